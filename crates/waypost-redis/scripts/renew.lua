@@ -2,21 +2,8 @@
 -- instance.
 -- KEYS: the lock. ARGV: the instance, the expiry time (as text), the time to live in ms.
 -- Returns: 1 = renewed, 0 = the lock is missing or names another instance.
-own(KEYS[1], 'string')
-if redis.call('STRLEN', KEYS[1]) > 4096 then
-  redis.call('UNLINK', KEYS[1])
-  repaired = repaired + 1
-end
-local value = redis.call('GET', KEYS[1])
-if not value then
-  return { repaired, 0 }
-end
-local good, lock = pcall(cjson.decode, value)
-if not good or type(lock) ~= 'table' or type(lock['instanceId']) ~= 'string' then
-  redis.call('DEL', KEYS[1])
-  return { repaired + 1, 0 }
-end
-if lock['instanceId'] ~= ARGV[1] then
+local lock = lock_of(KEYS[1], ARGV[1])
+if not lock then
   return { repaired, 0 }
 end
 local since = lock['acquiredAt']
