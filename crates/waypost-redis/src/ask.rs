@@ -1,9 +1,17 @@
 //! Commands to Redis, and how answers are read. An answer is input from outside: every shape is
 //! possible, and one that is not understood is no answer.
 
-use std::sync::LazyLock;
+use std::fmt;
+use std::sync::{Arc, LazyLock};
 
 use redis::{Cmd, ServerError, Value};
+
+use crate::wire::{Down, Wire};
+
+/// Commands that are sent together.
+pub(crate) const BATCH_MAX: usize = 256;
+/// Bytes that are sent together: they cross a slow network well within the response time.
+pub(crate) const BATCH_BYTES_MAX: usize = 1 << 20;
 
 /// A script. All of them return how many wrong values they found and repaired, and then their own
 /// result.
@@ -96,27 +104,23 @@ impl Ask {
 
     /// As it is sent first: a script by its hash.
     pub(crate) fn short(&self) -> Cmd {
-        match self.what {
-            What::Command(name) => self.finish(redis::cmd(name)),
-            What::Script(script) => self.finish(self.script_by("EVALSHA", &script.hash)),
-        }
+        self.evaluated("EVALSHA", |script| &script.hash)
     }
 
     /// As it is sent where the server has forgotten the script: with its text.
     pub(crate) fn whole(&self) -> Cmd {
-        match self.what {
-            What::Command(name) => self.finish(redis::cmd(name)),
-            What::Script(script) => self.finish(self.script_by("EVAL", script.text)),
-        }
+        self.evaluated("EVAL", |script| script.text)
     }
 
-    fn script_by(&self, verb: &str, name: &str) -> Cmd {
-        let mut command = redis::cmd(verb);
-        command.arg(name).arg(self.keys.len());
-        command
-    }
-
-    fn finish(&self, mut command: Cmd) -> Cmd {
+    fn evaluated(&self, verb: &str, name: fn(&'static Script) -> &'static str) -> Cmd {
+        let mut command = match self.what {
+            What::Command(name) => redis::cmd(name),
+            What::Script(script) => {
+                let mut call = redis::cmd(verb);
+                call.arg(name(script)).arg(self.keys.len());
+                call
+            }
+        };
         for part in self.keys.iter().chain(&self.arguments) {
             command.arg(part.as_slice());
         }
@@ -126,6 +130,38 @@ impl Ask {
 
 /// The answer: a value, or an error of this one command.
 pub(crate) type CommandResult = Result<Value, ServerError>;
+
+/// The values that a script returned. `None` if it was rejected, or returned something that no script
+/// of ours does.
+pub(crate) type ScriptResult = Option<Vec<Value>>;
+
+impl Wire {
+    /// Runs scripts, and blocks until there are results: one for each, in order.
+    pub(crate) fn ask_scripts(self: &Arc<Self>, asks: Vec<Ask>) -> Result<Vec<ScriptResult>, Down> {
+        Ok(self.ask(asks)?.into_iter().map(|answer| self.read(answer)).collect())
+    }
+
+    /// Runs scripts, from a thread of this crate.
+    pub(crate) async fn run_scripts(&self, asks: Vec<Ask>) -> Result<Vec<ScriptResult>, Down> {
+        Ok(self.run(asks).await?.into_iter().map(|answer| self.read(answer)).collect())
+    }
+
+    /// A script's result, after its repairs were counted.
+    fn read(&self, answer: CommandResult) -> ScriptResult {
+        let refused = |why: &dyn fmt::Debug| {
+            tracing::debug!(?why, "redis refused a command");
+            self.counters.fallbacks.add(1);
+        };
+        let value = answer.map_err(|refusal| refused(&refusal)).ok()?;
+        let Some(mut said) = list(value).filter(|said| !said.is_empty()) else {
+            refused(&"unexpected answer");
+            return None;
+        };
+        let repaired = said.remove(0);
+        self.counters.repaired.add(u64::try_from(number(&repaired).unwrap_or(0)).unwrap_or(0));
+        Some(said)
+    }
+}
 
 /// A number, however it is written.
 pub(crate) fn number(value: &Value) -> Option<i64> {
@@ -150,6 +186,11 @@ pub(crate) fn text(value: Value) -> Option<String> {
 
 pub(crate) fn list(value: Value) -> Option<Vec<Value>> {
     value.into_sequence().ok()
+}
+
+/// The list that a script returned as its first value; empty if there is none.
+pub(crate) fn first_list(said: ScriptResult) -> Vec<Value> {
+    said.and_then(|said| list(said.into_iter().next()?)).unwrap_or_default()
 }
 
 /// Several values, as many as expected.

@@ -49,6 +49,5 @@ pub use keys::Keys;
 pub use mirror::RedisMirror;
 pub use nudges::RedisNudges;
 pub use relay::RedisRelay;
-pub use seal::{Purpose, Sealer};
 pub use tasks::RedisTasks;
 pub use wire::Redis;

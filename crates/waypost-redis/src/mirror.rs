@@ -7,7 +7,6 @@
 mod contexts;
 mod locks;
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,15 +14,11 @@ use tokio::sync::mpsc;
 use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_ports::mirror::{Context, Health, Mirror, Presence};
 
-use crate::ask::Ask;
+use crate::ask::{Ask, BATCH_BYTES_MAX, BATCH_MAX};
 use crate::wire::{Redis, Wire};
 
 /// Copies that may wait, whatever their size.
 const QUEUE_MAX: usize = 4_096;
-/// Commands that are sent together.
-const BATCH_MAX: usize = 256;
-/// Bytes that are sent together.
-const BATCH_BYTES_MAX: usize = 1 << 20;
 /// How long an instance counts as alive after a sign of life.
 const INSTANCE_LEASE_MS: u64 = 15_000;
 
@@ -43,6 +38,7 @@ enum Copy {
 }
 
 impl Copy {
+    /// About how large it is; 0 if there is nothing to copy.
     fn bytes(&self) -> usize {
         let keys = |keys: &[ExecutionId]| keys.iter().map(|key| 32 + key.0.len()).sum();
         match self {
@@ -66,6 +62,9 @@ impl RedisMirror {
     fn hand_over(&self, copy: Copy) {
         let wire = self.redis.wire();
         let size = copy.bytes();
+        if size == 0 {
+            return;
+        }
         let fits =
             self.bytes.fetch_add(size, Ordering::Relaxed) + size <= wire.limits.copies_bytes_max;
         if !wire.is_up() || !fits || self.queue.try_send(copy).is_err() {
@@ -75,27 +74,17 @@ impl RedisMirror {
     }
 }
 
-impl fmt::Debug for RedisMirror {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisMirror").field("redis", &self.redis).finish_non_exhaustive()
-    }
-}
-
 impl Mirror for RedisMirror {
     fn alive(&self, instance: &Presence) {
         self.hand_over(Copy::Alive(instance.clone()));
     }
 
     fn owned(&self, instance: InstanceId, executions: &[ExecutionId]) {
-        if !executions.is_empty() {
-            self.hand_over(Copy::Owned(instance, executions.to_vec()));
-        }
+        self.hand_over(Copy::Owned(instance, executions.to_vec()));
     }
 
     fn released(&self, instance: InstanceId, executions: &[ExecutionId]) {
-        if !executions.is_empty() {
-            self.hand_over(Copy::Released(instance, executions.to_vec()));
-        }
+        self.hand_over(Copy::Released(instance, executions.to_vec()));
     }
 
     fn owner(&self, execution: &ExecutionId) -> Option<InstanceId> {
@@ -103,15 +92,11 @@ impl Mirror for RedisMirror {
     }
 
     fn keep(&self, contexts: Vec<Context>) {
-        if !contexts.is_empty() {
-            self.hand_over(Copy::Keep(contexts));
-        }
+        self.hand_over(Copy::Keep(contexts));
     }
 
     fn forget(&self, executions: &[ExecutionId]) {
-        if !executions.is_empty() {
-            self.hand_over(Copy::Forget(executions.to_vec()));
-        }
+        self.hand_over(Copy::Forget(executions.to_vec()));
     }
 
     fn contexts(&self, executions: &[ExecutionId]) -> Vec<Option<Vec<u8>>> {

@@ -5,7 +5,6 @@
 //! poll.
 
 use std::collections::HashSet;
-use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -61,12 +60,6 @@ impl RedisNudges {
         let wire = redis.wire();
         wire.spawn(send_all(Arc::downgrade(&outgoing), Arc::clone(wire), instance));
         Self { redis: redis.clone(), instance, outgoing }
-    }
-}
-
-impl fmt::Debug for RedisNudges {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisNudges").field("redis", &self.redis).finish_non_exhaustive()
     }
 }
 

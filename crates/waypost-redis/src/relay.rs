@@ -14,7 +14,6 @@
 //! a frozen instance would delay every sender.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
@@ -27,7 +26,9 @@ use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_ports::relay::{HearMail, Relay, RelayAnswer, Relayed};
 use waypost_ports::store::{Mail, MailBody, StoreError};
 
-use crate::ask::{ABANDON, Ask, POST, TAKE, bytes, exactly, list, number, text};
+use crate::ask::{
+    ABANDON, Ask, POST, ScriptResult, TAKE, bytes, exactly, first_list, number, text,
+};
 use crate::hub::Heard;
 use crate::seal::Purpose;
 use crate::wire::{Redis, Wire};
@@ -150,12 +151,6 @@ impl RedisRelay {
     }
 }
 
-impl fmt::Debug for RedisRelay {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisRelay").field("redis", &self.redis).finish_non_exhaustive()
-    }
-}
-
 impl Relay for RedisRelay {
     fn send(&self, to: InstanceId, mail: Mail) -> Result<Relayed, StoreError> {
         let wire = self.redis.wire();
@@ -183,7 +178,7 @@ impl Relay for RedisRelay {
         self.pending.waiting.lock().insert(name, sender);
         let ask = Ask::script(&POST).key(&stream).arg(name.simple().to_string()).arg(sealed);
         let ask = ask.number(WAITING_MAX).number(KEPT_MS).arg(wire.keys.bell(to));
-        let said = wire.ask_one(ask).ok().and_then(|answer| wire.read(answer));
+        let said = wire.ask_scripts(vec![ask]).ok().and_then(|mut said| said.pop()?);
         let posted = said.as_ref().and_then(|said| number(said.first()?)) == Some(1);
         let heard = said.as_ref().and_then(|said| number(said.get(1)?));
         // A single server counts the bell's subscribers: with none, no answer will come.
@@ -222,13 +217,12 @@ struct Opened {
 /// An entry: its id, its name, and its sealed body.
 type StreamEntry = (String, String, Vec<u8>);
 
-fn entries(said: Option<Vec<redis::Value>>) -> Vec<StreamEntry> {
-    let entries = said.and_then(|said| list(said.into_iter().next()?)).unwrap_or_default();
+fn entries(said: ScriptResult) -> Vec<StreamEntry> {
     let entry = |value| {
         let [entry, name, sealed] = exactly(value)?;
         Some((text(entry)?, text(name).unwrap_or_default(), bytes(sealed)?))
     };
-    entries.into_iter().filter_map(entry).collect()
+    first_list(said).into_iter().filter_map(entry).collect()
 }
 
 fn open(wire: &Wire, stream: &str, (_, name, sealed): &StreamEntry) -> Option<Opened> {
@@ -252,11 +246,8 @@ async fn read_all(wire: Arc<Wire>, instance: InstanceId, bell: Arc<Notify>, hear
         let ask = Ask::script(&TAKE).key(&stream).arg(GROUP).arg(instance.to_string());
         let ask = ask.number(READ_MAX).number(wire.limits.entry_bytes_max as u64);
         let ask = ask.number(READ_BYTES_MAX);
-        let said = match wire.run(vec![ask]).await {
-            Ok(mut answers) => answers.pop().and_then(|answer| wire.read(answer)),
-            Err(_) => None,
-        };
-        let read = entries(said);
+        let said = wire.run_scripts(vec![ask]).await;
+        let read = entries(said.ok().and_then(|mut said| said.pop()?));
         let idle = read.is_empty();
         for entry in read {
             match open(&wire, &stream, &entry) {
@@ -271,9 +262,7 @@ async fn read_all(wire: Arc<Wire>, instance: InstanceId, bell: Arc<Notify>, hear
             abandon = Instant::now() + ABANDON_AFTER;
             let ask = Ask::script(&ABANDON).key(&stream).arg(GROUP).arg(instance.to_string());
             let ask = ask.number(u64::try_from(ABANDON_AFTER.as_millis()).unwrap_or(u64::MAX));
-            if let Ok(answers) = wire.run(vec![ask.number(WAITING_MAX)]).await {
-                answers.into_iter().for_each(|answer| drop(wire.read(answer)));
-            }
+            drop(wire.run_scripts(vec![ask.number(WAITING_MAX)]).await);
         }
         if idle {
             // Both only wait.

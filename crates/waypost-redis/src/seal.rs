@@ -6,8 +6,6 @@
 //! key, derived from the salt, so nonces cannot repeat however many values are sealed: a cluster
 //! keeps one secret for its whole life.
 
-use std::fmt;
-
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::rand;
 
@@ -17,11 +15,9 @@ const SALT_BYTES: usize = 24;
 const HEAD_BYTES: usize = 1 + SALT_BYTES;
 
 /// What a value is for. A value that was sealed for another purpose does not open.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Purpose {
-    /// A task in a stream.
+#[derive(Clone, Copy)]
+pub(crate) enum Purpose {
     Task,
-    /// Mail in a stream.
     Mail,
     /// The answer to mail.
     Answer,
@@ -33,41 +29,33 @@ pub enum Purpose {
     Cancel,
 }
 
-impl Purpose {
-    const ALL: [(Self, &str); 6] = [
-        (Self::Task, "waypost 2026-11 redis task"),
-        (Self::Mail, "waypost 2026-11 redis mail"),
-        (Self::Answer, "waypost 2026-11 redis answer"),
-        (Self::Context, "waypost 2026-11 redis context"),
-        (Self::Presence, "waypost 2026-11 redis presence"),
-        (Self::Cancel, "waypost 2026-11 redis cancel"),
-    ];
-}
+/// What a key is derived for, in the order of [`Purpose`].
+const CONTEXTS: [&str; 6] = [
+    "waypost 2026-11 redis task",
+    "waypost 2026-11 redis mail",
+    "waypost 2026-11 redis answer",
+    "waypost 2026-11 redis context",
+    "waypost 2026-11 redis presence",
+    "waypost 2026-11 redis cancel",
+];
 
-/// Seals and opens.
-#[derive(Clone)]
-pub struct Sealer {
-    keys: [[u8; 32]; Purpose::ALL.len()],
+/// Holds secrets, and is therefore not printable.
+pub(crate) struct Sealer {
+    keys: [[u8; 32]; CONTEXTS.len()],
     digests: [u8; 32],
-}
-
-impl fmt::Debug for Sealer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Sealer")
-    }
 }
 
 impl Sealer {
     /// From the secret that all instances of a cluster share.
-    pub fn new(cluster_key: &[u8; 32]) -> Self {
+    pub(crate) fn new(cluster_key: &[u8; 32]) -> Self {
         Self {
-            keys: Purpose::ALL.map(|(_, context)| blake3::derive_key(context, cluster_key)),
+            keys: CONTEXTS.map(|context| blake3::derive_key(context, cluster_key)),
             digests: blake3::derive_key("waypost 2026-11 redis digest", cluster_key),
         }
     }
 
     /// Seals a value for a place: the key it is stored under, and whatever else it belongs to.
-    pub fn seal(&self, purpose: Purpose, place: &[u8], value: &[u8]) -> Vec<u8> {
+    pub(crate) fn seal(&self, purpose: Purpose, place: &[u8], value: &[u8]) -> Vec<u8> {
         let mut sealed = Vec::with_capacity(HEAD_BYTES + value.len() + AES_256_GCM.tag_len());
         sealed.resize(HEAD_BYTES, VERSION);
         rand::fill(&mut sealed[1..]).expect("the system has randomness");
@@ -80,7 +68,7 @@ impl Sealer {
     }
 
     /// Opens a value that was sealed for this purpose and place, and no other.
-    pub fn open(&self, purpose: Purpose, place: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+    pub(crate) fn open(&self, purpose: Purpose, place: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
         let (head, body) = sealed.split_at_checked(HEAD_BYTES)?;
         let (version, salt) = head.split_first()?;
         if *version != VERSION {
@@ -103,9 +91,7 @@ impl Sealer {
     }
 
     fn key(&self, purpose: Purpose, salt: &[u8]) -> LessSafeKey {
-        let of = Purpose::ALL.iter().position(|(known, _)| *known == purpose);
-        let key = &self.keys[of.expect("every purpose is listed")];
-        let key = blake3::keyed_hash(key, salt);
+        let key = blake3::keyed_hash(&self.keys[purpose as usize], salt);
         LessSafeKey::new(
             UnboundKey::new(&AES_256_GCM, key.as_bytes()).expect("a digest is as long as a key"),
         )

@@ -19,7 +19,6 @@ mod presence;
 mod sweep;
 
 use std::collections::{BTreeSet, HashMap};
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,7 +28,7 @@ use waypost_core::time::Millis;
 use waypost_ports::store::StoreError;
 use waypost_ports::tasks::{Depth, Holds, Offer, OfferId, SignOfLife, Tasks, WorkerRow};
 
-use crate::ask::{Ask, DEPTH, WITHDRAW, number};
+use crate::ask::{Ask, BATCH_MAX, DEPTH, ScriptResult, WITHDRAW, number};
 use crate::wire::{Redis, Wire};
 
 use sweep::TakenTask;
@@ -90,12 +89,6 @@ impl RedisTasks {
     pub fn acknowledge(&self) {
         let taken = std::mem::take(&mut *self.core.taken.lock());
         self.core.acknowledge(taken);
-    }
-}
-
-impl fmt::Debug for RedisTasks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisTasks").field("redis", &self.core.redis).finish_non_exhaustive()
     }
 }
 
@@ -242,7 +235,7 @@ impl Core {
     fn take_back(&self, offers: &[OfferId]) {
         let wire = self.wire();
         let names: Vec<String> = offers.iter().map(|id| entry::name(&wire.sealer, id)).collect();
-        for names in names.chunks(offers::BATCH_MAX) {
+        for names in names.chunks(BATCH_MAX) {
             let ask = |handler: &Arc<str>| {
                 let (stream, marks) = (wire.keys.tasks(handler), wire.keys.offered(handler));
                 let ask = Ask::script(&WITHDRAW).key(&stream).key(&marks).arg(GROUP);
@@ -252,8 +245,9 @@ impl Core {
             if asks.is_empty() {
                 return;
             }
-            let Ok(answers) = wire.ask(asks) else { return };
-            answers.into_iter().for_each(|answer| drop(wire.read(answer)));
+            if wire.ask_scripts(asks).is_err() {
+                return;
+            }
         }
     }
 
@@ -265,15 +259,15 @@ impl Core {
         if handlers.is_empty() {
             return Vec::new();
         }
-        let Ok(answers) = wire.ask(handlers.iter().map(ask).collect()) else {
+        let Ok(results) = wire.ask_scripts(handlers.iter().map(ask).collect()) else {
             return Vec::new();
         };
-        let depth = |(handler, answer)| {
-            let said = wire.read(answer)?;
+        let depth = |(handler, said): (_, ScriptResult)| {
+            let said = said?;
             let waiting = u64::try_from(number(said.first()?)?).ok().filter(|count| *count > 0)?;
             let oldest = Millis(u64::try_from(number(said.get(1)?)?).ok()?);
             Some(Depth { handler, waiting, oldest })
         };
-        handlers.into_iter().zip(answers).filter_map(depth).collect()
+        handlers.into_iter().zip(results).filter_map(depth).collect()
     }
 }

@@ -15,14 +15,14 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use redis::Value;
+use redis::{ServerError, Value};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Notify;
 use waypost_core::time::Millis;
 use waypost_ports::clock::Clock;
 use waypost_ports::mirror::Health;
 
-use crate::ask::{Ask, CommandResult, SCRIPTS, list, number};
+use crate::ask::{Ask, CommandResult, SCRIPTS};
 use crate::config::{BadConfig, Limits, RedisConfig};
 use crate::counters::Counters;
 use crate::hub::Hub;
@@ -204,10 +204,6 @@ impl Wire {
         })
     }
 
-    pub(crate) fn ask_one(self: &Arc<Self>, ask: Ask) -> Result<CommandResult, Down> {
-        self.ask(vec![ask])?.pop().ok_or(Down)
-    }
-
     /// Sends commands, from a thread of this crate.
     pub(crate) async fn run(&self, asks: Vec<Ask>) -> Result<Vec<CommandResult>, Down> {
         let (link, era) = self.link().ok_or(Down)?;
@@ -248,29 +244,12 @@ impl Wire {
         }
         let read = |value| match value {
             Value::ServerError(refusal) if FATAL.contains(&refusal.code()) => {
-                Err(format!("{}: {}", refusal.code(), refusal.details().unwrap_or_default()))
+                Err(describe(&refusal))
             }
             Value::ServerError(refusal) => Ok(Err(refusal)),
             value => Ok(Ok(value)),
         };
         values.into_iter().map(read).collect()
-    }
-
-    /// A script's result, after its repairs were counted. `None` if it was rejected, or returned
-    /// something that no script of ours does.
-    pub(crate) fn read(&self, answer: CommandResult) -> Option<Vec<Value>> {
-        let refused = |why: &dyn fmt::Debug| {
-            tracing::debug!(?why, "redis refused a command");
-            self.counters.fallbacks.add(1);
-        };
-        let value = answer.map_err(|refusal| refused(&refusal)).ok()?;
-        let Some(mut said) = list(value).filter(|said| !said.is_empty()) else {
-            refused(&"unexpected answer");
-            return None;
-        };
-        let repaired = said.remove(0);
-        self.counters.repaired.add(u64::try_from(number(&repaired).unwrap_or(0)).unwrap_or(0));
-        Some(said)
     }
 
     pub(crate) fn is_up(&self) -> bool {
@@ -389,9 +368,11 @@ impl Wire {
         let answers = tried.map_err(|_| "no answer in time".to_owned())??;
         match answers.into_iter().find_map(Result::err) {
             None => Ok(link),
-            Some(refusal) => {
-                Err(format!("{}: {}", refusal.code(), refusal.details().unwrap_or_default()))
-            }
+            Some(refusal) => Err(describe(&refusal)),
         }
     }
+}
+
+fn describe(refusal: &ServerError) -> String {
+    format!("{}: {}", refusal.code(), refusal.details().unwrap_or_default())
 }

@@ -10,11 +10,9 @@ use serde::{Deserialize, Serialize};
 use waypost_core::id::ExecutionId;
 use waypost_ports::mirror::Context;
 
-use crate::ask::{Ask, bytes, number};
+use crate::ask::{Ask, BATCH_MAX, bytes, number};
 use crate::seal::Purpose;
 use crate::wire::Wire;
-
-use super::BATCH_MAX;
 
 /// How long a context is stored.
 const KEPT_MS: u64 = 24 * 3_600_000;
@@ -103,23 +101,19 @@ pub(super) fn load(wire: &Arc<Wire>, executions: &[ExecutionId]) -> Vec<Option<V
     let mut states = Vec::with_capacity(executions.len());
     for batch in executions.chunks(BATCH_MAX) {
         let keys: Vec<String> = batch.iter().map(|key| wire.keys.context(key)).collect();
-        let open = |key: &str, kept: &[u8]| {
-            let read: ContextRead = serde_json::from_slice(kept).ok()?;
-            let sealed = BASE64.decode(read.state).ok()?;
-            wire.sealer.open(Purpose::Context, key.as_bytes(), &sealed)
-        };
-        states.extend(load_each(wire, &keys, longest(wire), open));
+        states.extend(load_batch(wire, &keys, longest(wire)));
     }
     states
 }
 
-/// Loads and opens values. Those that are too large or do not open are deleted.
-fn load_each(
-    wire: &Arc<Wire>,
-    keys: &[String],
-    longest: usize,
-    open: impl Fn(&str, &[u8]) -> Option<Vec<u8>>,
-) -> Vec<Option<Vec<u8>>> {
+fn open(wire: &Wire, key: &str, kept: &[u8]) -> Option<Vec<u8>> {
+    let read: ContextRead = serde_json::from_slice(kept).ok()?;
+    let sealed = BASE64.decode(read.state).ok()?;
+    wire.sealer.open(Purpose::Context, key.as_bytes(), &sealed)
+}
+
+/// Loads and opens contexts. Those that are too large or do not open are deleted.
+fn load_batch(wire: &Arc<Wire>, keys: &[String], longest: usize) -> Vec<Option<Vec<u8>>> {
     let mut opened = vec![None; keys.len()];
     let mut garbage = Vec::new();
     // First their sizes: values that are read together have to arrive in time, and one may be
@@ -151,7 +145,7 @@ fn load_each(
             let Ok(answers) = wire.ask(batch.iter().map(ask).collect()) else { break };
             for (at, answer) in batch.drain(..).zip(answers) {
                 let kept = answer.ok().and_then(bytes).filter(|kept| kept.len() <= longest);
-                opened[at] = kept.and_then(|kept| open(&keys[at], &kept));
+                opened[at] = kept.and_then(|kept| open(wire, &keys[at], &kept));
                 if opened[at].is_none() {
                     garbage.push(at);
                 }

@@ -8,10 +8,8 @@ use uuid::Uuid;
 use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_core::time::Millis;
 
-use crate::ask::{ACQUIRE, Ask, RELEASE, RENEW, bytes, number};
+use crate::ask::{ACQUIRE, Ask, BATCH_MAX, RELEASE, RENEW, ScriptResult, bytes, number};
 use crate::wire::Wire;
-
-use super::BATCH_MAX;
 
 /// How long a lock lasts after its renewal: three times the time between renewals.
 const LOCK: Millis = Millis::from_secs(30);
@@ -68,14 +66,14 @@ pub(super) async fn released(wire: &Wire, instance: InstanceId, executions: &[Ex
 /// counts as unowned; the owner overwrites it at its next renewal.
 pub(super) fn owner(wire: &Arc<Wire>, execution: &ExecutionId) -> Option<InstanceId> {
     let ask = Ask::command("GETRANGE").key(&wire.keys.lock(execution));
-    let shown = wire.ask_one(ask.number(0).number(LOCK_BYTES_MAX - 1)).ok()?.ok()?;
+    let shown = wire.ask(vec![ask.number(0).number(LOCK_BYTES_MAX - 1)]).ok()?.pop()?.ok()?;
     let shown: LockView = serde_json::from_slice(&bytes(shown)?).ok()?;
     Some(InstanceId(shown.instance_id))
 }
 
 /// The result of each of these scripts: 1 or 0, and 0 for those that were rejected.
 async fn said(wire: &Wire, asks: Vec<Ask>) -> Option<Vec<i64>> {
-    let answers = wire.run(asks).await.ok()?;
-    let said = |answer| wire.read(answer).and_then(|said| number(said.first()?)).unwrap_or(0);
-    Some(answers.into_iter().map(said).collect())
+    let results = wire.run_scripts(asks).await.ok()?;
+    let said = |said: ScriptResult| said.and_then(|said| number(said.first()?)).unwrap_or(0);
+    Some(results.into_iter().map(said).collect())
 }

@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use waypost_ports::tasks::Offer;
 
-use crate::ask::{Ask, OFFER, PEEK, TAKE, bytes, exactly, list, number, text};
+use crate::ask::{
+    Ask, BATCH_BYTES_MAX, BATCH_MAX, OFFER, PEEK, ScriptResult, TAKE, bytes, exactly, first_list,
+    number, text,
+};
 
 use super::sweep::TakenTask;
 use super::{Core, GROUP, entry};
 
-/// Commands that are sent together.
-pub(super) const BATCH_MAX: usize = 256;
-/// Bytes that are sent together: they cross a slow network well within the response time.
-pub(crate) const BATCH_BYTES_MAX: usize = 1 << 20;
 /// Bytes of an entry besides the task; most of them are its path.
 const HEAD_BYTES_MAX: usize = 4_096;
 /// For how long a stream is kept after the last offer to its handler.
@@ -59,15 +58,14 @@ impl Core {
             return Vec::new();
         }
         let wire = self.wire();
-        let Ok(answers) = wire.ask(asks) else {
+        let Ok(results) = wire.ask_scripts(asks) else {
             return batch.iter().copied().cloned().collect();
         };
-        let refused = |answer| {
-            let said = wire.read(answer).and_then(|said| number(said.first()?));
-            said.is_none_or(|said| said == FULL)
+        let refused = |said: ScriptResult| {
+            said.and_then(|said| number(said.first()?)).is_none_or(|said| said == FULL)
         };
-        let each = batch.iter().zip(answers);
-        each.filter_map(|(offer, answer)| refused(answer).then(|| (*offer).clone())).collect()
+        let each = batch.iter().zip(results);
+        each.filter_map(|(offer, said)| refused(said).then(|| (*offer).clone())).collect()
     }
 
     /// Publishes the handlers that have tasks, so that other instances count and claim them.
@@ -79,9 +77,7 @@ impl Core {
         let (ask, wire) = (self.tell_handlers(&new, 0), Arc::clone(self.wire()));
         self.wire().spawn(async move {
             // If this fails, the next scan finds the entries.
-            if let Ok(answers) = wire.run(vec![ask]).await {
-                answers.into_iter().for_each(|answer| drop(wire.read(answer)));
-            }
+            drop(wire.run_scripts(vec![ask]).await);
         });
     }
 
@@ -109,11 +105,10 @@ impl Core {
         if shares.is_empty() {
             return Some(Vec::new());
         }
-        let answers = wire.ask(shares.iter().map(ask).collect()).ok()?;
+        let results = wire.ask_scripts(shares.iter().map(ask).collect()).ok()?;
         let mut taken = Vec::new();
-        for ((handler, _), answer) in shares.iter().zip(answers) {
-            let entries = wire.read(answer).and_then(|said| list(said.into_iter().next()?));
-            for value in entries.unwrap_or_default() {
+        for ((handler, _), said) in shares.iter().zip(results) {
+            for value in first_list(said) {
                 let Some([id, name, sealed]) = exactly(value) else { continue };
                 let (Some(id), Some(name)) = (text(id), text(name)) else { continue };
                 taken.push((Arc::clone(handler), id, name, bytes(sealed).unwrap_or_default()));
@@ -133,11 +128,10 @@ impl Core {
         let ask = |handler: &Arc<str>| {
             Ask::script(&PEEK).key(&wire.keys.tasks(handler)).arg(GROUP).number(limit as u64)
         };
-        let answers = wire.ask(handlers.iter().map(ask).collect()).ok()?;
+        let results = wire.ask_scripts(handlers.iter().map(ask).collect()).ok()?;
         let mut waiting = Vec::new();
-        for (at, answer) in answers.into_iter().enumerate() {
-            let ids = wire.read(answer).and_then(|said| list(said.into_iter().next()?));
-            let ids = ids.unwrap_or_default().into_iter().filter_map(text);
+        for (at, said) in results.into_iter().enumerate() {
+            let ids = first_list(said).into_iter().filter_map(text);
             waiting.extend(ids.map(|id| (order(&id), at)));
         }
         waiting.sort_unstable();

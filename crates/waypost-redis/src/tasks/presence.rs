@@ -12,7 +12,7 @@ use waypost_core::time::Timestamp;
 use waypost_ports::store::StoreError;
 use waypost_ports::tasks::{Holds, SignOfLife, WORKER_LEASE, WorkerRow};
 
-use crate::ask::{Ask, CANCEL, HEAR, bytes, list};
+use crate::ask::{Ask, BATCH_MAX, CANCEL, HEAR, bytes, list};
 use crate::seal::Purpose;
 
 use super::Core;
@@ -84,8 +84,8 @@ impl Core {
         let (worker, cancels) = (wire.keys.worker(sign.worker), wire.keys.cancels(sign.worker));
         let sealed = if sign.leaving { Vec::new() } else { self.seal_sign(&worker, sign) };
         let ask = Ask::script(&HEAR).key(&worker).key(&cancels);
-        let answer = wire.ask_one(ask.arg(sealed).number(WORKER_LEASE.0)).ok()?;
-        let sealed = list(wire.read(answer)?.into_iter().next()?)?;
+        let results = wire.ask_scripts(vec![ask.arg(sealed).number(WORKER_LEASE.0)]).ok()?;
+        let sealed = list(results.into_iter().next()??.into_iter().next()?)?;
         let open = |value| {
             let token = bytes(value).and_then(|sealed| {
                 let plain = wire.sealer.open(Purpose::Cancel, cancels.as_bytes(), &sealed)?;
@@ -124,11 +124,10 @@ impl Core {
             Ask::script(&CANCEL).key(&key).arg(name).arg(sealed).number(CANCEL_KEPT_MS)
         };
         let mut all = true;
-        for batch in cancels.chunks(super::offers::BATCH_MAX) {
-            let Ok(answers) = wire.ask(batch.iter().map(ask).collect()) else { return false };
-            for answer in answers {
-                all &= wire.read(answer).is_some();
-            }
+        for batch in cancels.chunks(BATCH_MAX) {
+            let results = wire.ask_scripts(batch.iter().map(ask).collect());
+            let Ok(results) = results else { return false };
+            all &= results.iter().all(Option::is_some);
         }
         all
     }
@@ -136,18 +135,15 @@ impl Core {
     /// The instances that these workers talk to, as far as Redis has them.
     pub(super) fn through(&self, workers: impl Iterator<Item = WorkerId>) -> BTreeSet<InstanceId> {
         let workers: Vec<WorkerId> = workers.collect::<BTreeSet<_>>().into_iter().collect();
-        let signs = workers.chunks(super::offers::BATCH_MAX).flat_map(|batch| self.signs(batch));
-        signs.flatten().map(|sign| sign.through).collect()
+        self.signs(&workers).into_iter().flatten().map(|sign| sign.through).collect()
     }
 
     pub(super) fn who_holds(&self, asked: &[(WorkerId, Token)]) -> Result<Vec<Holds>, StoreError> {
         let workers: BTreeSet<WorkerId> = asked.iter().map(|(worker, _)| *worker).collect();
         let workers: Vec<WorkerId> = workers.into_iter().collect();
-        let mut says = BTreeMap::new();
-        for batch in workers.chunks(super::offers::BATCH_MAX) {
-            let signs = batch.iter().zip(self.signs(batch));
-            says.extend(signs.filter_map(|(worker, sign)| Some((*worker, sign?.says))));
-        }
+        let signs = workers.iter().zip(self.signs(&workers));
+        let says: BTreeMap<WorkerId, bool> =
+            signs.filter_map(|(worker, sign)| Some((*worker, sign?.says))).collect();
         // Redis may have been flushed: a missing worker means nothing.
         let open = |(worker, _): &&(WorkerId, Token)| says.get(worker) != Some(&false);
         let open: Vec<_> = asked.iter().filter(open).copied().collect();
@@ -175,18 +171,16 @@ impl Core {
     /// Workers for display: the newer of the store's row and the sign of life in Redis.
     pub(super) fn workers(&self) -> Result<Vec<WorkerRow>, StoreError> {
         let mut rows = self.beneath.workers()?;
-        for batch in rows.chunks_mut(super::offers::BATCH_MAX) {
-            let workers: Vec<WorkerId> = batch.iter().map(|row| row.sign.worker).collect();
-            for (row, seen) in batch.iter_mut().zip(self.signs(&workers)) {
-                if let Some(seen) = seen.filter(|seen| seen.at > row.seen_at) {
-                    row.sign.name = seen.name;
-                    row.sign.handlers = seen.handlers;
-                    row.sign.capacity = seen.capacity;
-                    row.sign.running = seen.running;
-                    row.sign.through = seen.through;
-                    row.seen_at = seen.at;
-                    row.alive = true;
-                }
+        let workers: Vec<WorkerId> = rows.iter().map(|row| row.sign.worker).collect();
+        for (row, seen) in rows.iter_mut().zip(self.signs(&workers)) {
+            if let Some(seen) = seen.filter(|seen| seen.at > row.seen_at) {
+                row.sign.name = seen.name;
+                row.sign.handlers = seen.handlers;
+                row.sign.capacity = seen.capacity;
+                row.sign.running = seen.running;
+                row.sign.through = seen.through;
+                row.seen_at = seen.at;
+                row.alive = true;
             }
         }
         Ok(rows)
@@ -194,6 +188,10 @@ impl Core {
 
     /// The signs of life that Redis has of these workers, where they can be believed.
     fn signs(&self, workers: &[WorkerId]) -> Vec<Option<Sign>> {
+        workers.chunks(BATCH_MAX).flat_map(|batch| self.signs_of(batch)).collect()
+    }
+
+    fn signs_of(&self, workers: &[WorkerId]) -> Vec<Option<Sign>> {
         let wire = self.wire();
         let keys: Vec<String> = workers.iter().map(|worker| wire.keys.worker(*worker)).collect();
         let ask = |key: &String| {

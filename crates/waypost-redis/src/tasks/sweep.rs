@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use waypost_core::time::Millis;
 
-use crate::ask::{ACKNOWLEDGE, Ask, CLAIM, HANDLERS, list, number, text};
+use crate::ask::{ACKNOWLEDGE, Ask, CLAIM, HANDLERS, first_list, number, text};
 use crate::outage::jittered;
 use crate::wire::Wire;
 
@@ -43,9 +43,7 @@ pub(super) async fn run(core: Weak<Core>, wire: Weak<Wire>) {
         if !asks.is_empty() {
             // An entry that could not be acknowledged is claimed again later; its owner then
             // rejects the start.
-            if let Ok(answers) = core.wire().run(asks).await {
-                answers.into_iter().for_each(|answer| drop(core.wire().read(answer)));
-            }
+            drop(core.wire().run_scripts(asks).await);
         }
         if tokio::time::Instant::now() >= scan {
             scan = tokio::time::Instant::now() + jittered(every) + every / 2;
@@ -69,11 +67,8 @@ impl Core {
     /// Acknowledges, and blocks until that is done.
     pub(super) fn acknowledge(&self, taken: Vec<TakenTask>) {
         let asks = self.acknowledgements(taken);
-        if asks.is_empty() {
-            return;
-        }
-        if let Ok(answers) = self.wire().ask(asks) {
-            answers.into_iter().for_each(|answer| drop(self.wire().read(answer)));
+        if !asks.is_empty() {
+            drop(self.wire().ask_scripts(asks));
         }
     }
 
@@ -126,8 +121,8 @@ impl Core {
                 .number(CLAIM_MAX)
                 .number(TAKER_GONE.0)
                 .number(KEPT_MS);
-            let answer = wire.run(vec![ask]).await.ok()?.pop()?;
-            let Some(mut said) = wire.read(answer).filter(|said| said.len() == 3) else { break };
+            let said = wire.run_scripts(vec![ask]).await.ok()?.pop()?;
+            let Some(mut said) = said.filter(|said| said.len() == 3) else { break };
             claimed += u64::try_from(number(&said[0]).unwrap_or(0)).unwrap_or(0);
             from = text(said.swap_remove(1)).unwrap_or_default();
             if from.is_empty() || from == "0-0" {
@@ -141,10 +136,9 @@ impl Core {
     /// again, since Redis may have been flushed.
     async fn learn_handlers(&self) {
         let ask = self.tell_handlers(&self.known_handlers(), HANDLERS_MAX);
-        let Ok(answers) = self.wire().run(vec![ask]).await else { return };
-        let said = answers.into_iter().next().and_then(|answer| self.wire().read(answer));
-        let learnt = said.and_then(|said| list(said.into_iter().next()?)).unwrap_or_default();
-        let learnt: Vec<Arc<str>> = learnt.into_iter().filter_map(text).map(Arc::from).collect();
+        let Ok(said) = self.wire().run_scripts(vec![ask]).await else { return };
+        let learnt = said.into_iter().flat_map(first_list).filter_map(text);
+        let learnt: Vec<Arc<str>> = learnt.map(Arc::from).collect();
         self.remember(&learnt);
     }
 
