@@ -19,14 +19,14 @@ const PING_EVERY: Duration = Duration::from_secs(5);
 
 /// What a listener receives.
 #[derive(Debug)]
-pub(crate) enum Heard<'a> {
+pub(crate) enum Received<'a> {
     Message(&'a [u8]),
     /// The subscription is active; messages published before may be lost.
     Listening,
 }
 
 /// Called for every message of a channel. Must be quick.
-pub(crate) type Listener = Arc<dyn Fn(Heard<'_>) + Send + Sync>;
+pub(crate) type Listener = Arc<dyn Fn(Received<'_>) + Send + Sync>;
 
 #[derive(Default)]
 pub(crate) struct Hub {
@@ -45,10 +45,10 @@ impl Hub {
         self.listeners.lock().by_channel.keys().cloned().collect()
     }
 
-    fn tell(&self, channel: &str, heard: Heard<'_>) {
+    fn tell(&self, channel: &str, received: Received<'_>) {
         let listener = self.listeners.lock().by_channel.get(channel).cloned();
         if let Some(listener) = listener {
-            listener(heard);
+            listener(received);
         }
     }
 }
@@ -95,7 +95,7 @@ impl Wire {
                 }
                 worked = true;
                 for channel in &new {
-                    self.hub.tell(channel, Heard::Listening);
+                    self.hub.tell(channel, Received::Listening);
                 }
                 known.extend(new);
             }
@@ -103,8 +103,8 @@ impl Wire {
             tokio::select! {
                 message = stream.next() => match message {
                     Some(message) => {
-                        let heard = Heard::Message(message.get_payload_bytes());
-                        self.hub.tell(message.get_channel_name(), heard);
+                        let received = Received::Message(message.get_payload_bytes());
+                        self.hub.tell(message.get_channel_name(), received);
                     }
                     None => return worked,
                 },

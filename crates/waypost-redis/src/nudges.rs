@@ -14,7 +14,7 @@ use waypost_core::id::InstanceId;
 use waypost_ports::nudge::{Hear, Nudge, Nudges};
 
 use crate::ask::{Ask, number};
-use crate::hub::Heard;
+use crate::hub::Received;
 use crate::wire::{Redis, Wire};
 
 /// Different nudges that are gathered; the rest goes beneath.
@@ -91,14 +91,14 @@ impl Nudges for RedisNudges {
             let (own, hear) = (self.instance, Arc::clone(&hear));
             wire.listen(
                 channel,
-                Arc::new(move |heard| match heard {
-                    Heard::Message(payload) => {
+                Arc::new(move |received| match received {
+                    Received::Message(payload) => {
                         if let Some(nudge) = read(payload, own, instance) {
                             hear(nudge);
                         }
                     }
                     // Nudges may have been missed: poll everything once.
-                    Heard::Listening => {
+                    Received::Listening => {
                         hear(Nudge::Mail(instance));
                         hear(Nudge::Cancelled(instance));
                         hear(Nudge::Claimable);
@@ -144,12 +144,12 @@ async fn send_all(outgoing: std::sync::Weak<OutgoingNudge>, wire: Arc<Wire>, fro
         let answers = wire.run(asks).await.ok();
         let mut answers = answers.into_iter().flatten();
         for nudge in waiting {
-            let heard = answers.next().and_then(Result::ok).and_then(|value| number(&value));
+            let receivers = answers.next().and_then(Result::ok).and_then(|value| number(&value));
             let for_one = matches!(nudge, Nudge::Mail(_) | Nudge::Cancelled(_));
             // A single server counts all subscribers; a Redis Cluster counts only those of one of
             // its servers.
-            let missed = for_one && heard == Some(0) && wire.dialer().counts_subscribers();
-            if heard.is_none() || missed {
+            let missed = for_one && receivers == Some(0) && wire.dialer().counts_subscribers();
+            if receivers.is_none() || missed {
                 wire.counters.fallbacks.add(1);
                 sender.beneath.send(nudge);
             }

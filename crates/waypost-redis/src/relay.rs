@@ -29,7 +29,7 @@ use waypost_ports::store::{Mail, MailBody, StoreError};
 use crate::ask::{
     ABANDON, Ask, POST, ScriptResult, TAKE, bytes, exactly, first_list, number, text,
 };
-use crate::hub::Heard;
+use crate::hub::Received;
 use crate::seal::Purpose;
 use crate::wire::{Redis, Wire};
 
@@ -114,8 +114,8 @@ impl RedisRelay {
             (channel.clone(), Arc::clone(&pending), Arc::downgrade(wire));
         wire.listen(
             channel,
-            Arc::new(move |heard| {
-                let (Heard::Message(sealed), Some(wire)) = (heard, answered.upgrade()) else {
+            Arc::new(move |received| {
+                let (Received::Message(sealed), Some(wire)) = (received, answered.upgrade()) else {
                     return;
                 };
                 let plain = wire.sealer.open(Purpose::Answer, place.as_bytes(), sealed);
@@ -180,10 +180,10 @@ impl Relay for RedisRelay {
         let ask = ask.number(WAITING_MAX).number(KEPT_MS).arg(wire.keys.bell(to));
         let said = wire.ask_scripts(vec![ask]).ok().and_then(|mut said| said.pop()?);
         let posted = said.as_ref().and_then(|said| number(said.first()?)) == Some(1);
-        let heard = said.as_ref().and_then(|said| number(said.get(1)?));
+        let receivers = said.as_ref().and_then(|said| number(said.get(1)?));
         // A single server counts the bell's subscribers: with none, no answer will come.
-        let deaf = heard == Some(0) && wire.dialer().counts_subscribers();
-        let relayed = match posted && !deaf {
+        let is_missed = receivers == Some(0) && wire.dialer().counts_subscribers();
+        let relayed = match posted && !is_missed {
             true => self.wait(to, &answered, era),
             false => Relayed::Unknown,
         };

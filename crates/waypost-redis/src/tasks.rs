@@ -59,7 +59,7 @@ struct Core {
     /// Until when it is looked into every time, by the steady clock.
     look_until: AtomicU64,
     /// When each worker was last reported to the store beneath.
-    told: Mutex<HashMap<WorkerId, Millis>>,
+    forwarded: Mutex<HashMap<WorkerId, Millis>>,
 }
 
 impl RedisTasks {
@@ -73,7 +73,7 @@ impl RedisTasks {
             taken: Mutex::default(),
             looked: Mutex::default(),
             look_until: AtomicU64::new(0),
-            told: Mutex::default(),
+            forwarded: Mutex::default(),
         });
         redis.wire().spawn(sweep::run(Arc::downgrade(&core), Arc::downgrade(redis.wire())));
         Self { core }

@@ -1,17 +1,17 @@
 use super::*;
 
-fn heard(instance: u128, sender: u128, payloads: &[String]) -> Vec<Nudge> {
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let keep = Arc::clone(&heard);
+fn received(instance: u128, sender: u128, payloads: &[String]) -> Vec<Nudge> {
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let keep = Arc::clone(&received);
     let hear: Hear = Arc::new(move |nudge| keep.lock().push(nudge));
     let listener = NudgeListener { instance: InstanceId(Uuid::from_u128(instance)), hear };
     payloads.iter().for_each(|payload| tell(&listener, Uuid::from_u128(sender), payload));
-    let heard = heard.lock();
-    heard.clone()
+    let received = received.lock();
+    received.clone()
 }
 
 #[test]
-fn nudges_are_heard_by_those_they_are_for() {
+fn nudge_reaches_only_its_addressee() {
     let (one, two) = (InstanceId(Uuid::from_u128(1)), InstanceId(Uuid::from_u128(2)));
     let offered = Nudge::Offered("a\n\"b\"\0".into());
     let nudges = [
@@ -24,9 +24,9 @@ fn nudges_are_heard_by_those_they_are_for() {
     let payloads = payloads(Uuid::from_u128(9), &nudges);
     assert_eq!(payloads.len(), 1);
     let for_one = [Nudge::Mail(one), Nudge::Claimable, offered.clone(), Nudge::Cancelled(one)];
-    assert_eq!(heard(1, 8, &payloads), for_one);
-    assert_eq!(heard(2, 8, &payloads), [Nudge::Mail(two), Nudge::Claimable, offered]);
-    assert_eq!(heard(1, 9, &payloads), [], "it sent them itself");
+    assert_eq!(received(1, 8, &payloads), for_one);
+    assert_eq!(received(2, 8, &payloads), [Nudge::Mail(two), Nudge::Claimable, offered]);
+    assert_eq!(received(1, 9, &payloads), [], "it sent them itself");
 }
 
 #[test]
@@ -35,14 +35,14 @@ fn payloads_are_as_long_as_the_server_takes() {
         (0..1_000).map(|number| Nudge::Offered(format!("\0{number}").repeat(4).into())).collect();
     let payloads = payloads(Uuid::max(), &nudges);
     assert!(payloads.iter().all(|payload| payload.len() < 8_000));
-    assert_eq!(heard(1, 2, &payloads), nudges);
+    assert_eq!(received(1, 2, &payloads), nudges);
     let too_long = [Nudge::Offered("x".repeat(9_000).into())];
     assert!(super::payloads(Uuid::max(), &too_long).is_empty());
 }
 
 #[test]
-fn nonsense_is_not_heard() {
+fn nudge_that_cannot_be_parsed_is_ignored() {
     for payload in ["", "[]", "{}", "null", "[\"x\",\"\",\"é\",\"mnobody\",\"cc\",\"z\"]", "[1]"] {
-        assert_eq!(heard(1, 2, &[payload.to_owned()]), [], "{payload}");
+        assert_eq!(received(1, 2, &[payload.to_owned()]), [], "{payload}");
     }
 }

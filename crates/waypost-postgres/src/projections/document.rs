@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_database_refuses_is_left_out() {
+    fn document_with_rejected_json_is_cleaned_or_left_out() {
         let long = format!("\"{}\"", "x".repeat(PART_BYTES_MAX));
         for (text, kept) in [
             ("null", None),

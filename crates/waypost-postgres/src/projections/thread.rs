@@ -26,7 +26,7 @@ pub(super) struct ProjectorThread {
 #[derive(Default)]
 struct Ended {
     is_so: Mutex<bool>,
-    told: Condvar,
+    changed: Condvar,
 }
 
 impl ProjectorThread {
@@ -43,7 +43,7 @@ impl ProjectorThread {
             .spawn(move || {
                 runtime.block_on(run(&queue, projector));
                 *tell.is_so.lock() = true;
-                tell.told.notify_all();
+                tell.changed.notify_all();
             })
             .map_err(|error| StoreError::Unavailable(format!("cannot start a thread: {error}")))?;
         Ok(Self { handle: Some(handle), ended })
@@ -54,7 +54,7 @@ impl ProjectorThread {
         let Some(handle) = self.handle.take() else { return };
         let mut ended = self.ended.is_so.lock();
         if !*ended {
-            self.ended.told.wait_while_for(&mut ended, |ended| !*ended, STOP_TIMEOUT);
+            self.ended.changed.wait_while_for(&mut ended, |ended| !*ended, STOP_TIMEOUT);
         }
         if *ended && handle.join().is_err() {
             tracing::error!("the projector panicked; other processes will project what is missing");

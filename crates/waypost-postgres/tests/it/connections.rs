@@ -87,7 +87,7 @@ fn a_server_that_says_nothing_is_given_up() {
     renew(&store);
 }
 
-/// Whoever is not answered in time closes the connection: the server may owe the answer for ever.
+/// A caller that is not answered in time closes the connection: the server may owe the answer for ever.
 #[test]
 fn a_connection_that_does_not_answer_is_closed() {
     let database = Database::new();

@@ -36,7 +36,7 @@ fn a_transaction_that_commits_late_is_not_passed_over() {
 }
 
 #[test]
-fn what_was_rolled_back_is_nowhere() {
+fn feed_after_rollback_has_no_trace_of_it() {
     let database = Database::new();
     let store = database.open();
     let owner = instance(&store, 1);

@@ -207,7 +207,7 @@ fn poisoned_frames_stand_alone() {
 
 /// Numbers that PostgreSQL cannot hold are refused before they are sent.
 #[test]
-fn what_cannot_be_sent_is_poisoned() {
+fn append_with_unsendable_values_is_poisoned() {
     let database = Database::new();
     let store = database.open();
     let mut hand = start(&store, instance(&store, 1), 1).remove(0);
@@ -225,7 +225,7 @@ fn an_append_whose_connection_dies_is_repeated() {
     let intruder = database.intruder();
     let frame: Append = hand.next(1).control(ControlChange::Parked { next_due: None }).into();
     let rival: Append = takeover(&hand).frame(1).into();
-    // Somebody else's frame, never committed, makes it wait.
+    // A frame of another client, never committed, makes it wait.
     let mut in_the_way = rival.header;
     in_the_way.first_seq = frame.header.first_seq;
     in_the_way.last_seq = frame.header.last_seq;

@@ -66,7 +66,7 @@ fn a_name_that_is_no_schema_is_refused() {
 /// A copy of the database counts its transactions from the beginning; frames must still come after those
 /// that were copied.
 #[test]
-fn places_go_on_where_a_copy_begins() {
+fn store_opened_on_a_copy_assigns_places_after_its_frames() {
     let server = Postgres::shared();
     let url = server.database();
     drop(PostgresStore::open(&url, Options::default()).unwrap());

@@ -57,7 +57,7 @@ fn sweeps_and_excerpts_do_not_read_whole_queues() {
         line(key, key * 100_000, holding, waiting);
     }
     let found = intruder.text(&format!("SELECT string_agg(k.key::text, ' ') FROM ({sql}) AS k"));
-    assert_eq!(found, "3 5", "those of which somebody could come to hold a permit");
+    assert_eq!(found, "3 5", "those in which an execution could get a permit");
     let excerpts = include_str!("../../queries/permit_excerpts.sql");
     let options = "ANALYZE, COSTS OFF, TIMING OFF";
     for analyze in ["", "ANALYZE permits"] {

@@ -219,7 +219,7 @@ fn a_large_log_is_read_in_pages() {
 
 /// Whatever the reason, what fails as a whole is tried in parts.
 #[test]
-fn what_fails_at_once_is_shown_in_parts() {
+fn projector_after_a_failed_write_tries_smaller_portions() {
     let database = Database::new();
     let store = database.open();
     let intruder = database.intruder();

@@ -1,5 +1,5 @@
-//! The rows for readers: their columns, that they are nothing but a fold of the log, and that they come
-//! whoever dies.
+//! The rows for readers: their columns, that they are nothing but a fold of the log, and that they are
+//! written whichever process dies.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -178,7 +178,7 @@ fn sweeper_of_another_process_projects_what_a_dead_one_left() {
     let (intruder, observer) = (database.intruder(), database.intruder());
     intruder.wait_until("SELECT holder IS NOT NULL FROM sweeper");
     let survivor = database.open_with(options());
-    // Who waits is told once in a transaction, so that another one has to look.
+    // A session sees the statistics of others once per transaction, so another session has to look.
     intruder.run("BEGIN; LOCK TABLE execution_rows IN EXCLUSIVE MODE");
     let mut ended = begin(&dying, "ended", "2");
     let done = Event::Run(RunEvent::Completed { output: Json::null() });
@@ -318,7 +318,7 @@ fn rows_that_the_server_lost_come_again() {
 }
 
 #[test]
-fn what_the_database_refuses_concerns_one_execution_only() {
+fn projector_leaves_out_only_the_execution_the_database_rejects() {
     let database = Database::new();
     let store = database.open_with(options());
     store.define(&definition()).unwrap();

@@ -42,10 +42,10 @@ fn rebuilding_and_appending_do_not_get_in_each_others_way() {
     assert_eq!(dump(&intruder), rows);
 }
 
-/// Whoever derives rows again finds none, and somebody else writes the first ones before it has looked for
-/// those of nodes.
+/// A rebuild finds no rows of an execution, and another process writes the first ones before the rebuild has
+/// deleted those of its nodes.
 #[test]
-fn rows_that_somebody_else_was_faster_to_write_stay() {
+fn rebuild_keeps_rows_that_another_process_wrote_first() {
     let database = Database::new();
     let store = database.open_with(options());
     let mut hand = begin(&store, "contended", "1");

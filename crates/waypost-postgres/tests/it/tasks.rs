@@ -143,12 +143,12 @@ fn workers_live_and_hear_what_to_stop() {
     assert_eq!(store.cancel(&cancels).unwrap(), [one.through], "it is to look, once");
     assert_eq!(store.cancel(&cancels[..1]).unwrap(), [one.through]);
     assert_eq!(store.hear(&one).unwrap(), [Token(u128::MAX)]);
-    assert_eq!(store.hear(&one).unwrap(), [], "it has heard of it");
+    assert_eq!(store.hear(&one).unwrap(), [], "it has received of it");
     store.hear(&SignOfLife { leaving: true, ..two }).unwrap();
     assert_eq!(alive(&store, &all), all[..1]);
     clock.advance(WORKER_LEASE);
     assert_eq!(alive(&store, &all), []);
-    assert_eq!(store.cancel(&cancels).unwrap(), [], "nobody is there to be told");
+    assert_eq!(store.cancel(&cancels).unwrap(), [], "no worker is alive to receive it");
     let rows = store.workers().unwrap();
     assert_eq!(rows.len(), 2);
     assert_eq!((&rows[0].sign, rows[0].alive), (&one, false));
@@ -168,10 +168,10 @@ fn a_cluster_has_one_key() {
     assert_ne!(Database::new().open().cluster_key().unwrap(), key);
 }
 
-/// What somebody hears, in order.
+/// The nudges that an instance receives, in order.
 fn listen(nudges: &impl Nudges, instance: InstanceId) -> mpsc::Receiver<Nudge> {
-    let (heard, hears) = mpsc::channel();
-    nudges.listen(instance, Arc::new(move |nudge| drop(heard.send(nudge))));
+    let (received, hears) = mpsc::channel();
+    nudges.listen(instance, Arc::new(move |nudge| drop(received.send(nudge))));
     hears
 }
 
@@ -186,7 +186,7 @@ fn nudges_reach_whom_they_are_for() {
     let everything = |instance: InstanceId| {
         [Nudge::Mail(instance), Nudge::Cancelled(instance), Nudge::Claimable]
     };
-    // Whoever begins to listen looks at everything once.
+    // A listener that begins polls everything once.
     for (hears, instance) in [(&i_hear, me), (&you_hear, you)] {
         assert_eq!([next(hears), next(hears), next(hears)], everything(instance));
     }

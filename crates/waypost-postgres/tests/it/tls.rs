@@ -26,7 +26,7 @@ fn a_server_is_talked_to_through_tls_and_only_where_it_is_trusted() {
         assert_eq!(postgres.sql("postgres", plain), "0 of true", "{options}");
     }
 
-    // One that nobody vouches for.
+    // One that no authority has signed.
     let refused = PostgresStore::open(&url("sslmode=verify-full"), Options::default()).err();
     let text = refused.as_ref().map(ToString::to_string).unwrap_or_default();
     assert!(matches!(refused, Some(StoreError::Unavailable(_))), "{text}");

@@ -17,7 +17,7 @@ use crate::support::{
 
 const PARKED: ControlChange = ControlChange::Parked { next_due: None };
 
-/// One parks while the other sends. Whoever is second sees the other, without a sweep.
+/// One parks while the other sends. The second to commit sees the other, without a sweep.
 #[test]
 fn a_park_and_a_message_at_once_leave_it_ready() {
     const TIMES: u32 = 500;
@@ -49,9 +49,9 @@ fn a_park_and_a_message_at_once_leave_it_ready() {
     assert_eq!(claimed(&sender, instance(&sender, 2)), executions);
 }
 
-/// Somebody died between putting mail there and making its addressee ready.
+/// A sender died between inserting mail and making its addressee ready.
 #[test]
-fn a_sweep_finds_mail_that_woke_nobody() {
+fn sweep_wakes_executions_whose_mail_did_not() {
     let database = Database::new();
     let store = database.open();
     let one = instance(&store, 1);
@@ -104,7 +104,7 @@ fn a_sweep_discards_what_an_end_did_not_see() {
     assert_eq!((left(&hands[0]), left(&hands[1])), (0, 1));
 }
 
-/// Mail that was there when an execution was set aside does not count, however often somebody sweeps.
+/// Mail that was there when an execution was set aside does not count, however often claims sweep.
 #[test]
 fn a_sweep_respects_what_was_quarantined() {
     let database = Database::new();
@@ -120,7 +120,7 @@ fn a_sweep_respects_what_was_quarantined() {
 
 /// Mail that cannot be read, as a newer version may leave it, concerns its addressee alone.
 #[test]
-fn mail_that_cannot_be_read_is_in_nobody_elses_way() {
+fn unreadable_mail_does_not_delay_other_mail() {
     let database = Database::new();
     let store = database.open();
     let one = instance(&store, 1);
@@ -281,7 +281,7 @@ fn plans_made_for_an_empty_inbox_still_hold() {
     assert!((1..1_000).contains(&read), "{read} rows were read");
 }
 
-/// Each start of a process leaves a row, which goes when nobody can want it any more.
+/// Each start of a process leaves a row, which is deleted when it is of no use any more.
 #[test]
 fn instances_that_are_long_gone_are_forgotten() {
     let database = Database::new();

@@ -43,15 +43,15 @@ impl Core {
     pub(super) fn hear(&self, sign: &SignOfLife) -> Result<Vec<Token>, StoreError> {
         let quick = self.hear_quick(sign);
         let now = self.now();
-        let told = {
-            let last = self.told.lock().get(&sign.worker).copied();
+        let forwarded = {
+            let last = self.forwarded.lock().get(&sign.worker).copied();
             let every = self.wire().limits.tell_beneath_every;
             last.is_some_and(|last| now.0 < last.0.saturating_add(every.0))
         };
         // The store beneath has every cancellation that Redis has. It is read in the same call, so
         // that no cancellation is delivered twice.
         let empty = quick.as_ref().is_some_and(Vec::is_empty);
-        if empty && told && !sign.leaving && !sign.thorough {
+        if empty && forwarded && !sign.leaving && !sign.thorough {
             return Ok(Vec::new());
         }
         if quick.is_none() {
@@ -60,9 +60,9 @@ impl Core {
         match (self.beneath.hear(sign), quick) {
             (Ok(more), quick) => {
                 if sign.leaving {
-                    self.told.lock().remove(&sign.worker);
+                    self.forwarded.lock().remove(&sign.worker);
                 } else {
-                    self.told.lock().insert(sign.worker, now);
+                    self.forwarded.lock().insert(sign.worker, now);
                 }
                 let mut tokens = quick.unwrap_or_default();
                 tokens.extend(more);

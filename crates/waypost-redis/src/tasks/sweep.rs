@@ -96,7 +96,7 @@ impl Core {
     /// Requeues tasks that any taker took and never acknowledged.
     async fn scan(&self) -> u64 {
         self.learn_handlers().await;
-        self.told.lock().retain(|_, last| self.now().0 < last.0.saturating_add(TAKER_GONE.0));
+        self.forwarded.lock().retain(|_, last| self.now().0 < last.0.saturating_add(TAKER_GONE.0));
         let mut claimed = 0;
         for handler in self.known_handlers() {
             let Some(of_this) = self.scan_handler(&handler).await else { break };

@@ -54,7 +54,7 @@ fn through(world: &World, proxy: &Proxy, number: u128) -> Instance {
 }
 
 #[test]
-fn no_task_is_lost_and_nobody_is_held_up() {
+fn chaos_loses_no_task_and_delays_no_caller() {
     let world = World::new();
     let proxies: Vec<Proxy> = (0..3).map(|_| Proxy::start(world.server.port())).collect();
     let all: Vec<Instance> =
@@ -111,7 +111,7 @@ fn a_take_whose_answer_was_lost_is_claimed() {
     let other = world.instance_on(&connect(&RedisConfig { limits, ..world.config() }), 2);
     other.tasks.offer(&[offer("h", 1)]).unwrap();
     proxy.set(Direction::ToClient, Mode::Swallow);
-    assert_eq!(deaf.take("h", 1), NONE, "redis gave it, and nobody heard");
+    assert_eq!(deaf.take("h", 1), NONE, "redis gave it, and its answer was lost");
     eventually("it was given", || {
         let pending = world.server.command(&["XPENDING", "waypost:tasks:{h}", "takers"]);
         matches!(pending, RedisReply::Many(parts) if parts[0] == RedisReply::Number(1))

@@ -116,11 +116,11 @@ fn mail_nudges_and_copies_work_in_a_cluster() {
         relay.send(instance(2), mail(1)).unwrap() == Relayed::Committed
     });
 
-    let (heard, hear) = std::sync::mpsc::channel();
+    let (received, hear) = std::sync::mpsc::channel();
     let nudges = RedisNudges::new(&two, Arc::new(Alone), instance(2));
-    nudges.listen(instance(2), Arc::new(move |nudge| drop(heard.send(nudge))));
+    nudges.listen(instance(2), Arc::new(move |nudge| drop(received.send(nudge))));
     let sender = RedisNudges::new(&one, Arc::new(Alone), instance(1));
-    eventually("a nudge is heard", || {
+    eventually("a nudge is received", || {
         sender.send(Nudge::Offered("h".into()));
         hear.try_iter().any(|nudge| nudge == Nudge::Offered("h".into()))
     });

@@ -82,7 +82,7 @@ fn a_wrong_type_in_every_key_is_set_right() {
     assert_eq!(a.redis.health(), Health::Up);
     assert_eq!(world.store.waiting(), NONE, "none of it had to go beneath");
     assert!(a.redis.counters().repaired.get() >= 7, "{:?}", a.redis.counters());
-    // The probe is written when somebody connects.
+    // The probe is written when an instance connects.
     for key in world.keys().into_iter().filter(|key| key != "waypost:probe") {
         let kind = crate::support::text(world.server.command(&["TYPE", &key]));
         assert_ne!(kind, "list", "{key} is still wrong");
@@ -177,7 +177,7 @@ fn an_old_backup_that_comes_back_gives_nothing_twice_that_matters() {
     mirror.forget(&execution);
     eventually("it is forgotten", || mirror.contexts(&execution)[0].is_none());
     world.server.restore(&backup);
-    // Whoever asks next finds the old connection closed.
+    // The next caller finds the old connection closed.
     a.tasks.depths().unwrap();
     assert!(a.redis.counters().outages.get() == 1);
     a.wait_until_up();

@@ -124,7 +124,7 @@ fn locks_show_who_owns_what() {
 }
 
 #[test]
-fn what_is_not_a_lock_of_ours_shows_nobody() {
+fn lock_of_unknown_format_shows_no_owner() {
     let world = World::new();
     let mirror = RedisMirror::new(&world.connect());
     let lock = "waypost:lock:execution:{a}";
@@ -158,7 +158,7 @@ fn an_instance_shows_that_it_is_alive() {
 }
 
 #[test]
-fn what_is_too_large_or_too_much_is_dropped_and_counted() {
+fn copy_that_is_too_large_or_does_not_fit_is_dropped_and_counted() {
     let mut world = World::new();
     let limits =
         Limits { context_bytes_max: 1_000, copies_bytes_max: 20_000, ..world.config().limits };

@@ -26,8 +26,8 @@ impl Nudges for Beneath {
 
 /// Listens, and waits until it does.
 fn listen(nudges: &RedisNudges, number: u128) -> Receiver<Nudge> {
-    let (heard, hear) = channel();
-    nudges.listen(instance(number), Arc::new(move |nudge| drop(heard.send(nudge))));
+    let (received, hear) = channel();
+    nudges.listen(instance(number), Arc::new(move |nudge| drop(received.send(nudge))));
     // Told when the subscriptions stand: look at everything, once for each channel.
     for _ in 0..2 {
         wait_for(&hear, &Nudge::Mail(instance(number)));
@@ -37,16 +37,16 @@ fn listen(nudges: &RedisNudges, number: u128) -> Receiver<Nudge> {
 }
 
 #[track_caller]
-fn wait_for(heard: &Receiver<Nudge>, expected: &Nudge) {
-    wait_for_all(heard, std::slice::from_ref(expected));
+fn wait_for(received: &Receiver<Nudge>, expected: &Nudge) {
+    wait_for_all(received, std::slice::from_ref(expected));
 }
 
 /// Waits for several, in whatever order they come.
 #[track_caller]
-fn wait_for_all(heard: &Receiver<Nudge>, expected: &[Nudge]) {
+fn wait_for_all(received: &Receiver<Nudge>, expected: &[Nudge]) {
     let mut missing = expected.to_vec();
     while !missing.is_empty() {
-        let nudge = heard.recv_timeout(PATIENCE).unwrap();
+        let nudge = received.recv_timeout(PATIENCE).unwrap();
         missing.retain(|expected| *expected != nudge);
     }
 }
@@ -65,7 +65,7 @@ fn nudges_reach_those_they_are_for() {
     wait_for_all(&two, &[Nudge::Mail(instance(2)), Nudge::Offered("h".into())]);
     wait_for_all(&three, &[Nudge::Cancelled(instance(3)), Nudge::Offered("h".into())]);
     assert_eq!(*beneath.0.lock(), []);
-    // One that nobody hears is sent another way.
+    // A nudge without a listener is sent beneath.
     nudges[0].send(Nudge::Mail(instance(9)));
     eventually("it went beneath", || *beneath.0.lock() == [Nudge::Mail(instance(9))]);
 }
@@ -92,10 +92,10 @@ fn one_does_not_hear_oneself_and_a_thousand_are_one() {
     assert!(count <= 100, "{count}");
     other.send(Nudge::Offered("reply".into()));
     let own = |nudge: &Nudge| *nudge == Nudge::Offered("end".into());
-    let heard: Vec<Nudge> = std::iter::from_fn(|| one.recv_timeout(PATIENCE).ok())
+    let received: Vec<Nudge> = std::iter::from_fn(|| one.recv_timeout(PATIENCE).ok())
         .take_while(|nudge| *nudge != Nudge::Offered("reply".into()))
         .collect();
-    assert!(!heard.iter().any(own), "{heard:?}");
+    assert!(!received.iter().any(own), "{received:?}");
 }
 
 #[test]
@@ -104,23 +104,23 @@ fn an_outage_sends_them_beneath_and_ends_with_a_look_at_everything() {
     let beneath = Arc::new(Beneath::default());
     let redis = world.connect();
     let nudges = RedisNudges::new(&redis, beneath.clone(), instance(1));
-    let heard = listen(&nudges, 1);
+    let received = listen(&nudges, 1);
     world.server.kill();
     eventually("a nudge goes beneath", || {
         nudges.send(Nudge::Claimable);
         beneath.0.lock().contains(&Nudge::Claimable)
     });
-    while heard.try_recv().is_ok() {}
+    while received.try_recv().is_ok() {}
     world.server.start_again();
     let everything = [Nudge::Mail(instance(1)), Nudge::Cancelled(instance(1)), Nudge::Claimable];
-    wait_for_all(&heard, &everything);
+    wait_for_all(&received, &everything);
 }
 
 #[test]
-fn forged_and_garbled_nudges_are_not_heard() {
+fn nudge_that_is_forged_or_garbled_is_ignored() {
     let world = World::new();
     let nudges = RedisNudges::new(&world.connect(), Arc::new(Beneath::default()), instance(1));
-    let heard = listen(&nudges, 1);
+    let received = listen(&nudges, 1);
     let from = instance(2).0.to_string();
     for payload in [
         "",
@@ -135,7 +135,7 @@ fn forged_and_garbled_nudges_are_not_heard() {
     }
     let good = format!("{{\"from\":\"{from}\",\"nudge\":\"offered\",\"handler\":\"h\"}}");
     world.ok(&["PUBLISH", "waypost:nudge", &good]);
-    let next: Vec<Nudge> = std::iter::from_fn(|| heard.recv_timeout(PATIENCE).ok())
+    let next: Vec<Nudge> = std::iter::from_fn(|| received.recv_timeout(PATIENCE).ok())
         .filter(|nudge| *nudge != Nudge::Cancelled(instance(1)))
         .take(1)
         .collect();

@@ -95,7 +95,7 @@ fn stopped_and_started_it_is_left_and_used_again() {
 }
 
 #[test]
-fn what_went_beneath_in_an_outage_is_found_afterwards() {
+fn task_offered_beneath_in_an_outage_is_taken_afterwards() {
     let mut world = World::new();
     let a = world.instance(1);
     world.server.kill();
@@ -112,7 +112,7 @@ fn what_went_beneath_in_an_outage_is_found_afterwards() {
 }
 
 #[test]
-fn a_stalled_redis_holds_nobody_up() {
+fn stalled_redis_delays_callers_by_its_timeout_only() {
     let mut world = World::with(Limits::default());
     let redis = world.connect();
     let a = world.instance_on(&redis, 1);
@@ -188,7 +188,7 @@ fn a_redis_that_cannot_be_written_to_counts_as_gone() {
 }
 
 #[test]
-fn a_wrong_password_is_said_without_saying_it() {
+fn wrong_password_is_reported_but_not_printed() {
     let server = waypost_testbed::Redis::start_with_password("right");
     let config = waypost_redis::RedisConfig::new(server.url().replace("right", "hunter2-is-wrong"));
     let redis = Redis::connect(&config, &KEY).unwrap();

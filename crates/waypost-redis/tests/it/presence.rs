@@ -9,7 +9,7 @@ use waypost_ports::tasks::{Hand, Holds, SignOfLife, Tasks};
 use crate::support::{World, alive, sign, worker};
 
 #[test]
-fn the_store_beneath_is_told_less_often() {
+fn sign_of_life_is_forwarded_beneath_less_often() {
     let world = World::new();
     let a = world.instance(1);
     let hears = || world.store.hears.load(Ordering::SeqCst);
@@ -38,7 +38,7 @@ fn redis_is_asked_first_and_the_store_for_the_rest() {
 }
 
 #[test]
-fn what_workers_have_is_known_beneath_and_nowhere_else() {
+fn tasks_in_hand_are_stored_beneath_only() {
     let world = World::new();
     let (a, b) = (world.instance(1), world.instance(2));
     let said_ago = Millis(3);
@@ -55,7 +55,10 @@ fn what_workers_have_is_known_beneath_and_nowhere_else() {
     assert_eq!(b.tasks.who_holds(&asked[..1]).unwrap(), [Holds::Unsaid]);
     world.store.broken.store(true, Ordering::SeqCst);
     assert_eq!(b.tasks.who_holds(&asked[..3]).unwrap(), [Holds::Unsaid; 3]);
-    assert!(b.tasks.who_holds(&asked).is_err(), "of one nobody can say");
+    assert!(
+        b.tasks.who_holds(&asked).is_err(),
+        "the store is away, and Redis does not know one of them"
+    );
 }
 
 #[test]
@@ -86,7 +89,7 @@ fn a_sign_of_life_that_cannot_be_believed_is_looked_up_beneath() {
     assert_eq!(alive(&a.tasks, &all), [worker(1)]);
     assert_eq!(a.redis.counters().repaired.get(), 3);
     assert_eq!(world.number(&["EXISTS", &key(2), &key(3), &key(4)]), 0);
-    // Kept beyond its time by somebody.
+    // Kept beyond its time by another client.
     world.ok(&["PERSIST", &key(1)]);
     world.clock.advance(Millis(600_000));
     a.tasks.hear(&SignOfLife { leaving: true, ..sign(1) }).unwrap();
@@ -98,7 +101,7 @@ fn a_sign_of_life_that_cannot_be_believed_is_looked_up_beneath() {
 }
 
 #[test]
-fn what_is_to_be_stopped_is_told_once_wherever_it_was_said() {
+fn cancellation_is_delivered_once_wherever_it_was_stored() {
     let world = World::new();
     let (owner, other) = (world.instance(1), world.instance(2));
     other.tasks.hear(&sign(1)).unwrap();
@@ -124,7 +127,7 @@ fn what_is_to_be_stopped_is_told_once_wherever_it_was_said() {
 }
 
 #[test]
-fn what_was_taken_out_of_redis_is_told_when_the_store_is_away() {
+fn cancellation_from_redis_is_delivered_while_the_store_is_down() {
     let world = World::new();
     let a = world.instance(1);
     a.tasks.hear(&sign(1)).unwrap();
@@ -136,7 +139,7 @@ fn what_was_taken_out_of_redis_is_told_when_the_store_is_away() {
 }
 
 #[test]
-fn forged_requests_to_stop_are_not_told() {
+fn forged_cancellation_is_not_delivered() {
     let world = World::new();
     let a = world.instance(1);
     let key = |number| a.redis.keys().cancels(worker(number));

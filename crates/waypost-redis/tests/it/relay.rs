@@ -25,16 +25,16 @@ pub(crate) fn mail(number: i64) -> Mail {
     }
 }
 
-/// Listens, and waits until its bell can be heard.
+/// Listens, and waits until its bell can be received.
 fn listen(world: &World, relay: &RedisRelay, number: u128) -> Receiver<(Mail, RelayAnswer)> {
-    let (heard, hear) = channel();
-    let heard = Mutex::new(heard);
+    let (received, hear) = channel();
+    let received = Mutex::new(received);
     relay.listen(
         instance(number),
-        Arc::new(move |mail, answer| drop(heard.lock().send((mail, answer)))),
+        Arc::new(move |mail, answer| drop(received.lock().send((mail, answer)))),
     );
     let bell = format!("waypost:bell:{{{}}}", instance(number));
-    eventually("the bell is heard", || {
+    eventually("the bell is received", || {
         format!("{:?}", world.server.command(&["PUBSUB", "NUMSUB", &bell])).contains("Number(1)")
     });
     hear
@@ -49,17 +49,17 @@ fn mail_is_answered_after_the_commit_and_not_before() {
     let world = World::new();
     let (sender, owner) = (world.connect(), world.connect());
     let relay = RedisRelay::new(&sender, instance(1));
-    let heard = listen(&world, &RedisRelay::new(&owner, instance(2)), 2);
+    let received = listen(&world, &RedisRelay::new(&owner, instance(2)), 2);
     std::thread::scope(|scope| {
         let sent = scope.spawn(|| relay.send(instance(2), mail(7)).unwrap());
-        let (got, answer) = heard.recv_timeout(PATIENCE).unwrap();
+        let (got, answer) = received.recv_timeout(PATIENCE).unwrap();
         assert_eq!(got, mail(7));
         assert!(!sent.is_finished());
         assert_eq!(world.number(&["XLEN", &stream(2)]), 1, "kept until the commit");
         answer.committed();
         assert_eq!(sent.join().unwrap(), Relayed::Committed);
         let sent = scope.spawn(|| relay.send(instance(2), mail(8)).unwrap());
-        heard.recv_timeout(PATIENCE).unwrap().1.refused("it has ended");
+        received.recv_timeout(PATIENCE).unwrap().1.refused("it has ended");
         assert_eq!(sent.join().unwrap(), Relayed::Refused("it has ended".into()));
     });
     eventually("the stream is empty", || world.number(&["XLEN", &stream(2)]) == 0);
@@ -101,7 +101,7 @@ fn many_senders_get_each_their_own_answer() {
 }
 
 #[test]
-fn where_nobody_listens_the_sender_knows_at_once() {
+fn relay_without_a_listener_returns_at_once() {
     let world = World::new();
     let relay = RedisRelay::new(&world.connect(), instance(1));
     let begun = Instant::now();
@@ -110,19 +110,19 @@ fn where_nobody_listens_the_sender_knows_at_once() {
 }
 
 #[test]
-fn an_owner_that_does_not_answer_is_waited_for_once_until_it_is_heard_of() {
+fn relay_avoids_a_silent_owner_until_its_next_sign_of_life() {
     let world = World::new();
     let answer = std::time::Duration::from_millis(300);
     let limits = Limits { answer, ..world.config().limits };
     let redis = connect(&RedisConfig { limits, ..world.config() });
     let relay = RedisRelay::new(&redis, instance(1));
     let owner = world.connect();
-    let heard = listen(&world, &RedisRelay::new(&owner, instance(2)), 2);
+    let received = listen(&world, &RedisRelay::new(&owner, instance(2)), 2);
     let begun = Instant::now();
     assert_eq!(relay.send(instance(2), mail(1)).unwrap(), Relayed::Unknown);
     assert!(begun.elapsed() >= answer);
     // It stands still, for all that is known: the next is not even sent.
-    let (first, late) = heard.recv_timeout(PATIENCE).unwrap();
+    let (first, late) = received.recv_timeout(PATIENCE).unwrap();
     assert_eq!(first, mail(1));
     assert_eq!(relay.send(instance(2), mail(2)).unwrap(), Relayed::Unknown);
     assert_eq!(world.number(&["XLEN", &stream(2)]), 1, "the first alone");
@@ -135,7 +135,7 @@ fn an_owner_that_does_not_answer_is_waited_for_once_until_it_is_heard_of() {
             });
         });
         while !sent.is_finished() {
-            if let Ok((next, answer)) = heard.recv_timeout(answer) {
+            if let Ok((next, answer)) = received.recv_timeout(answer) {
                 assert_eq!(next, mail(3));
                 answer.committed();
             }
@@ -144,16 +144,16 @@ fn an_owner_that_does_not_answer_is_waited_for_once_until_it_is_heard_of() {
 }
 
 #[test]
-fn a_sender_is_told_when_redis_goes_while_it_waits() {
+fn relay_waiting_when_redis_stops_returns_unknown() {
     let mut world = World::new();
     let redis = world.connect();
     let relay = RedisRelay::new(&redis, instance(1));
     let owner = world.connect();
-    let heard = listen(&world, &RedisRelay::new(&owner, instance(2)), 2);
+    let received = listen(&world, &RedisRelay::new(&owner, instance(2)), 2);
     std::thread::scope(|scope| {
         let begun = Instant::now();
         let sent = scope.spawn(|| relay.send(instance(2), mail(1)).unwrap());
-        let (_, answer) = heard.recv_timeout(PATIENCE).unwrap();
+        let (_, answer) = received.recv_timeout(PATIENCE).unwrap();
         world.server.kill();
         answer.committed();
         let probe = RedisRelay::new(&redis, instance(3));
@@ -164,7 +164,7 @@ fn a_sender_is_told_when_redis_goes_while_it_waits() {
 }
 
 #[test]
-fn forged_copied_and_garbled_mail_is_not_heard() {
+fn relay_drops_mail_that_is_forged_copied_or_garbled() {
     let world = World::new();
     let redis = world.connect();
     let relay = RedisRelay::new(&redis, instance(1));
@@ -175,13 +175,13 @@ fn forged_copied_and_garbled_mail_is_not_heard() {
     world.ok(&["XADD", &stream(2), "*", "mail", "x"]);
     world.ok(&["PUBLISH", &format!("waypost:acks:{{{}}}", instance(1)), "yes"]);
     let owner = world.connect();
-    let heard = listen(&world, &RedisRelay::new(&owner, instance(2)), 2);
+    let received = listen(&world, &RedisRelay::new(&owner, instance(2)), 2);
     eventually("the stream is empty", || world.number(&["XLEN", &stream(2)]) == 0);
     world.spoil(&stream(2));
     std::thread::scope(|scope| {
         let sent = scope.spawn(|| relay.send(instance(2), mail(4)).unwrap());
-        let (got, answer) = heard.recv_timeout(PATIENCE).unwrap();
-        assert_eq!(got, mail(4), "the first that is heard");
+        let (got, answer) = received.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(got, mail(4), "the first that is received");
         answer.committed();
         assert_eq!(sent.join().unwrap(), Relayed::Committed);
     });

@@ -62,7 +62,7 @@ fn locks_are_acquired_renewed_and_released_by_their_owner_alone() {
         }
     };
 
-    assert_eq!(renew("a", "30000"), [0, 0], "nobody is shown");
+    assert_eq!(renew("a", "30000"), [0, 0], "there is no owner");
     assert_eq!(acquire("a", "first"), [0, 1]);
     fields("first", "later");
     assert_eq!(acquire("a", "second"), [0, 1], "again changes nothing but the end");

@@ -12,13 +12,13 @@ fn impatient(world: &World, number: u128) -> Instance {
 }
 
 #[test]
-fn what_a_dead_taker_took_is_taken_by_another() {
+fn task_of_a_dead_taker_is_taken_by_another() {
     let world = World::new();
     let (dead, alive) = (world.instance(1), impatient(&world, 2));
     dead.tasks.offer(&(1..=3).map(|attempt| offer("h", attempt)).collect::<Vec<_>>()).unwrap();
     assert_eq!(dead.take("h", 2), [1, 2]);
     drop(dead);
-    // It has never heard of this handler: it learns of it from Redis.
+    // This instance does not know the handler yet: it reads it from Redis.
     assert_eq!(alive.tasks.sweep(), 2);
     assert_eq!(alive.redis.counters().stale_claimed.get(), 2);
     assert_eq!(alive.take("h", 10), [3, 1, 2]);
@@ -28,7 +28,7 @@ fn what_a_dead_taker_took_is_taken_by_another() {
 }
 
 #[test]
-fn what_was_taken_a_moment_ago_is_not_claimed() {
+fn sweep_leaves_a_task_that_was_just_taken() {
     let world = World::new();
     let (a, b) = (world.instance(1), world.instance(2));
     a.tasks.offer(&[offer("h", 1)]).unwrap();

@@ -202,7 +202,7 @@ pub(crate) fn eventually(what: &str, done: impl FnMut() -> bool) {
 #[derive(Default)]
 pub(crate) struct Beneath {
     offers: Mutex<Vec<Offer>>,
-    told: Mutex<BTreeMap<WorkerId, Option<Hand>>>,
+    reported: Mutex<BTreeMap<WorkerId, Option<Hand>>>,
     cancels: Mutex<BTreeMap<WorkerId, BTreeSet<Token>>>,
     pub(crate) takes: AtomicU64,
     pub(crate) hears: AtomicU64,
@@ -258,9 +258,9 @@ impl Tasks for Beneath {
         self.hears.fetch_add(1, Ordering::SeqCst);
         self.check()?;
         if sign.leaving {
-            self.told.lock().remove(&sign.worker);
+            self.reported.lock().remove(&sign.worker);
         } else {
-            self.told.lock().insert(sign.worker, sign.hand.clone());
+            self.reported.lock().insert(sign.worker, sign.hand.clone());
         }
         Ok(self.cancels.lock().remove(&sign.worker).unwrap_or_default().into_iter().collect())
     }
@@ -276,8 +276,8 @@ impl Tasks for Beneath {
     fn who_holds(&self, asked: &[(WorkerId, Token)]) -> Result<Vec<Holds>, StoreError> {
         self.looks.fetch_add(1, Ordering::SeqCst);
         self.check()?;
-        let told = self.told.lock();
-        let holds = |(worker, token): &(WorkerId, Token)| match told.get(worker) {
+        let reported = self.reported.lock();
+        let holds = |(worker, token): &(WorkerId, Token)| match reported.get(worker) {
             None => Holds::Gone,
             Some(None) => Holds::Unsaid,
             Some(Some(hand)) if hand.tokens.contains(token) => Holds::Yes,
@@ -293,7 +293,7 @@ impl Tasks for Beneath {
             seen_at: Timestamp(0),
             alive: true,
         };
-        Ok(self.told.lock().keys().map(row).collect())
+        Ok(self.reported.lock().keys().map(row).collect())
     }
 
     fn depths(&self) -> Result<Vec<Depth>, StoreError> {

@@ -73,7 +73,7 @@ fn repeated_offers_do_not_pile_up() {
 }
 
 #[test]
-fn what_was_taken_is_acknowledged_a_second_later() {
+fn taken_task_is_acknowledged_a_second_later() {
     let world = World::new();
     let a = world.instance(1);
     a.tasks.offer(&[offer("h", 1)]).unwrap();
@@ -87,7 +87,7 @@ fn what_was_taken_is_acknowledged_a_second_later() {
 }
 
 #[test]
-fn what_was_withdrawn_is_not_taken_and_what_was_taken_stays() {
+fn withdraw_removes_waiting_tasks_and_keeps_taken_ones() {
     let world = World::new();
     let (a, b) = (world.instance(1), world.instance(2));
     a.tasks.offer(&[offer("h", 1), offer("h", 2), offer("g", 3)]).unwrap();
@@ -101,7 +101,7 @@ fn what_was_withdrawn_is_not_taken_and_what_was_taken_stays() {
 }
 
 #[test]
-fn depths_count_what_nobody_has_taken() {
+fn depths_count_tasks_that_are_not_taken() {
     let world = World::new();
     let (a, b) = (world.instance(1), world.instance(2));
     a.tasks.offer(&(1..=5).map(|attempt| offer("h", attempt)).collect::<Vec<_>>()).unwrap();
@@ -146,7 +146,7 @@ fn the_store_beneath_is_left_alone_when_there_is_no_reason_to_look() {
     }
     assert_eq!(takes(), 1);
     world.clock.advance(Millis(1_000));
-    // Somebody whose Redis is out of reach has offered this.
+    // An instance whose Redis is out of reach has offered this.
     world.store.offer(&[offer("h", 1), offer("h", 2)]).unwrap();
     assert_eq!(a.take("h", 1), [1]);
     assert_eq!(a.take("h", 1), [2], "where there was one there may be more");
