@@ -1,12 +1,11 @@
 //! API keys and the audit log.
 
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 use waypost_core::time::Timestamp;
 use waypost_ports::access::{Access, AuditEntry, AuditPage, AuditRequest, KeyRow, NewKey, Role};
 use waypost_ports::store::StoreError;
 
-use crate::connection::{Connection, Role as Pool};
+use crate::connection::{Connection, Params, Role as Pool};
 use crate::error::{DbError, Result};
 use crate::queries::sql;
 use crate::store::PostgresStore;
@@ -16,9 +15,9 @@ impl Access for PostgresStore {
     fn add_key(&self, key: &NewKey) -> Result<(), StoreError> {
         let NewKey { id, name, role, digest } = key;
         let added = self.run(Pool::Api, async |connection| {
-            let params: [&(dyn ToSql + Sync); 4] =
-                [&id.as_bytes(), &name.as_bytes(), &role.name(), &digest.as_slice()];
-            connection.execute(sql!("key_insert"), &params).await
+            let params: Params<'_> =
+                &[&id.as_bytes(), &name.as_bytes(), &role.name(), &digest.as_slice()];
+            connection.execute(sql!("key_insert"), params).await
         })?;
         match added {
             0 => Err(StoreError::Refused(format!("there is a key of id {id} already"))),
@@ -28,8 +27,7 @@ impl Access for PostgresStore {
 
     fn keys(&self) -> Result<Vec<KeyRow>, StoreError> {
         self.run(Pool::Api, async |connection| {
-            let rows = connection.query(sql!("keys_list"), &[]).await?;
-            rows.iter().map(read_key).collect()
+            connection.query_map(sql!("keys_list"), &[], read_key).await
         })
     }
 
@@ -72,9 +70,8 @@ async fn insert(connection: &mut Connection, entries: &[AuditEntry]) -> Result<(
         .map(|entry| entry.subject.as_ref().map(|subject| subject.as_bytes()))
         .collect();
     let statuses: Vec<i32> = entries.iter().map(|entry| entry.status.into()).collect();
-    let params: [&(dyn ToSql + Sync); 6] =
-        [&times, &actors, &addresses, &actions, &subjects, &statuses];
-    connection.execute(sql!("audit_insert"), &params).await?;
+    let params: Params<'_> = &[&times, &actors, &addresses, &actions, &subjects, &statuses];
+    connection.execute(sql!("audit_insert"), params).await?;
     Ok(())
 }
 
@@ -83,8 +80,8 @@ async fn audit(connection: &mut Connection, request: &AuditRequest) -> Result<Au
     let one_more = limit_and_one(request.limit);
     let rows = match &request.actor {
         Some(actor) => {
-            let params: [&(dyn ToSql + Sync); 3] = [&before, &one_more, &actor.as_bytes()];
-            connection.query(sql!("audit_by_actor"), &params).await?
+            let params: Params<'_> = &[&before, &one_more, &actor.as_bytes()];
+            connection.query(sql!("audit_by_actor"), params).await?
         }
         None => connection.query(sql!("audit_list"), &[&before, &one_more]).await?,
     };

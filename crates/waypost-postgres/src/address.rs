@@ -170,10 +170,8 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
-fn builder(
-    provider: Arc<CryptoProvider>,
-) -> rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier> {
-    ClientConfig::builder_with_provider(provider)
+fn builder() -> rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier> {
+    ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .expect("the provider supports the default versions of TLS")
 }
@@ -181,12 +179,12 @@ fn builder(
 /// Trusts the certificates of a file, or those of the platform.
 fn verifying(root: Option<&Path>) -> Result<MakeRustlsConnect, StoreError> {
     let config = match root {
-        Some(file) => builder(provider()).with_root_certificates(read_roots(file)?),
+        Some(file) => builder().with_root_certificates(read_roots(file)?),
         None => {
             let verifier = Verifier::new(provider()).map_err(|error| {
                 StoreError::Refused(format!("there are no trusted certificates: {error}"))
             })?;
-            let builder = builder(provider()).dangerous();
+            let builder = builder().dangerous();
             builder.with_custom_certificate_verifier(Arc::new(verifier))
         }
     };
@@ -211,7 +209,7 @@ fn read_roots(file: &Path) -> Result<RootCertStore, StoreError> {
 /// Accepts any certificate: for servers on this machine, whose certificates have no authority.
 fn trusting() -> MakeRustlsConnect {
     let anybody = Arc::new(Anybody(provider()));
-    let builder = builder(provider()).dangerous().with_custom_certificate_verifier(anybody);
+    let builder = builder().dangerous().with_custom_certificate_verifier(anybody);
     MakeRustlsConnect::new(builder.with_no_client_auth())
 }
 

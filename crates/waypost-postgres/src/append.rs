@@ -215,7 +215,7 @@ pub(crate) async fn outcomes(
 }
 
 /// When an earlier call committed each of these frames, by execution, if one did.
-pub(crate) async fn committed_before(
+async fn committed_before(
     connection: &mut Connection,
     appends: &[&Append],
 ) -> Result<HashMap<i64, i64>> {

@@ -4,10 +4,12 @@
 //! If a copy of a parked execution's state is available and matches the digest it was parked with,
 //! its log is not read at all.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tokio_postgres::Row;
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::time::Timestamp;
 use waypost_ports::mirror::Mirror;
@@ -98,7 +100,7 @@ pub(crate) fn claim(store: &PostgresStore, request: &ClaimRequest) -> Result<Cla
     // Outside of the connection's time limit: the mirror may be slow.
     let copies = match store.mirror() {
         Some(mirror) => find_copies(mirror.as_ref(), &digests),
-        None => Vec::new(),
+        None => HashMap::new(),
     };
     let hits = store.sweeps.copies().hits;
     claims.claimed = store.run(Role::Engine, async |connection| {
@@ -153,8 +155,7 @@ async fn digests(
     instance: InstanceId,
 ) -> Result<Vec<Digest>> {
     let executions: Vec<i64> = executions.iter().map(|execution| execution.0).collect();
-    let rows = connection.query(sql!("claim_digests"), &[&executions, &instance.0]).await?;
-    let digest = |row| {
+    let digest = |row: &Row| {
         Ok(Digest {
             execution: ExecutionNo(get(row, 0)?),
             seq: count(row, 1)?,
@@ -162,14 +163,14 @@ async fn digests(
             key: ExecutionId(text(row, 3)?),
         })
     };
-    rows.iter().map(digest).collect()
+    connection.query_map(sql!("claim_digests"), &[&executions, &instance.0], digest).await
 }
 
 /// Copies that are what their executions were parked with. They come from outside: nothing about them is
 /// believed but their digest.
-fn find_copies(mirror: &dyn Mirror, digests: &[Digest]) -> Vec<(ExecutionNo, Snapshot)> {
+fn find_copies(mirror: &dyn Mirror, digests: &[Digest]) -> HashMap<ExecutionNo, Snapshot> {
     if digests.is_empty() {
-        return Vec::new();
+        return HashMap::new();
     }
     let keys: Vec<ExecutionId> = digests.iter().map(|digest| digest.key.clone()).collect();
     let contexts = mirror.contexts(&keys);
@@ -185,10 +186,9 @@ async fn read(
     connection: &mut Connection,
     executions: &[ExecutionNo],
     claimer: InstanceId,
-    copies: Vec<(ExecutionNo, Snapshot)>,
+    mut copies: HashMap<ExecutionNo, Snapshot>,
     sweeps: &Sweeps,
 ) -> Result<Vec<History>> {
-    let mut copies: std::collections::HashMap<ExecutionNo, Snapshot> = copies.into_iter().collect();
     let wanted: Vec<(ExecutionNo, From)> = executions
         .iter()
         .map(|execution| match copies.contains_key(execution) {
@@ -240,6 +240,6 @@ pub(crate) async fn doubt(
     executions: &[ExecutionNo],
 ) -> Result<Vec<ExecutionNo>> {
     let executions: Vec<i64> = executions.iter().map(|execution| execution.0).collect();
-    let rows = connection.query(sql!("control_doubt"), &[&owner.0, &executions]).await?;
-    rows.iter().map(|row| Ok(ExecutionNo(get(row, 0)?))).collect()
+    let read = |row: &Row| get(row, 0).map(ExecutionNo);
+    connection.query_map(sql!("control_doubt"), &[&owner.0, &executions], read).await
 }

@@ -35,6 +35,9 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a migration may take, including the wait for another process that runs it.
 const MIGRATION_TIMEOUT: Duration = Duration::from_secs(600);
 
+/// Parameters of a statement.
+pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
+
 /// The role of a connection. Roles are separate, so that no load on one can delay the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
@@ -67,39 +70,35 @@ impl Role {
         }
     }
 
-    /// How long opening a connection may take. The caller occupies a place in a pool meanwhile, and
-    /// a renewal has to be tried again within the lease.
-    fn connect_timeout(self, lease: Duration) -> Duration {
+    fn timeouts(self, lease: Duration) -> Timeouts {
+        let usual = Timeouts {
+            connect: CONNECT_TIMEOUT,
+            statement: STATEMENT_TIMEOUT,
+            lock: LOCK_TIMEOUT,
+            grace: GRACE,
+        };
         match self {
-            Self::Renewals => CONNECT_TIMEOUT.min(lease / 5),
-            _ => CONNECT_TIMEOUT,
+            // A renewal times out early enough to be sent again within the lease.
+            Self::Renewals => Timeouts {
+                connect: usual.connect.min(lease / 5),
+                statement: usual.statement.min(lease / 5),
+                grace: usual.grace.min(lease / 10),
+                ..usual
+            },
+            Self::Migration => {
+                Timeouts { statement: MIGRATION_TIMEOUT, lock: MIGRATION_TIMEOUT, ..usual }
+            }
+            _ => usual,
         }
     }
+}
 
-    /// How long the server works on a statement. A renewal times out early enough to be sent again
-    /// within the lease.
-    fn statement_timeout(self, lease: Duration) -> Duration {
-        match self {
-            Self::Migration => MIGRATION_TIMEOUT,
-            Self::Renewals => STATEMENT_TIMEOUT.min(lease / 5),
-            _ => STATEMENT_TIMEOUT,
-        }
-    }
-
-    /// What the client allows beyond that for the round trip.
-    fn grace(self, lease: Duration) -> Duration {
-        match self {
-            Self::Renewals => GRACE.min(lease / 10),
-            _ => GRACE,
-        }
-    }
-
-    fn lock_timeout(self) -> Duration {
-        match self {
-            Self::Migration => MIGRATION_TIMEOUT,
-            _ => LOCK_TIMEOUT,
-        }
-    }
+struct Timeouts {
+    /// For opening a connection. The caller occupies a place in a pool meanwhile.
+    connect: Duration,
+    statement: Duration,
+    lock: Duration,
+    grace: Duration,
 }
 
 /// Shared by all connections of a store.
@@ -141,7 +140,7 @@ impl Connection {
     ) -> Result<Self> {
         // The driver's own limit is about TCP alone: a server that accepts and stays silent would
         // be awaited without an end.
-        let patience = role.connect_timeout(home.lease);
+        let patience = role.timeouts(home.lease).connect;
         let opened = timeout(patience, Self::open_at_last(home, role, hear)).await;
         opened.unwrap_or_else(|_| {
             let (address, wait) = (home.address.describe(), patience.as_millis());
@@ -154,7 +153,7 @@ impl Connection {
         role: Role,
         hear: impl FnMut(AsyncMessage) + Send + 'static,
     ) -> Result<Self> {
-        let patience = role.connect_timeout(home.lease);
+        let timeouts = role.timeouts(home.lease);
         let unreachable = |error: tokio_postgres::Error| match DbError::from(error) {
             DbError::Unavailable(why) => {
                 DbError::Unavailable(format!("{}: {why}", home.address.describe()))
@@ -162,24 +161,24 @@ impl Connection {
             other => other,
         };
         let (client, driver) =
-            home.address.connect(role.name(), patience, hear).await.map_err(unreachable)?;
+            home.address.connect(role.name(), timeouts.connect, hear).await.map_err(unreachable)?;
         let mut connection = Self {
             client,
             driver,
             prepared: HashMap::new(),
             clock: home.clock.clone(),
             sent: home.sent.by(role),
-            timeout: role.statement_timeout(home.lease) + role.grace(home.lease),
+            timeout: timeouts.statement + timeouts.grace,
             // Until it has begun.
             broken: true,
             in_transaction: false,
         };
-        connection.begin_session(home, role).await?;
+        connection.begin_session(home, role, &timeouts).await?;
         connection.broken = false;
         Ok(connection)
     }
 
-    async fn begin_session(&mut self, home: &Home, role: Role) -> Result<()> {
+    async fn begin_session(&mut self, home: &Home, role: Role, timeouts: &Timeouts) -> Result<()> {
         let millis = |span: Duration| span.as_millis().to_string();
         let search_path = format!("\"{}\"", home.schema);
         // The writers' few statements use keys; a plan that joins whole tables is never right for
@@ -187,15 +186,15 @@ impl Connection {
         let by_keys = matches!(role, Role::Writers | Role::Projections);
         let joins = if by_keys { "off" } else { "on" };
         let scans = if by_keys || role == Role::Engine { "off" } else { "on" };
-        let settings: [&(dyn ToSql + Sync); 6] = [
+        let settings: Params<'_> = &[
             &search_path,
-            &millis(role.statement_timeout(home.lease)),
-            &millis(role.lock_timeout()),
+            &millis(timeouts.statement),
+            &millis(timeouts.lock),
             &millis(IDLE_TIMEOUT),
             &joins,
             &scans,
         ];
-        self.query(sql!("session_begin"), &settings).await?;
+        self.query(sql!("session_begin"), settings).await?;
         Ok(())
     }
 
@@ -212,7 +211,7 @@ impl Connection {
     pub(crate) async fn query(
         &mut self,
         sql: &'static str,
-        params: &[&(dyn ToSql + Sync)],
+        params: Params<'_>,
     ) -> Result<Vec<Row>> {
         let statement = self.prepare(sql).await?;
         self.sent.fetch_add(1, Ordering::Relaxed);
@@ -223,7 +222,7 @@ impl Connection {
     /// Runs statements that all see one state of the database, on one way there and back.
     pub(crate) async fn read<const N: usize>(
         &mut self,
-        queries: [(&'static str, &[&(dyn ToSql + Sync)]); N],
+        queries: [(&'static str, Params<'_>); N],
     ) -> Result<[Vec<Row>; N]> {
         let mut statements = Vec::with_capacity(N);
         for (sql, _) in &queries {
@@ -250,31 +249,33 @@ impl Connection {
         rows.try_into().map_err(|_| DbError::Corrupt("an answer is missing".to_owned()))
     }
 
+    /// Runs a statement and reads its rows.
+    pub(crate) async fn query_map<T, C: FromIterator<T>>(
+        &mut self,
+        sql: &'static str,
+        params: Params<'_>,
+        read: impl Fn(&Row) -> Result<T>,
+    ) -> Result<C> {
+        self.query(sql, params).await?.iter().map(read).collect()
+    }
+
     /// Runs a statement that returns at most one row.
     pub(crate) async fn query_opt(
         &mut self,
         sql: &'static str,
-        params: &[&(dyn ToSql + Sync)],
+        params: Params<'_>,
     ) -> Result<Option<Row>> {
         Ok(self.query(sql, params).await?.into_iter().next())
     }
 
     /// Runs a statement that always returns a row.
-    pub(crate) async fn query_one(
-        &mut self,
-        sql: &'static str,
-        params: &[&(dyn ToSql + Sync)],
-    ) -> Result<Row> {
+    pub(crate) async fn query_one(&mut self, sql: &'static str, params: Params<'_>) -> Result<Row> {
         let row = self.query_opt(sql, params).await?;
         row.ok_or_else(|| DbError::Corrupt("a row that is always there is missing".to_owned()))
     }
 
     /// Runs a statement and returns the number of rows that it changed.
-    pub(crate) async fn execute(
-        &mut self,
-        sql: &'static str,
-        params: &[&(dyn ToSql + Sync)],
-    ) -> Result<u64> {
+    pub(crate) async fn execute(&mut self, sql: &'static str, params: Params<'_>) -> Result<u64> {
         let statement = self.prepare(sql).await?;
         self.sent.fetch_add(1, Ordering::Relaxed);
         let answer = timeout(self.timeout, self.client.execute(&statement, params)).await;

@@ -1,11 +1,10 @@
 //! Versions of workflows.
 
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 use waypost_core::id::DefinitionHash;
 use waypost_ports::store::{Defined, Definition, DefinitionRef, NewDefinition};
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Params};
 use crate::error::{DbError, Result};
 use crate::queries::sql;
 use crate::text::{array, narrow, text};
@@ -26,8 +25,8 @@ pub(crate) async fn define(connection: &mut Connection, new: &NewDefinition) -> 
         _ => definition.version,
     };
     if previous != Some(current) {
-        let params: [&(dyn ToSql + Sync); 2] = [&name, &i64::from(current)];
-        connection.execute(sql!("current_version_set"), &params).await?;
+        let params: Params<'_> = &[&name, &i64::from(current)];
+        connection.execute(sql!("current_version_set"), params).await?;
     }
     connection.commit().await?;
     Ok(Defined { definition, created, previous, current })
@@ -37,9 +36,8 @@ pub(crate) async fn define(connection: &mut Connection, new: &NewDefinition) -> 
 async fn insert(connection: &mut Connection, new: &NewDefinition) -> Result<(Definition, bool)> {
     let hash = new.hash.0.as_slice();
     for _ in 0..ATTEMPTS {
-        let params: [&(dyn ToSql + Sync); 3] =
-            [&hash, &new.name.as_bytes(), &new.canonical.as_bytes()];
-        let created = connection.execute(sql!("definition_insert"), &params).await? > 0;
+        let params: Params<'_> = &[&hash, &new.name.as_bytes(), &new.canonical.as_bytes()];
+        let created = connection.execute(sql!("definition_insert"), params).await? > 0;
         if let Some(definition) = by_hash(connection, new.hash).await? {
             return Ok((definition, created));
         }
@@ -55,8 +53,8 @@ pub(crate) async fn find(
         DefinitionRef::Hash(hash) => return by_hash(connection, *hash).await,
         DefinitionRef::Version(name, version) => (name, i64::from(*version)),
     };
-    let params: [&(dyn ToSql + Sync); 2] = [&name.as_bytes(), &version];
-    let row = connection.query_opt(sql!("definition_by_version"), &params).await?;
+    let params: Params<'_> = &[&name.as_bytes(), &version];
+    let row = connection.query_opt(sql!("definition_by_version"), params).await?;
     row.as_ref().map(read).transpose()
 }
 

@@ -63,16 +63,13 @@ const CONFLICTS_MAX: u32 = 10;
 /// Does something again where it and something else have come to wait for each other, and the database has
 /// ended it. Must be for something that can be done twice.
 pub(crate) fn in_spite_of_others<T>(mut action: impl FnMut() -> Result<T>) -> Result<T> {
-    let mut conflicts = 0;
-    loop {
+    for _ in 0..CONFLICTS_MAX {
         match action() {
-            Err(DbError::Conflict(reason)) if conflicts < CONFLICTS_MAX => {
-                tracing::debug!(reason, "once more");
-                conflicts += 1;
-            }
+            Err(DbError::Conflict(reason)) => tracing::debug!(reason, "once more"),
             result => return result,
         }
     }
+    action()
 }
 
 /// The driver's errors are complete only together with their causes.

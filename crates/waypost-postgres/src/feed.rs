@@ -13,13 +13,12 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 use waypost_core::frame::Parent;
 use waypost_core::id::{AppendId, ExecutionNo};
 use waypost_ports::query::{FEED_BYTES_MAX, FeedFrame, FeedPosition, FeedRequest};
 use waypost_ports::store::StoredFrame;
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Params};
 use crate::error::Result;
 use crate::history;
 use crate::queries::sql;
@@ -42,10 +41,8 @@ pub(crate) async fn page(
     let after = i64::try_from(request.after.0).unwrap_or(i64::MAX);
     let end = settled_end(connection, after).await?;
     let bytes = i64::try_from(FEED_BYTES_MAX).unwrap_or(i64::MAX);
-    let params: [&(dyn ToSql + Sync); 4] =
-        [&after, &end, &limit(request.limit).min(FRAMES_MAX), &bytes];
-    let rows = connection.query(sql!("frames_feed"), &params).await?;
-    rows.iter().map(read).collect()
+    let params: Params<'_> = &[&after, &end, &limit(request.limit).min(FRAMES_MAX), &bytes];
+    connection.query_map(sql!("frames_feed"), params, read).await
 }
 
 /// The place after the last frame.

@@ -5,14 +5,13 @@
 use std::collections::HashMap;
 
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 use waypost_core::frame::{FrameHeader, Parent};
 use waypost_core::id::{AppendId, ExecutionNo, InstanceId};
 use waypost_core::time::Timestamp;
 use waypost_ports::store::{Control, History, Permit, Snapshot, StoredFrame};
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Params};
 use crate::error::{DbError, Result};
 use crate::mail;
 use crate::queries::sql;
@@ -92,8 +91,8 @@ async fn first_of(connection: &mut Connection, wanted: &[(ExecutionNo, From)]) -
         return Ok(wanted.len());
     }
     let (executions, modes) = columns(wanted);
-    let params: [&(dyn ToSql + Sync); 4] = [&executions, &modes, &BYTES_AT_ONCE, &FRAMES_AT_ONCE];
-    let row = connection.query_one(sql!("histories_portion"), &params).await?;
+    let params: Params<'_> = &[&executions, &modes, &BYTES_AT_ONCE, &FRAMES_AT_ONCE];
+    let row = connection.query_one(sql!("histories_portion"), params).await?;
     Ok(narrow::<usize>(&row, 0)?.clamp(1, wanted.len()))
 }
 
@@ -111,14 +110,14 @@ async fn read_some(
         .filter(|(_, from)| *from == From::Snapshot)
         .map(|(execution, _)| execution.0)
         .collect();
-    let one: [&(dyn ToSql + Sync); 1] = [&executions];
-    let logs: [&(dyn ToSql + Sync); 4] = [&executions, &modes, &BYTES_AT_ONCE, &FRAMES_AT_ONCE];
-    let kept: [&(dyn ToSql + Sync); 1] = [&with_snapshot];
+    let one: Params<'_> = &[&executions];
+    let logs: Params<'_> = &[&executions, &modes, &BYTES_AT_ONCE, &FRAMES_AT_ONCE];
+    let kept: Params<'_> = &[&with_snapshot];
     let all: [Question<'_>; 4] = [
-        (sql!("frames_load"), &logs),
-        (sql!("control_load"), &one),
-        (sql!("snapshots_load"), &kept),
-        (sql!("mail_load"), &one),
+        (sql!("frames_load"), logs),
+        (sql!("control_load"), one),
+        (sql!("snapshots_load"), kept),
+        (sql!("mail_load"), one),
     ];
     let [frames, controls, snapshots, mails] = read_whole(connection, all).await?;
     assemble(wanted, &controls, &snapshots, &frames, &mails)
@@ -134,15 +133,15 @@ pub(crate) async fn load_with(
 ) -> Result<(Vec<History>, [Vec<Row>; 3])> {
     let numbers: Vec<i64> = executions.iter().map(|execution| execution.0).collect();
     let modes = vec![From::Beginning as i16; numbers.len()];
-    let one: [&(dyn ToSql + Sync); 1] = [&numbers];
-    let logs: [&(dyn ToSql + Sync); 4] = [&numbers, &modes, &BYTES_AT_ONCE, &FRAMES_AT_ONCE];
+    let one: Params<'_> = &[&numbers];
+    let logs: Params<'_> = &[&numbers, &modes, &BYTES_AT_ONCE, &FRAMES_AT_ONCE];
     let all: [Question<'_>; 6] = [
-        (sql!("frames_load"), &logs),
-        (sql!("control_load"), &one),
-        (sql!("mail_examine"), &one),
-        (more[0], &one),
-        (more[1], &one),
-        (more[2], &one),
+        (sql!("frames_load"), logs),
+        (sql!("control_load"), one),
+        (sql!("mail_examine"), one),
+        (more[0], one),
+        (more[1], one),
+        (more[2], one),
     ];
     let [frames, controls, mails, first, second, third] = read_whole(connection, all).await?;
     let wanted: Vec<_> = executions.iter().map(|id| (*id, From::Beginning)).collect();
@@ -153,7 +152,7 @@ pub(crate) async fn load_with(
 }
 
 /// A statement and its parameters.
-type Question<'a> = (&'static str, &'a [&'a (dyn ToSql + Sync)]);
+type Question<'a> = (&'static str, Params<'a>);
 
 /// Runs queries, the first of which is `frames_load`, in one snapshot of the database, and reads on
 /// if a log was too long for one result.
@@ -189,8 +188,8 @@ async fn read_on(
     frames: &mut Vec<Row>,
 ) -> Result<()> {
     loop {
-        let params: [&(dyn ToSql + Sync); 4] = [&execution, &next, &FRAMES_AT_ONCE, &BYTES_AT_ONCE];
-        let mut page = connection.query(sql!("frames_page"), &params).await?;
+        let params: Params<'_> = &[&execution, &next, &FRAMES_AT_ONCE, &BYTES_AT_ONCE];
+        let mut page = connection.query(sql!("frames_page"), params).await?;
         // Where nothing comes after it, the last one is given again.
         page.retain(|row| row.get::<_, i64>(1) >= next);
         let Some(last) = page.last() else { return Ok(()) };

@@ -3,9 +3,9 @@
 //! Reads are in chunks, each a snapshot of its own, so that no long snapshot keeps the server from
 //! vacuuming.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-use tokio_postgres::types::ToSql;
+use tokio_postgres::Row;
 use uuid::Uuid;
 use waypost_core::frame::Parent;
 use waypost_core::id::{AppendId, ExecutionNo};
@@ -16,7 +16,7 @@ use waypost_ports::inspect::{
 };
 use waypost_ports::store::{Control, StoreError, Urgency};
 
-use crate::connection::{Connection, Role};
+use crate::connection::{Connection, Params, Role};
 use crate::error::Result;
 use crate::projections::shown;
 use crate::queries::sql;
@@ -101,9 +101,9 @@ async fn first_bytes(
     executions: &[ExecutionNo],
 ) -> Result<Vec<ExecutionNo>> {
     let numbers: Vec<i64> = executions.iter().map(|execution| execution.0).collect();
-    let rows = connection.query(sql!("frames_sizes"), &[&numbers]).await?;
+    let read = |row: &Row| Ok((get(row, 0)?, count(row, 1)?));
     let sizes: HashMap<i64, u64> =
-        rows.iter().map(|row| Ok((get(row, 0)?, count(row, 1)?))).collect::<Result<_>>()?;
+        connection.query_map(sql!("frames_sizes"), &[&numbers], read).await?;
     let mut bytes = 0;
     let mut some = Vec::new();
     for execution in executions {
@@ -140,7 +140,7 @@ async fn examine(connection: &mut Connection, executions: &[ExecutionNo]) -> Res
     Ok(examined.collect())
 }
 
-fn read_standing(row: &tokio_postgres::Row) -> Result<Standing> {
+fn read_standing(row: &Row) -> Result<Standing> {
     let ownership = match (get::<Option<Uuid>>(row, 1)?, get(row, 2)?) {
         (None, _) => Ownership::Nobody,
         (Some(_), true) => Ownership::Held,
@@ -162,24 +162,21 @@ async fn apply_repair(connection: &mut Connection, repair: &Repair) -> Result<bo
     let execution = repair.execution.0;
     connection.begin().await?;
     if let Remedy::Control { permit: Some(derived), .. } = &repair.remedy {
-        permits::lock_derived(connection, derived).await?;
+        // Before anything else, as appends do: its row may have to be inserted.
+        permits::lock(connection, &BTreeSet::from([&*derived.request.key])).await?;
     }
     let before = connection.query_opt(sql!("log_last"), &[&execution]).await?;
-    let next = match &before {
-        Some(row) => get::<i64>(row, 2)? + 1,
-        None => 1,
-    };
-    let guard = Uuid::new_v4();
-    let params: [&(dyn ToSql + Sync); 3] = [&execution, &next, &guard];
-    let guarded = connection.execute(sql!("log_guard"), &params).await?;
-    connection.query(sql!("control_lock"), &[&execution]).await?;
-    let last = match &before {
+    let (last, next) = match &before {
         Some(row) => {
             let (first_seq, append_id) = (from_stored(get(row, 0)?), AppendId(get(row, 1)?));
-            Some(Parent { first_seq, append_id })
+            (Some(Parent { first_seq, append_id }), get::<i64>(row, 2)? + 1)
         }
-        None => None,
+        None => (None, 1),
     };
+    let guard = Uuid::new_v4();
+    let params: Params<'_> = &[&execution, &next, &guard];
+    let guarded = connection.execute(sql!("log_guard"), params).await?;
+    connection.query(sql!("control_lock"), &[&execution]).await?;
     let controls = connection.query(sql!("control_load"), &[&vec![execution]]).await?;
     let seen: Option<Control> = controls.first().map(history::read_control).transpose()?;
     // How many stand before it changes without it.
@@ -190,7 +187,7 @@ async fn apply_repair(connection: &mut Connection, repair: &Repair) -> Result<bo
         return Ok(false);
     }
     apply(connection, execution, &repair.remedy).await?;
-    connection.execute(sql!("log_unguard"), &params).await?;
+    connection.execute(sql!("log_unguard"), params).await?;
     connection.commit().await?;
     Ok(true)
 }
@@ -225,7 +222,7 @@ async fn derive(
         DerivedRow::Parked { next_due } => (*next_due, None, Urgency::Ordinary),
         DerivedRow::Held { reason, next_due } => (*next_due, Some(reason), Urgency::Cancel),
     };
-    let params: [&(dyn ToSql + Sync); 7] = [
+    let params: Params<'_> = &[
         &execution,
         &(*row == DerivedRow::Ready),
         &to_stored(u64::from(epoch))?,
@@ -234,6 +231,6 @@ async fn derive(
         &(wakes_from as i16),
         &i32::from(requires),
     ];
-    connection.execute(sql!("control_derive"), &params).await?;
+    connection.execute(sql!("control_derive"), params).await?;
     Ok(())
 }

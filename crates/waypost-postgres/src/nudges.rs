@@ -42,12 +42,6 @@ pub struct PostgresNudges {
     commands: mpsc::Sender<ListenerCommand>,
 }
 
-impl std::fmt::Debug for PostgresNudges {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PostgresNudges").finish_non_exhaustive()
-    }
-}
-
 enum ListenerCommand {
     Send(Nudge),
     Listen(NudgeListener, blocking::Sender<()>),
@@ -122,7 +116,10 @@ impl Carrier {
                     () = sleep(self.backoff) => {}
                     command = self.commands.recv() => {
                         let Some(command) = command else { return };
-                        self.without_line(command);
+                        // Nudges are lost, listeners are remembered.
+                        if let ListenerCommand::Listen(listener, _) = command {
+                            *self.listener.lock() = Some(listener);
+                        }
                     }
                 }
                 continue;
@@ -141,13 +138,6 @@ impl Carrier {
                     Some(command) => self.obey(command).await,
                 },
             }
-        }
-    }
-
-    /// While the database is out of reach: nudges are lost, listeners are remembered.
-    fn without_line(&mut self, command: ListenerCommand) {
-        if let ListenerCommand::Listen(listener, _) = command {
-            *self.listener.lock() = Some(listener);
         }
     }
 

@@ -1,6 +1,5 @@
 //! How a store is opened.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,16 +41,6 @@ impl Default for Options {
             families: Arc::new(|_: &str| None),
             clock: None,
         }
-    }
-}
-
-impl fmt::Debug for Options {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
-            .field("schema", &self.schema)
-            .field("api_connections", &self.api_connections)
-            .field("api_wait", &self.api_wait)
-            .finish_non_exhaustive()
     }
 }
 

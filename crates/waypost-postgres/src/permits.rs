@@ -13,7 +13,6 @@
 use std::collections::{BTreeSet, HashMap};
 
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 use waypost_core::id::ExecutionNo;
 use waypost_core::permits::{
     Excerpt, Occasion, PermitRequest, QueueChanges, RowChange, WAITING_MAX, WaitingRow, decide,
@@ -23,7 +22,7 @@ use waypost_ports::inspect::{DerivedPermit, PermitQueue};
 use waypost_ports::store::{Append, Appended, Mail, Permit, cancel_message};
 
 use crate::append;
-use crate::connection::Connection;
+use crate::connection::{Connection, Params};
 use crate::error::Result;
 use crate::mail;
 use crate::queries::sql;
@@ -85,19 +84,8 @@ pub(crate) async fn promote_released(connection: &mut Connection, keys: &[i64]) 
 
 /// Promotes rows that wait because an instance died between a commit and the promotion.
 pub(crate) async fn sweep(connection: &mut Connection) -> Result<()> {
-    let rows = connection.query(sql!("permit_sweep"), &[]).await?;
-    let keys = rows.iter().map(|row| get(row, 0)).collect::<Result<Vec<i64>, _>>()?;
+    let keys: Vec<i64> = connection.query_map(sql!("permit_sweep"), &[], |row| get(row, 0)).await?;
     promote(connection, &keys, Occasion::Sweep).await?;
-    Ok(())
-}
-
-/// Locks the key of a row that may have to be inserted, before anything else is locked: appends lock in
-/// this order, too.
-pub(crate) async fn lock_derived(
-    connection: &mut Connection,
-    derived: &DerivedPermit,
-) -> Result<()> {
-    lock(connection, &BTreeSet::from([&*derived.request.key])).await?;
     Ok(())
 }
 
@@ -111,8 +99,9 @@ pub(crate) async fn repair(
     let own = rows.first().map(read).transpose()?.map(|(_, permit)| permit);
     let own = own.filter(|own| derived.is_some_and(|of| of.request.key == own.key));
     if own.is_none() {
-        let rows = connection.query(sql!("permit_release"), &[&execution.0]).await?;
-        let keys = rows.iter().map(|row| get(row, 0)).collect::<Result<Vec<i64>, _>>()?;
+        let key = |row: &Row| get(row, 0);
+        let keys: Vec<i64> =
+            connection.query_map(sql!("permit_release"), &[&execution.0], key).await?;
         promote(connection, &keys, Occasion::Release).await?;
     }
     let Some(DerivedPermit { request, admitted }) = derived else { return Ok(()) };
@@ -133,8 +122,7 @@ pub(crate) fn read(row: &Row) -> Result<(ExecutionNo, Permit)> {
 }
 
 pub(crate) async fn permit_queues(connection: &mut Connection) -> Result<Vec<PermitQueue>> {
-    let rows = connection.query(sql!("permit_queues"), &[]).await?;
-    let queue = |row| {
+    let queue = |row: &Row| {
         let first: Option<i64> = get(row, 4)?;
         Ok(PermitQueue {
             key: text(row, 0)?,
@@ -144,7 +132,7 @@ pub(crate) async fn permit_queues(connection: &mut Connection) -> Result<Vec<Per
             first_waiting: first.map(ExecutionNo).zip(get::<Option<i64>>(row, 5)?.map(limit)),
         })
     };
-    rows.iter().map(queue).collect()
+    connection.query_map(sql!("permit_queues"), &[], queue).await
 }
 
 /// A frame that asks for a permit.
@@ -177,7 +165,7 @@ async fn lock_all<'a>(
 }
 
 /// Locks keys; gives the id of each.
-async fn lock<'a>(
+pub(crate) async fn lock<'a>(
     connection: &mut Connection,
     keys: &BTreeSet<&'a str>,
 ) -> Result<HashMap<&'a str, i64>> {
@@ -273,8 +261,7 @@ async fn read_excerpts(
     if keys.is_empty() {
         return Ok(Vec::new());
     }
-    let params: [&(dyn ToSql + Sync); 4] = [&keys, &executions, &most, &i64::from(WAITING_MAX)];
-    let rows = connection.query(sql!("permit_excerpts"), &params).await?;
+    let params: Params<'_> = &[&keys, &executions, &most, &i64::from(WAITING_MAX)];
     let excerpt = |row: &Row| {
         let (tickets, waiting): (Vec<i64>, Vec<i64>) = (get(row, 2)?, get(row, 3)?);
         let limits: Vec<i64> = get(row, 4)?;
@@ -289,7 +276,7 @@ async fn read_excerpts(
             cancellable: count(row, 6)?,
         })
     };
-    rows.iter().map(excerpt).collect()
+    connection.query_map(sql!("permit_excerpts"), params, excerpt).await
 }
 
 async fn write_changes(
@@ -315,8 +302,8 @@ async fn write_changes(
         promoted.extend(&changes.promoted);
     }
     if !executions.is_empty() {
-        let params: [&(dyn ToSql + Sync); 4] = [&executions, &keys, &limits, &holds];
-        connection.execute(sql!("permit_insert"), &params).await?;
+        let params: Params<'_> = &[&executions, &keys, &limits, &holds];
+        connection.execute(sql!("permit_insert"), params).await?;
     }
     let updates = [
         (sql!("permit_give"), given),

@@ -43,13 +43,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
-use tokio_postgres::types::ToSql;
 use waypost_core::id::ExecutionNo;
 use waypost_core::time::Timestamp;
 use waypost_ports::query::ProjectionLag;
 use waypost_ports::store::{Append, Appended, StoreError};
 
-use crate::connection::{Connection, Home, Role};
+use crate::connection::{Connection, Home, Params, Role};
 use crate::error::{Result, in_spite_of_others};
 use crate::options::Families;
 use crate::pool::Pool;
@@ -227,8 +226,8 @@ impl Drop for Projections {
 
 /// How far the rows of all processes are behind the log.
 pub(crate) async fn lag(connection: &mut Connection) -> Result<ProjectionLag> {
-    let limits: [&(dyn ToSql + Sync); 2] = [&LAG_FRAMES_COMPARED, &LAG_FRAMES_MAX];
-    let row = connection.query_one(sql!("progress"), &limits).await?;
+    let limits: Params<'_> = &[&LAG_FRAMES_COMPARED, &LAG_FRAMES_MAX];
+    let row = connection.query_one(sql!("progress"), limits).await?;
     let as_of = get::<Option<i64>>(&row, 1)?.map(Timestamp);
     Ok(ProjectionLag { frames: count(&row, 0)?, as_of })
 }

@@ -1,7 +1,6 @@
 //! Lists and logs for people.
 
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 use waypost_core::id::{DefinitionHash, ExecutionNo, InstanceId};
 use waypost_core::time::{Millis, Timestamp};
@@ -12,7 +11,7 @@ use waypost_ports::query::{
 };
 use waypost_ports::store::{About, History, StoreError, StoredFrame};
 
-use crate::connection::{Connection, Role};
+use crate::connection::{Connection, Params, Role};
 use crate::error::Result;
 use crate::projections::list;
 use crate::queries::sql;
@@ -106,8 +105,7 @@ impl Query for PostgresStore {
 
     fn instances(&self) -> Result<Vec<InstanceRow>, StoreError> {
         self.run(Role::Api, async |connection| {
-            let rows = connection.query(sql!("instances_list"), &[]).await?;
-            rows.iter().map(instance).collect()
+            connection.query_map(sql!("instances_list"), &[], instance).await
         })
     }
 
@@ -135,9 +133,8 @@ async fn events(connection: &mut Connection, request: &EventsRequest) -> Result<
     let mut next = i64::try_from(request.after).unwrap_or(i64::MAX).saturating_add(1);
     let bytes_at_once = limit(request.bytes).min(BYTES_AT_ONCE);
     while !request.is_full(&rows) {
-        let params: [&(dyn ToSql + Sync); 4] =
-            [&request.execution.0, &next, &FRAMES_AT_ONCE, &bytes_at_once];
-        let page = connection.query(sql!("frames_page"), &params).await?;
+        let params: Params<'_> = &[&request.execution.0, &next, &FRAMES_AT_ONCE, &bytes_at_once];
+        let page = connection.query(sql!("frames_page"), params).await?;
         let Some(last) = page.last() else { break };
         let after: i64 = get(last, 2)?;
         // A page begins with the frame that holds `next`, or the last one where none does.
@@ -167,14 +164,13 @@ async fn weigh(connection: &mut Connection, read: Read) -> Result<u64> {
         }
         Read::Events { execution, after, limit: frames, bytes } => {
             let next = i64::try_from(after).unwrap_or(i64::MAX).saturating_add(1);
-            let params: [&(dyn ToSql + Sync); 4] =
-                [&execution.0, &next, &limit(frames), &limit(bytes)];
-            connection.query_one(sql!("weigh_events"), &params).await?
+            let params: Params<'_> = &[&execution.0, &next, &limit(frames), &limit(bytes)];
+            connection.query_one(sql!("weigh_events"), params).await?
         }
         Read::Feed(FeedRequest { after, limit: frames }) => {
             let after = i64::try_from(after.0).unwrap_or(i64::MAX);
-            let params: [&(dyn ToSql + Sync); 3] = [&after, &limit(frames), &limit(FEED_BYTES_MAX)];
-            connection.query_one(sql!("weigh_feed"), &params).await?
+            let params: Params<'_> = &[&after, &limit(frames), &limit(FEED_BYTES_MAX)];
+            connection.query_one(sql!("weigh_feed"), params).await?
         }
     };
     count(&row, 0)
@@ -189,8 +185,8 @@ async fn definitions(
     let rows = match &request.workflow {
         Some(workflow) => {
             let before = after.map_or(i64::MAX, |(_, version)| i64::from(*version));
-            let params: [&(dyn ToSql + Sync); 3] = [&workflow.as_bytes(), &before, &one_more];
-            connection.query(sql!("definition_versions"), &params).await?
+            let params: Params<'_> = &[&workflow.as_bytes(), &before, &one_more];
+            connection.query(sql!("definition_versions"), params).await?
         }
         None => {
             let name = after.map(|(name, _)| name.as_bytes());

@@ -5,7 +5,6 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 use waypost_core::id::{ExecutionNo, InstanceId, Token, WorkerId};
 use waypost_core::time::{Millis, Timestamp};
@@ -14,7 +13,7 @@ use waypost_ports::tasks::{
     Depth, Holds, Offer, OfferId, SignOfLife, Tasks, WORKER_LEASE, WorkerRow,
 };
 
-use crate::connection::{Connection, Role};
+use crate::connection::{Connection, Params, Role};
 use crate::error::Result;
 use crate::queries::sql;
 use crate::store::PostgresStore;
@@ -44,8 +43,8 @@ impl Tasks for PostgresStore {
     fn take(&self, handlers: &[Arc<str>], most: usize) -> Result<Vec<Offer>, StoreError> {
         let handlers: Vec<&[u8]> = handlers.iter().map(|handler| handler.as_bytes()).collect();
         self.run(Role::Engine, async |connection| {
-            let rows = connection.query(sql!("offers_take"), &[&handlers, &limit(most)]).await?;
-            rows.iter().map(read_offer).collect()
+            let params: Params<'_> = &[&handlers, &limit(most)];
+            connection.query_map(sql!("offers_take"), params, read_offer).await
         })
     }
 
@@ -58,11 +57,10 @@ impl Tasks for PostgresStore {
         if cancels.is_empty() {
             return Ok(Vec::new());
         }
-        let workers: Vec<Uuid> = cancels.iter().map(|(worker, _)| worker.0).collect();
-        let tokens: Vec<Uuid> = cancels.iter().map(|(_, token)| Uuid::from_u128(token.0)).collect();
+        let (workers, tokens) = columns(cancels);
+        let read = |row: &Row| get(row, 0).map(InstanceId);
         self.run(Role::Engine, async |connection| {
-            let rows = connection.query(sql!("cancels_insert"), &[&workers, &tokens]).await?;
-            rows.iter().map(|row| get(row, 0).map(InstanceId)).collect()
+            connection.query_map(sql!("cancels_insert"), &[&workers, &tokens], read).await
         })
     }
 
@@ -70,11 +68,9 @@ impl Tasks for PostgresStore {
         if asked.is_empty() {
             return Ok(Vec::new());
         }
-        let workers: Vec<Uuid> = asked.iter().map(|(worker, _)| worker.0).collect();
-        let tokens: Vec<Uuid> = asked.iter().map(|(_, token)| Uuid::from_u128(token.0)).collect();
-        let living = self.run(Role::Engine, async |connection| {
-            let rows = connection.query(sql!("workers_hold"), &[&workers, &tokens]).await?;
-            rows.iter().map(read_living).collect::<Result<HashMap<_, _>, _>>()
+        let (workers, tokens) = columns(asked);
+        let living: HashMap<_, _> = self.run(Role::Engine, async |connection| {
+            connection.query_map(sql!("workers_hold"), &[&workers, &tokens], read_living).await
         })?;
         let holds = |(worker, token): &(WorkerId, Token)| match living.get(worker) {
             None => Holds::Gone,
@@ -90,19 +86,17 @@ impl Tasks for PostgresStore {
     fn workers(&self) -> Result<Vec<WorkerRow>, StoreError> {
         self.run(Role::Api, async |connection| {
             connection.execute(sql!("workers_forget"), &[]).await?;
-            let rows = connection.query(sql!("workers_list"), &[]).await?;
-            rows.iter().map(read_worker).collect()
+            connection.query_map(sql!("workers_list"), &[], read_worker).await
         })
     }
 
     fn depths(&self) -> Result<Vec<Depth>, StoreError> {
+        let read = |row: &Row| {
+            let (waiting, oldest) = (count(row, 1)?, Millis(count(row, 2)?));
+            Ok(Depth { handler: text(row, 0)?, waiting, oldest })
+        };
         self.run(Role::Api, async |connection| {
-            let rows = connection.query(sql!("offers_depth"), &[]).await?;
-            let depth = |row| {
-                let (waiting, oldest) = (count(row, 1)?, Millis(count(row, 2)?));
-                Ok(Depth { handler: text(row, 0)?, waiting, oldest })
-            };
-            rows.iter().map(depth).collect()
+            connection.query_map(sql!("offers_depth"), &[], read).await
         })
     }
 
@@ -113,6 +107,10 @@ impl Tasks for PostgresStore {
     }
 }
 
+fn columns(tokens: &[(WorkerId, Token)]) -> (Vec<Uuid>, Vec<Uuid>) {
+    tokens.iter().map(|(worker, token)| (worker.0, Uuid::from_u128(token.0))).unzip()
+}
+
 async fn offer(connection: &mut Connection, offers: &[Offer]) -> Result<()> {
     let executions: Vec<i64> = offers.iter().map(|offer| offer.id.execution.0).collect();
     let attempts: Vec<i64> = offers.iter().map(|offer| offer.id.attempt.into()).collect();
@@ -120,9 +118,8 @@ async fn offer(connection: &mut Connection, offers: &[Offer]) -> Result<()> {
     let paths: Vec<&[u8]> = offers.iter().map(|offer| offer.id.path.as_bytes()).collect();
     let handlers: Vec<&[u8]> = offers.iter().map(|offer| offer.handler.as_bytes()).collect();
     let bodies: Vec<&[u8]> = offers.iter().map(|offer| offer.body.as_slice()).collect();
-    let params: [&(dyn ToSql + Sync); 6] =
-        [&executions, &attempts, &owners, &paths, &handlers, &bodies];
-    connection.execute(sql!("offers_insert"), &params).await?;
+    let params: Params<'_> = &[&executions, &attempts, &owners, &paths, &handlers, &bodies];
+    connection.execute(sql!("offers_insert"), params).await?;
     Ok(())
 }
 
@@ -133,7 +130,7 @@ async fn hear(connection: &mut Connection, sign: &SignOfLife) -> Result<Vec<Toke
     let tasks: Option<Vec<Uuid>> =
         hand.map(|hand| hand.tokens.iter().map(|token| Uuid::from_u128(token.0)).collect());
     let said_ago = hand.map(|hand| i64::try_from(hand.said_ago.0).unwrap_or(i64::MAX));
-    let params: [&(dyn ToSql + Sync); 9] = [
+    let params: Params<'_> = &[
         &sign.worker.0,
         &lease,
         &sign.through.0,
@@ -144,8 +141,8 @@ async fn hear(connection: &mut Connection, sign: &SignOfLife) -> Result<Vec<Toke
         &tasks,
         &said_ago,
     ];
-    let rows = connection.query(sql!("worker_hear"), &params).await?;
-    rows.iter().map(|row| get::<Uuid>(row, 0).map(|token| Token(token.as_u128()))).collect()
+    let token = |row: &Row| get::<Uuid>(row, 0).map(|token| Token(token.as_u128()));
+    connection.query_map(sql!("worker_hear"), params, token).await
 }
 
 fn read_offer(row: &Row) -> Result<Offer> {

@@ -18,7 +18,7 @@ use waypost_ports::query::{ExecutionPage, ExecutionRow, Filter, ListRequest, Loo
 use super::queries::{self, sql};
 use super::rows::time;
 use super::{cells, lag, name_hash};
-use crate::connection::Connection;
+use crate::connection::{Connection, Params};
 use crate::error::{DbError, Result};
 use crate::text::{get, limit_and_one, narrow, text, text_or_none};
 
@@ -81,8 +81,7 @@ async fn rows(
 }
 
 async fn read_rows(connection: &mut Connection, executions: &[i64]) -> Result<Vec<ExecutionRow>> {
-    let rows = connection.query(&queries::LISTED_ROWS, &[&executions]).await?;
-    rows.iter().map(read).collect()
+    connection.query_map(&queries::LISTED_ROWS, &[&executions], read).await
 }
 
 /// Several walks along indexes, each newest first, as one.
@@ -156,9 +155,8 @@ impl Walk {
             }
             (Some(workflow), status) => {
                 let (status, hash) = (status.unwrap_or_default(), name_hash(workflow));
-                let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
-                    [&self.before, &limit, &status, &hash, &workflow];
-                connection.query(sql!("list_by_workflow_status"), &params).await?
+                let params: Params<'_> = &[&self.before, &limit, &status, &hash, &workflow];
+                connection.query(sql!("list_by_workflow_status"), params).await?
             }
         };
         self.ahead = rows.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;

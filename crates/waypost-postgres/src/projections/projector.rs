@@ -71,7 +71,7 @@ impl Projector {
             rows: Rows::new(families, skipped),
             connection: None,
             bases: HashMap::new(),
-            sweep: Sweep::default(),
+            sweep: Sweep::new(),
             caution: Caution::None,
             pace: Pace::default(),
             refused: BTreeSet::new(),
@@ -84,7 +84,12 @@ impl Projector {
         let mut all = work.behind.clone();
         all.extend(work.frames.iter().map(|frame| frame.execution));
         let result = match self.connect().await {
-            Ok(()) => self.show(queue, work, &mut all).await,
+            Ok(()) => {
+                self.rows.portion = self.pace.portion();
+                let result = self.show(queue, work, &mut all).await;
+                self.pace.judge(&result);
+                result
+            }
             // An unreachable server is no evidence of how much it can take.
             Err(error) => Err(error),
         };
@@ -113,18 +118,6 @@ impl Projector {
     }
 
     async fn show(&mut self, queue: &Queue, work: Work, all: &mut BTreeSet<i64>) -> Result<bool> {
-        self.rows.portion = self.pace.portion();
-        let result = self.show_work(queue, work, all).await;
-        self.pace.judge(&result);
-        result
-    }
-
-    async fn show_work(
-        &mut self,
-        queue: &Queue,
-        work: Work,
-        all: &mut BTreeSet<i64>,
-    ) -> Result<bool> {
         self.rows.documents = match self.caution {
             Caution::None => Documents::Written,
             Caution::WithoutDocuments | Caution::OneByOne => Documents::LeftOut,

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 use waypost_core::id::DefinitionHash;
 use waypost_core::json::Json;
 use waypost_core::projection::columns::VIEW;
@@ -19,7 +18,7 @@ use super::queries::{self, sql};
 use super::queue::Frame;
 use super::write::{Documents, write};
 use super::{cells, name_hash};
-use crate::connection::Connection;
+use crate::connection::{Connection, Params};
 use crate::error::Result;
 use crate::options::Families;
 use crate::text::{array, count, get, is_intact, limit, narrow, to_stored};
@@ -227,8 +226,8 @@ pub(super) async fn read_log(
 ) -> Result<Page> {
     let (executions, projected) = columns(behind)?;
     let (frames_max, bytes_max) = (limit(portion.frames), limit(portion.bytes));
-    let params: [&(dyn ToSql + Sync); 4] = [&executions, &projected, &frames_max, &bytes_max];
-    let rows = connection.query(sql!("frames_after"), &params).await?;
+    let params: Params<'_> = &[&executions, &projected, &frames_max, &bytes_max];
+    let rows = connection.query(sql!("frames_after"), params).await?;
     let mut bytes = 0;
     for row in &rows {
         bytes += get::<&[u8]>(row, 5)?.len();
@@ -250,8 +249,8 @@ pub(super) async fn first_of(
         return Ok(executions.len());
     }
     let (frames_max, bytes_max) = (limit(portion.frames), limit(portion.bytes));
-    let params: [&(dyn ToSql + Sync); 4] = [&executions, &projected, &frames_max, &bytes_max];
-    let row = connection.query_one(sql!("frames_portion"), &params).await?;
+    let params: Params<'_> = &[&executions, &projected, &frames_max, &bytes_max];
+    let row = connection.query_one(sql!("frames_portion"), params).await?;
     Ok(narrow::<usize>(&row, 0)?.clamp(1, executions.len()))
 }
 
@@ -280,13 +279,12 @@ pub(super) async fn load_bases(
     connection: &mut Connection,
     executions: &[i64],
 ) -> Result<HashMap<i64, Base>> {
-    let rows = connection.query(&queries::EXECUTION_VIEWS, &[&executions, &false]).await?;
     let base = |row: &Row| {
         let (execution, projected) = (get(row, VIEW.len())?, count(row, VIEW.len() + 1)?);
         let definition = Some(DefinitionHash(array(row, VIEW.len() + 4)?));
         Ok((execution, Base { projected, view: cells::read(row, &VIEW)?, definition, known: true }))
     };
-    rows.iter().map(base).collect()
+    connection.query_map(&queries::EXECUTION_VIEWS, &[&executions, &false], base).await
 }
 
 /// A time that may be missing.

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 use waypost_core::id::ExecutionNo;
 use waypost_core::projection::columns::{Cell, Column, NODE, VIEW};
 use waypost_core::time::Timestamp;
@@ -12,7 +11,7 @@ use waypost_ports::inspect::{Shown, ShownNode, ShownRows, ShownWait};
 use super::cells;
 use super::queries::{self, sql};
 use super::rows::time;
-use crate::connection::Connection;
+use crate::connection::{Connection, Params};
 use crate::error::Result;
 use crate::text::{count, get, text, text_or_none};
 
@@ -22,14 +21,14 @@ pub(crate) async fn rows(
     executions: &[ExecutionNo],
 ) -> Result<Vec<Shown>> {
     let numbers: Vec<i64> = executions.iter().map(|execution| execution.0).collect();
-    let of_them: [&(dyn ToSql + Sync); 1] = [&numbers];
-    let with_output: [&(dyn ToSql + Sync); 2] = [&numbers, &true];
+    let of_them: Params<'_> = &[&numbers];
+    let with_output: Params<'_> = &[&numbers, &true];
     let [views, nodes, waits, due] = connection
         .read([
-            (&queries::EXECUTION_VIEWS, &with_output),
-            (&queries::SHOWN_NODES, &of_them),
-            (sql!("shown_waits"), &of_them),
-            (sql!("shown_due"), &of_them),
+            (&queries::EXECUTION_VIEWS, with_output),
+            (&queries::SHOWN_NODES, of_them),
+            (sql!("shown_waits"), of_them),
+            (sql!("shown_due"), of_them),
         ])
         .await?;
     let mut shown: HashMap<i64, ShownRows> = HashMap::new();

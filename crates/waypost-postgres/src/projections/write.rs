@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use tokio_postgres::types::ToSql;
 use waypost_core::json::Json;
 use waypost_core::projection::columns::{CREATED, END, NODE, VIEW};
 use waypost_core::projection::inputs::Rendered;
@@ -13,7 +12,7 @@ use super::cells::{arrays, parameters};
 use super::fold::{Closed, Touched, Waits};
 use super::queries::{self, sql};
 use super::{document, name_hash};
-use crate::connection::Connection;
+use crate::connection::{Connection, Params};
 use crate::error::Result;
 use crate::text::{get, to_stored};
 
@@ -41,14 +40,15 @@ pub(super) async fn write(
     // deriving rows again does: two writers wait for each other, but never in a cycle.
     let mut written = update(connection, batch).await?;
     written.append(&mut insert(connection, batch).await?);
-    let rows =
-        || batch.iter().filter(|(execution, _)| written.contains(*execution)).map(|(e, t)| (*e, t));
-    cancel_pending(connection, rows()).await?;
-    write_nodes(connection, rows(), inputs, bytes).await?;
-    write_waits(connection, rows()).await?;
-    write_variables(connection, rows()).await?;
+    let rows = batch.iter().filter(|(execution, _)| written.contains(*execution));
+    let rows: Vec<(i64, &Touched)> =
+        rows.map(|(execution, touched)| (*execution, touched)).collect();
+    cancel_pending(connection, &rows).await?;
+    write_nodes(connection, &rows, inputs, bytes).await?;
+    write_waits(connection, &rows).await?;
+    write_variables(connection, &rows).await?;
     if documents == Documents::Written {
-        write_documents(connection, rows()).await?;
+        write_documents(connection, &rows).await?;
     }
     Ok(written)
 }
@@ -71,7 +71,7 @@ async fn insert(
     let views: Vec<_> = new.iter().map(|row| &row.1.changes.view).collect();
     columns.extend(arrays(&VIEW, &views));
     columns.extend(arrays(&END, &ends));
-    let own: [&(dyn ToSql + Sync); 6] = [
+    let own: Params<'_> = &[
         &new.iter().map(|row| row.0).collect::<Vec<_>>(),
         &projected?,
         &workflows.iter().map(|workflow| name_hash(workflow)).collect::<Vec<_>>(),
@@ -79,8 +79,8 @@ async fn insert(
         &runs().map(|run| run.definition.0.as_slice()).collect::<Vec<_>>(),
         &workflows,
     ];
-    let rows = connection.query(&queries::EXECUTION_INSERT, &parameters(&own, &columns)).await?;
-    rows.iter().map(|row| get(row, 0)).collect()
+    let params = parameters(own, &columns);
+    connection.query_map(&queries::EXECUTION_INSERT, &params, |row| get(row, 0)).await
 }
 
 /// Rows of executions that have one.
@@ -94,8 +94,9 @@ async fn update(
     }
     let since: Result<Vec<i64>, _> = known().map(|(_, t)| to_stored(t.since)).collect();
     let executions: Vec<i64> = known().map(|(execution, _)| *execution).collect();
-    let rows = connection.query(sql!("execution_lock"), &[&executions, &since?]).await?;
-    let locked = rows.iter().map(|row| get(row, 0)).collect::<Result<BTreeSet<i64>, _>>()?;
+    let params: Params<'_> = &[&executions, &since?];
+    let locked: BTreeSet<i64> =
+        connection.query_map(sql!("execution_lock"), params, |row| get(row, 0)).await?;
     let rows: Vec<&Touched> =
         known().filter(|(execution, _)| locked.contains(execution)).map(|(_, t)| t).collect();
     let executions: Vec<i64> = locked.iter().copied().collect();
@@ -104,12 +105,12 @@ async fn update(
     let views: Vec<_> = rows.iter().map(|touched| &touched.changes.view).collect();
     let mut columns = arrays(&VIEW, &views);
     columns.extend(arrays(&END, &ends));
-    let own: [&(dyn ToSql + Sync); 3] = [
+    let own: Params<'_> = &[
         &executions,
         &projected?,
         &rows.iter().map(|touched| touched.changes.end.is_some()).collect::<Vec<_>>(),
     ];
-    connection.execute(&queries::EXECUTION_UPDATE, &parameters(&own, &columns)).await?;
+    connection.execute(&queries::EXECUTION_UPDATE, &parameters(own, &columns)).await?;
     Ok(locked)
 }
 
@@ -139,11 +140,8 @@ impl NodeRow<'_> {
 }
 
 /// Cancels nodes that earlier changes left PENDING.
-async fn cancel_pending<'a>(
-    connection: &mut Connection,
-    rows: impl Iterator<Item = (i64, &'a Touched)>,
-) -> Result<()> {
-    let ended = rows.filter_map(|(e, touched)| Some((e, touched.changes.pending_cancelled?.0)));
+async fn cancel_pending(connection: &mut Connection, rows: &[(i64, &Touched)]) -> Result<()> {
+    let ended = rows.iter().filter_map(|(e, t)| Some((*e, t.changes.pending_cancelled?.0)));
     let (executions, times): (Vec<i64>, Vec<i64>) = ended.unzip();
     if !executions.is_empty() {
         connection.execute(sql!("nodes_cancel"), &[&executions, &times]).await?;
@@ -151,38 +149,35 @@ async fn cancel_pending<'a>(
     Ok(())
 }
 
-async fn write_variables<'a>(
-    connection: &mut Connection,
-    rows: impl Iterator<Item = (i64, &'a Touched)>,
-) -> Result<()> {
+async fn write_variables(connection: &mut Connection, rows: &[(i64, &Touched)]) -> Result<()> {
     let set: Vec<(i64, &str, &Json)> = rows
-        .flat_map(|(e, touched)| touched.changes.variables.iter().map(move |(n, v)| (e, &**n, v)))
+        .iter()
+        .flat_map(|(e, touched)| touched.changes.variables.iter().map(|(n, v)| (*e, &**n, v)))
         .collect();
     if set.is_empty() {
         return Ok(());
     }
-    let params: [&(dyn ToSql + Sync); 4] = [
+    let params: Params<'_> = &[
         &set.iter().map(|row| row.0).collect::<Vec<_>>(),
         &set.iter().map(|row| name_hash(row.1.as_bytes())).collect::<Vec<_>>(),
         &set.iter().map(|row| row.1.as_bytes()).collect::<Vec<_>>(),
         &set.iter().map(|row| row.2.text().as_bytes()).collect::<Vec<_>>(),
     ];
-    connection.execute(sql!("variables_set"), &params).await?;
+    connection.execute(sql!("variables_set"), params).await?;
     Ok(())
 }
 
-async fn write_nodes<'a>(
+async fn write_nodes(
     connection: &mut Connection,
-    rows: impl Iterator<Item = (i64, &'a Touched)>,
+    rows: &[(i64, &Touched)],
     inputs: &HashMap<i64, Rendered>,
     bytes_max: usize,
 ) -> Result<()> {
-    let nodes = rows.flat_map(|(execution, touched)| {
-        let inputs = inputs.get(&execution);
-        let changes = touched.changes.nodes.iter();
-        changes.map(move |(path, change)| {
+    let nodes = rows.iter().flat_map(|(execution, touched)| {
+        let inputs = inputs.get(execution);
+        touched.changes.nodes.iter().map(move |(path, change)| {
             let input = inputs.and_then(|inputs| inputs.get(path)).map(String::as_bytes);
-            NodeRow { execution, path, change, input }
+            NodeRow { execution: *execution, path, change, input }
         })
     });
     let (mut piece, mut bytes) = (Vec::new(), 0);
@@ -201,14 +196,14 @@ async fn write_piece(connection: &mut Connection, nodes: &[NodeRow<'_>]) -> Resu
     if nodes.is_empty() {
         return Ok(());
     }
-    let own: [&(dyn ToSql + Sync); 4] = [
+    let own: Params<'_> = &[
         &nodes.iter().map(|node| node.execution).collect::<Vec<_>>(),
         &nodes.iter().map(|node| name_hash(node.path.as_bytes())).collect::<Vec<_>>(),
         &nodes.iter().map(|node| node.path.as_bytes()).collect::<Vec<_>>(),
         &nodes.iter().map(|node| node.input).collect::<Vec<_>>(),
     ];
     let columns = arrays(&NODE, &nodes.iter().map(|node| node.change).collect::<Vec<_>>());
-    connection.execute(&queries::NODES_UPSERT, &parameters(&own, &columns)).await?;
+    connection.execute(&queries::NODES_UPSERT, &parameters(own, &columns)).await?;
     Ok(())
 }
 
@@ -239,13 +234,10 @@ impl Closes {
     }
 }
 
-async fn write_waits<'a>(
-    connection: &mut Connection,
-    rows: impl Iterator<Item = (i64, &'a Touched)>,
-) -> Result<()> {
-    let waiting = rows.filter(|(_, touched)| !touched.changes.waits.is_empty());
+async fn write_waits(connection: &mut Connection, rows: &[(i64, &Touched)]) -> Result<()> {
+    let waiting = rows.iter().filter(|(_, touched)| !touched.changes.waits.is_empty());
     let all: Vec<(i64, bool, Waits<'_>)> = waiting
-        .map(|(execution, touched)| (execution, touched.known, Waits::of(&touched.changes.waits)))
+        .map(|(e, touched)| (*e, touched.known, Waits::of(&touched.changes.waits)))
         .collect();
     let (mut of_nodes, mut of_executions) = (Closes::default(), Closes::default());
     // An execution that had no rows has none to close.
@@ -288,14 +280,12 @@ async fn write_waits<'a>(
     Ok(())
 }
 
-async fn write_documents<'a>(
-    connection: &mut Connection,
-    rows: impl Iterator<Item = (i64, &'a Touched)>,
-) -> Result<()> {
+async fn write_documents(connection: &mut Connection, rows: &[(i64, &Touched)]) -> Result<()> {
     let (executions, documents): (Vec<i64>, Vec<Vec<u8>>) = rows
+        .iter()
         .filter_map(|(execution, touched)| {
             let created = touched.changes.created.as_ref().filter(|_| !touched.known);
-            Some((execution, document::of(created, &touched.changes)?))
+            Some((*execution, document::of(created, &touched.changes)?))
         })
         .unzip();
     if !executions.is_empty() {

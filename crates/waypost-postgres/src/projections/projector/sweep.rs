@@ -11,10 +11,10 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::Projector;
+use crate::connection::Params;
 use crate::error::Result;
 use crate::projections::queries::sql;
 use crate::text::{get, limit};
@@ -34,7 +34,7 @@ const RENEW: Duration = Duration::from_secs(3);
 const LEASE_MS: i64 = 10_000;
 
 /// The sweep's state in this process.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Sweep {
     id: Uuid,
     is_holder: bool,
@@ -58,21 +58,11 @@ pub(super) struct SweepPage {
     next: Option<i64>,
 }
 
-impl Default for Sweep {
-    fn default() -> Self {
-        Self {
-            id: Uuid::new_v4(),
-            is_holder: false,
-            claimed: None,
-            due: None,
-            end: None,
-            behind_since: None,
-            has_more: false,
-        }
-    }
-}
-
 impl Sweep {
+    pub(super) fn new() -> Self {
+        Self { id: Uuid::new_v4(), ..Self::default() }
+    }
+
     /// Forgets what a lost connection had read.
     pub(super) fn forget(&mut self) {
         *self = Self { id: self.id, is_holder: self.is_holder, ..Self::default() };
@@ -137,8 +127,8 @@ impl Projector {
         let is_fresh = self.sweep.claimed.is_some_and(|claimed| claimed.elapsed() < RENEW);
         if let (Some(connection), false) = (&mut self.connection, is_fresh) {
             self.sweep.claimed = Some(Instant::now());
-            let params: [&(dyn ToSql + Sync); 2] = [&self.sweep.id, &LEASE_MS];
-            let row = connection.query_one(sql!("sweep_claim"), &params).await?;
+            let params: Params<'_> = &[&self.sweep.id, &LEASE_MS];
+            let row = connection.query_one(sql!("sweep_claim"), params).await?;
             self.sweep.is_holder = get(&row, 0)?;
         }
         Ok(self.sweep.is_holder)
