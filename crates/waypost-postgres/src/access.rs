@@ -14,10 +14,10 @@ use crate::text::{array, count, get, limit_and_one, text, text_or_none};
 impl Access for PostgresStore {
     fn add_key(&self, key: &NewKey) -> Result<(), StoreError> {
         let NewKey { id, name, role, digest } = key;
-        let added = self.run(Pool::Api, async |connection| {
+        let added = self.run(Pool::Api, async |db| {
             let params: Params<'_> =
                 &[&id.as_bytes(), &name.as_bytes(), &role.name(), &digest.as_slice()];
-            connection.execute(sql!("key_insert"), params).await
+            db.execute(sql!("key_insert"), params).await
         })?;
         match added {
             0 => Err(StoreError::Refused(format!("there is a key of id {id} already"))),
@@ -26,26 +26,24 @@ impl Access for PostgresStore {
     }
 
     fn keys(&self) -> Result<Vec<KeyRow>, StoreError> {
-        self.run(Pool::Api, async |connection| {
-            connection.query_map(sql!("keys_list"), &[], read_key).await
-        })
+        self.run(Pool::Api, async |db| db.query_map(sql!("keys_list"), &[], read_key).await)
     }
 
     fn revoke_key(&self, id: &str) -> Result<bool, StoreError> {
-        self.run(Pool::Api, async |connection| {
-            Ok(connection.execute(sql!("key_revoke"), &[&id.as_bytes()]).await? > 0)
+        self.run(Pool::Api, async |db| {
+            Ok(db.execute(sql!("key_revoke"), &[&id.as_bytes()]).await? > 0)
         })
     }
 
     fn record(&self, entries: &[AuditEntry]) -> Result<(), StoreError> {
         match entries.is_empty() {
             true => Ok(()),
-            false => self.run(Pool::Api, async |connection| insert(connection, entries).await),
+            false => self.run(Pool::Api, async |db| insert(db, entries).await),
         }
     }
 
     fn audit(&self, request: &AuditRequest) -> Result<AuditPage, StoreError> {
-        self.run(Pool::Api, async |connection| audit(connection, request).await)
+        self.run(Pool::Api, async |db| audit(db, request).await)
     }
 }
 
@@ -60,7 +58,7 @@ fn read_key(row: &Row) -> Result<KeyRow> {
     })
 }
 
-async fn insert(connection: &mut Connection, entries: &[AuditEntry]) -> Result<()> {
+async fn insert(db: &mut Connection, entries: &[AuditEntry]) -> Result<()> {
     let times: Vec<i64> = entries.iter().map(|entry| entry.at.0).collect();
     let actors: Vec<&[u8]> = entries.iter().map(|entry| entry.actor.as_bytes()).collect();
     let addresses: Vec<&[u8]> = entries.iter().map(|entry| entry.address.as_bytes()).collect();
@@ -71,19 +69,19 @@ async fn insert(connection: &mut Connection, entries: &[AuditEntry]) -> Result<(
         .collect();
     let statuses: Vec<i32> = entries.iter().map(|entry| entry.status.into()).collect();
     let params: Params<'_> = &[&times, &actors, &addresses, &actions, &subjects, &statuses];
-    connection.execute(sql!("audit_insert"), params).await?;
+    db.execute(sql!("audit_insert"), params).await?;
     Ok(())
 }
 
-async fn audit(connection: &mut Connection, request: &AuditRequest) -> Result<AuditPage> {
+async fn audit(db: &mut Connection, request: &AuditRequest) -> Result<AuditPage> {
     let before = request.before.map_or(i64::MAX, |place| i64::try_from(place).unwrap_or(i64::MAX));
     let one_more = limit_and_one(request.limit);
     let rows = match &request.actor {
         Some(actor) => {
             let params: Params<'_> = &[&before, &one_more, &actor.as_bytes()];
-            connection.query(sql!("audit_by_actor"), params).await?
+            db.query(sql!("audit_by_actor"), params).await?
         }
-        None => connection.query(sql!("audit_list"), &[&before, &one_more]).await?,
+        None => db.query(sql!("audit_list"), &[&before, &one_more]).await?,
     };
     let more = rows.len() > request.limit;
     let rows = rows.iter().take(request.limit).map(read_entry).collect::<Result<_, _>>()?;

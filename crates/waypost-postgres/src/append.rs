@@ -120,10 +120,10 @@ fn append_part(
 ) -> Result<(), StoreError> {
     // The order of locks leaves one way into a conflict: names in two orders in two batches.
     let result = in_spite_of_others(|| {
-        store.try_run(Role::Writers, async |connection| {
+        store.try_run(Role::Writers, async |db| {
             match part.first().is_some_and(|index| batch[*index].side.permit.is_some()) {
-                true => permits::append(connection, batch, part).await,
-                false => append_plain(connection, batch, part).await,
+                true => permits::append(db, batch, part).await,
+                false => append_plain(db, batch, part).await,
             }
         })
     });
@@ -147,13 +147,13 @@ fn append_part(
 }
 
 async fn append_plain(
-    connection: &mut Connection,
+    db: &mut Connection,
     batch: &[Append],
     part: &[usize],
 ) -> Result<Vec<Appended>> {
-    let inserted = insert(connection, batch, part).await?;
-    let outcomes = outcomes(connection, batch, part, &inserted).await?;
-    after_commit(connection, batch, part, &inserted).await;
+    let inserted = insert(db, batch, part).await?;
+    let outcomes = outcomes(db, batch, part, &inserted).await?;
+    after_commit(db, batch, part, &inserted).await;
     Ok(outcomes)
 }
 
@@ -167,7 +167,7 @@ pub(crate) struct Inserted {
 
 /// Inserts frames of different executions with their side rows.
 pub(crate) async fn insert(
-    connection: &mut Connection,
+    db: &mut Connection,
     batch: &[Append],
     part: &[usize],
 ) -> Result<Inserted> {
@@ -175,14 +175,14 @@ pub(crate) async fn insert(
     part.iter().for_each(|index| frames.push(&batch[*index]));
     let mut inserted = Inserted::default();
     if part.iter().all(|index| rows::is_plain(&batch[*index])) {
-        for row in connection.query(sql!("frames_append"), &frames.params()).await? {
+        for row in db.query(sql!("frames_append"), &frames.params()).await? {
             inserted.at.insert(get(&row, 0)?, get(&row, 1)?);
         }
         return Ok(inserted);
     }
     let mut sides = rows::Sides::default();
     part.iter().for_each(|index| sides.push(&batch[*index]));
-    for row in connection.query(sql!("frames_append_side"), &sides.params(&frames)).await? {
+    for row in db.query(sql!("frames_append_side"), &sides.params(&frames)).await? {
         match get::<Option<i64>>(&row, 2)? {
             Some(key) => inserted.released.push(key),
             None => drop(inserted.at.insert(get(&row, 0)?, get(&row, 1)?)),
@@ -194,7 +194,7 @@ pub(crate) async fn insert(
 /// The outcome of each frame. Frames that were not inserted are looked up in a statement of its
 /// own: the insert's snapshot cannot have a row that it waited for.
 pub(crate) async fn outcomes(
-    connection: &mut Connection,
+    db: &mut Connection,
     batch: &[Append],
     part: &[usize],
     inserted: &Inserted,
@@ -204,7 +204,7 @@ pub(crate) async fn outcomes(
         part.iter().filter(|index| went_in(index).is_none()).map(|index| &batch[*index]).collect();
     let mut lost = match losers.is_empty() {
         true => Vec::new(),
-        false => look_up(connection, &losers).await?,
+        false => look_up(db, &losers).await?,
     }
     .into_iter();
     let outcome = |index: &usize| match went_in(index) {
@@ -215,10 +215,7 @@ pub(crate) async fn outcomes(
 }
 
 /// When an earlier call committed each of these frames, by execution, if one did.
-async fn committed_before(
-    connection: &mut Connection,
-    appends: &[&Append],
-) -> Result<HashMap<i64, i64>> {
+async fn committed_before(db: &mut Connection, appends: &[&Append]) -> Result<HashMap<i64, i64>> {
     let executions: Vec<i64> = appends.iter().map(|append| append.header.execution.0).collect();
     let places: Vec<i64> = appends
         .iter()
@@ -229,7 +226,7 @@ async fn committed_before(
         .map(|append| (append.header.execution.0, append.header.append_id.0))
         .collect();
     let mut committed = HashMap::new();
-    for row in connection.query(sql!("frames_find"), &[&executions, &places]).await? {
+    for row in db.query(sql!("frames_find"), &[&executions, &places]).await? {
         let execution: i64 = get(&row, 0)?;
         if ids.get(&execution) == Some(&get(&row, 1)?) {
             committed.insert(execution, get(&row, 2)?);
@@ -238,8 +235,8 @@ async fn committed_before(
     Ok(committed)
 }
 
-async fn look_up(connection: &mut Connection, losers: &[&Append]) -> Result<Vec<Appended>> {
-    let committed = committed_before(connection, losers).await?;
+async fn look_up(db: &mut Connection, losers: &[&Append]) -> Result<Vec<Appended>> {
+    let committed = committed_before(db, losers).await?;
     let mut outcomes: Vec<Appended> = losers
         .iter()
         .map(|append| match committed.get(&append.header.execution.0) {
@@ -262,7 +259,7 @@ async fn look_up(connection: &mut Connection, losers: &[&Append]) -> Result<Vec<
         .iter()
         .map(|(_, names)| names.idempotency.as_ref().map(|key| key.key.as_bytes()))
         .collect();
-    for row in connection.query(sql!("submissions_find"), &[&keys, &idempotency]).await? {
+    for row in db.query(sql!("submissions_find"), &[&keys, &idempotency]).await? {
         let position = usize::try_from(get::<i64>(&row, 0)?).unwrap_or(0).saturating_sub(1);
         let Some((at, names)) = nameless.get(position) else { continue };
         let by_key: Option<i64> = get(&row, 1)?;
@@ -286,7 +283,7 @@ async fn look_up(connection: &mut Connection, losers: &[&Append]) -> Result<Vec<
 /// of queues that have changed. If this fails, the frames are still committed, and the next claim
 /// sweeps.
 pub(crate) async fn after_commit(
-    connection: &mut Connection,
+    db: &mut Connection,
     batch: &[Append],
     part: &[usize],
     inserted: &Inserted,
@@ -299,10 +296,10 @@ pub(crate) async fn after_commit(
         .collect();
     let mut result = Ok(());
     if !parked.is_empty() {
-        result = connection.execute(sql!("control_wake"), &[&parked]).await.map(drop);
+        result = db.execute(sql!("control_wake"), &[&parked]).await.map(drop);
     }
     if result.is_ok() && !inserted.released.is_empty() {
-        result = permits::promote_released(connection, &inserted.released).await;
+        result = permits::promote_released(db, &inserted.released).await;
     }
     if let Err(error) = result {
         tracing::debug!(%error, "left to the next sweep");

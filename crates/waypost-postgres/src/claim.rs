@@ -78,18 +78,18 @@ impl Sweeps {
 
 pub(crate) fn claim(store: &PostgresStore, request: &ClaimRequest) -> Result<Claims, StoreError> {
     let sweep_from = store.sweeps.due();
-    let (executions, mut claims, digests) = store.run(Role::Engine, async |connection| {
+    let (executions, mut claims, digests) = store.run(Role::Engine, async |db| {
         if let Some(from) = sweep_from {
-            let row = connection.query_one(sql!("mail_sweep"), &[&from]).await?;
+            let row = db.query_one(sql!("mail_sweep"), &[&from]).await?;
             store.sweeps.seen.store(get(&row, 0)?, Ordering::Relaxed);
-            permits::sweep(connection).await?;
+            permits::sweep(db).await?;
             if from == 0 {
-                connection.execute(sql!("instances_forget"), &[&GONE_FOR_MS]).await?;
+                db.execute(sql!("instances_forget"), &[&GONE_FOR_MS]).await?;
             }
         }
-        let (executions, claims) = take(connection, request).await?;
+        let (executions, claims) = take(db, request).await?;
         let digests = match store.mirror().is_some() && !executions.is_empty() {
-            true => digests(connection, &executions, request.instance).await?,
+            true => digests(db, &executions, request.instance).await?,
             false => Vec::new(),
         };
         Ok((executions, claims, digests))
@@ -103,17 +103,14 @@ pub(crate) fn claim(store: &PostgresStore, request: &ClaimRequest) -> Result<Cla
         None => HashMap::new(),
     };
     let hits = store.sweeps.copies().hits;
-    claims.claimed = store.run(Role::Engine, async |connection| {
-        read(connection, &executions, request.instance, copies, &store.sweeps).await
+    claims.claimed = store.run(Role::Engine, async |db| {
+        read(db, &executions, request.instance, copies, &store.sweeps).await
     })?;
     claims.copied = store.sweeps.copies().hits.saturating_sub(hits);
     Ok(claims)
 }
 
-async fn take(
-    connection: &mut Connection,
-    request: &ClaimRequest,
-) -> Result<(Vec<ExecutionNo>, Claims)> {
+async fn take(db: &mut Connection, request: &ClaimRequest) -> Result<(Vec<ExecutionNo>, Claims)> {
     let numbers = |executions: &Vec<ExecutionNo>| -> Vec<i64> {
         executions.iter().map(|execution| execution.0).collect()
     };
@@ -123,7 +120,7 @@ async fn take(
     let ahead = i64::try_from(request.ahead.0).unwrap_or(i64::MAX / 2);
     // Below the largest number: the statement adds one.
     let limit = limit(request.limit).min(1 << 20);
-    let rows = connection
+    let rows = db
         .query(
             sql!("claim_take"),
             &[&request.instance.0, &fold, &limit, &only, &held, &request.suspects, &ahead],
@@ -150,7 +147,7 @@ struct Digest {
 }
 
 async fn digests(
-    connection: &mut Connection,
+    db: &mut Connection,
     executions: &[ExecutionNo],
     instance: InstanceId,
 ) -> Result<Vec<Digest>> {
@@ -163,7 +160,7 @@ async fn digests(
             key: ExecutionId(text(row, 3)?),
         })
     };
-    connection.query_map(sql!("claim_digests"), &[&executions, &instance.0], digest).await
+    db.query_map(sql!("claim_digests"), &[&executions, &instance.0], digest).await
 }
 
 /// Copies that are what their executions were parked with. They come from outside: nothing about them is
@@ -183,7 +180,7 @@ fn find_copies(mirror: &dyn Mirror, digests: &[Digest]) -> HashMap<ExecutionNo, 
 
 /// Reads the claimed executions that are still the claimer's.
 async fn read(
-    connection: &mut Connection,
+    db: &mut Connection,
     executions: &[ExecutionNo],
     claimer: InstanceId,
     mut copies: HashMap<ExecutionNo, Snapshot>,
@@ -196,7 +193,7 @@ async fn read(
             false => (*execution, From::Snapshot),
         })
         .collect();
-    let mut claimed = history::load_many(connection, &wanted).await?;
+    let mut claimed = history::load_many(db, &wanted).await?;
     claimed
         .retain(|history| history.control.as_ref().is_some_and(|row| row.owner == Some(claimer)));
     for history in &mut claimed {
@@ -212,7 +209,7 @@ async fn read(
             history.snapshot = Some(copy);
         } else {
             sweeps.misses.fetch_add(1, Ordering::Relaxed);
-            let whole = history::load(connection, history.execution, From::Snapshot).await?;
+            let whole = history::load(db, history.execution, From::Snapshot).await?;
             *history = whole.ok_or_else(|| DbError::Corrupt("a log has gone".to_owned()))?;
         }
     }
@@ -221,25 +218,25 @@ async fn read(
 
 /// Sets an execution of this owner aside.
 pub(crate) async fn hold(
-    connection: &mut Connection,
+    db: &mut Connection,
     execution: ExecutionNo,
     owner: InstanceId,
     reason: &str,
 ) -> Result<()> {
     let reason = reason.as_bytes();
-    connection.execute(sql!("control_hold"), &[&execution.0, &owner.0, &reason]).await?;
+    db.execute(sql!("control_hold"), &[&execution.0, &owner.0, &reason]).await?;
     // Mail that came in meanwhile found the row locked.
-    connection.execute(sql!("control_wake"), &[&vec![execution.0]]).await?;
+    db.execute(sql!("control_wake"), &[&vec![execution.0]]).await?;
     Ok(())
 }
 
 /// Marks executions that this owner is about to decide.
 pub(crate) async fn doubt(
-    connection: &mut Connection,
+    db: &mut Connection,
     owner: InstanceId,
     executions: &[ExecutionNo],
 ) -> Result<Vec<ExecutionNo>> {
     let executions: Vec<i64> = executions.iter().map(|execution| execution.0).collect();
     let read = |row: &Row| get(row, 0).map(ExecutionNo);
-    connection.query_map(sql!("control_doubt"), &[&owner.0, &executions], read).await
+    db.query_map(sql!("control_doubt"), &[&owner.0, &executions], read).await
 }

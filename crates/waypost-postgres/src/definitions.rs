@@ -14,55 +14,52 @@ const ATTEMPTS: u32 = 20;
 
 /// Keeps a definition, as the next version of its workflow unless its content is known, and moves the
 /// workflow's pointer. Deploys of one workflow wait for one another.
-pub(crate) async fn define(connection: &mut Connection, new: &NewDefinition) -> Result<Defined> {
+pub(crate) async fn define(db: &mut Connection, new: &NewDefinition) -> Result<Defined> {
     let name = new.name.as_bytes();
-    connection.begin().await?;
-    let row = connection.query_one(sql!("current_version_lock"), &[&name]).await?;
+    db.begin().await?;
+    let row = db.query_one(sql!("current_version_lock"), &[&name]).await?;
     let previous = Some(narrow(&row, 0)?).filter(|version| *version > 0);
-    let (definition, created) = insert(connection, new).await?;
+    let (definition, created) = insert(db, new).await?;
     let current = match previous {
         Some(previous) if !new.make_current => previous,
         _ => definition.version,
     };
     if previous != Some(current) {
         let params: Params<'_> = &[&name, &i64::from(current)];
-        connection.execute(sql!("current_version_set"), params).await?;
+        db.execute(sql!("current_version_set"), params).await?;
     }
-    connection.commit().await?;
+    db.commit().await?;
     Ok(Defined { definition, created, previous, current })
 }
 
 /// The stored definition. Also returns whether it is new.
-async fn insert(connection: &mut Connection, new: &NewDefinition) -> Result<(Definition, bool)> {
+async fn insert(db: &mut Connection, new: &NewDefinition) -> Result<(Definition, bool)> {
     let hash = new.hash.0.as_slice();
     for _ in 0..ATTEMPTS {
         let params: Params<'_> = &[&hash, &new.name.as_bytes(), &new.canonical.as_bytes()];
-        let created = connection.execute(sql!("definition_insert"), params).await? > 0;
-        if let Some(definition) = by_hash(connection, new.hash).await? {
+        let created = db.execute(sql!("definition_insert"), params).await? > 0;
+        if let Some(definition) = by_hash(db, new.hash).await? {
             return Ok((definition, created));
         }
     }
     Err(DbError::Unavailable("others keep adding versions of this workflow".to_owned()))
 }
 
-pub(crate) async fn find(
-    connection: &mut Connection,
-    which: &DefinitionRef,
-) -> Result<Option<Definition>> {
+pub(crate) async fn find(db: &mut Connection, which: &DefinitionRef) -> Result<Option<Definition>> {
     let (name, version) = match which {
-        DefinitionRef::Hash(hash) => return by_hash(connection, *hash).await,
+        DefinitionRef::Hash(hash) => return by_hash(db, *hash).await,
         DefinitionRef::Version(name, version) => (name, i64::from(*version)),
     };
     let params: Params<'_> = &[&name.as_bytes(), &version];
-    let row = connection.query_opt(sql!("definition_by_version"), params).await?;
+    let row = db.query_opt(sql!("definition_by_version"), params).await?;
     row.as_ref().map(read).transpose()
 }
 
 pub(crate) async fn by_hash(
-    connection: &mut Connection,
+    db: &mut Connection,
     hash: DefinitionHash,
 ) -> Result<Option<Definition>> {
-    let row = connection.query_opt(sql!("definition_by_hash"), &[&hash.0.as_slice()]).await?;
+    let row = db.query_opt(sql!("definition_by_hash"), &[&hash.0.as_slice()]).await?;
     row.as_ref().map(read).transpose()
 }
 

@@ -34,31 +34,28 @@ const POLL: Duration = Duration::from_millis(2);
 const FRAMES_MAX: i64 = 10_000;
 
 /// The frames after a place.
-pub(crate) async fn page(
-    connection: &mut Connection,
-    request: &FeedRequest,
-) -> Result<Vec<FeedFrame>> {
+pub(crate) async fn page(db: &mut Connection, request: &FeedRequest) -> Result<Vec<FeedFrame>> {
     let after = i64::try_from(request.after.0).unwrap_or(i64::MAX);
-    let end = settled_end(connection, after).await?;
+    let end = settled_end(db, after).await?;
     let bytes = i64::try_from(FEED_BYTES_MAX).unwrap_or(i64::MAX);
     let params: Params<'_> = &[&after, &end, &limit(request.limit).min(FRAMES_MAX), &bytes];
-    connection.query_map(sql!("frames_feed"), params, read).await
+    db.query_map(sql!("frames_feed"), params, read).await
 }
 
 /// The place after the last frame.
-pub(crate) async fn end(connection: &mut Connection) -> Result<FeedPosition> {
-    let end = settled_end(connection, 0).await?;
-    let row = connection.query_one(sql!("feed_last"), &[&end]).await?;
+pub(crate) async fn end(db: &mut Connection) -> Result<FeedPosition> {
+    let end = settled_end(db, 0).await?;
+    let row = db.query_one(sql!("feed_last"), &[&end]).await?;
     Ok(FeedPosition(from_stored(get(&row, 0)?)))
 }
 
 /// A place before which nothing new can appear; beyond every current frame, if that does not take
 /// long. A statement of its own: the snapshots of later ones are at least as new.
-async fn settled_end(connection: &mut Connection, after: i64) -> Result<i64> {
+async fn settled_end(db: &mut Connection, after: i64) -> Result<i64> {
     let started = Instant::now();
     let mut wanted = None;
     loop {
-        let row = connection.query_one(sql!("feed_end"), &[]).await?;
+        let row = db.query_one(sql!("feed_end"), &[]).await?;
         let (end, last): (i64, i64) = (get(&row, 0)?, get(&row, 1)?);
         let wanted = *wanted.get_or_insert(last);
         if wanted < end || wanted <= after || started.elapsed() >= PATIENCE {

@@ -36,20 +36,20 @@ pub(crate) enum From {
 
 /// Everything that is known of one execution.
 pub(crate) async fn load(
-    connection: &mut Connection,
+    db: &mut Connection,
     execution: ExecutionNo,
     from: From,
 ) -> Result<Option<History>> {
-    Ok(load_many(connection, &[(execution, from)]).await?.pop())
+    Ok(load_many(db, &[(execution, from)]).await?.pop())
 }
 
 /// The histories of many executions, in their order; those without a log are left out. An
 /// unreadable one is returned as damaged: the others must not wait for it.
 pub(crate) async fn load_many(
-    connection: &mut Connection,
+    db: &mut Connection,
     wanted: &[(ExecutionNo, From)],
 ) -> Result<Vec<History>> {
-    let mut histories = read_many(connection, wanted).await?;
+    let mut histories = read_many(db, wanted).await?;
     // A snapshot is a cache: a damaged one counts as none.
     let damaged: Vec<_> = histories
         .iter()
@@ -57,7 +57,7 @@ pub(crate) async fn load_many(
         .map(|(execution, _)| (*execution, From::Beginning))
         .collect();
     if !damaged.is_empty() {
-        histories.extend(read_many(connection, &damaged).await?);
+        histories.extend(read_many(db, &damaged).await?);
     }
     let taken = wanted.iter().filter_map(|(execution, _)| histories.remove(execution));
     Ok(taken
@@ -72,27 +72,27 @@ struct Loaded {
 }
 
 async fn read_many(
-    connection: &mut Connection,
+    db: &mut Connection,
     wanted: &[(ExecutionNo, From)],
 ) -> Result<HashMap<ExecutionNo, Loaded>> {
     let mut all = HashMap::with_capacity(wanted.len());
     let mut rest = wanted;
     while !rest.is_empty() {
-        let (now, later) = rest.split_at(first_of(connection, rest).await?);
-        all.extend(read_some(connection, now).await?);
+        let (now, later) = rest.split_at(first_of(db, rest).await?);
+        all.extend(read_some(db, now).await?);
         rest = later;
     }
     Ok(all)
 }
 
 /// How many can be read at once, from the first on; at least one, however large.
-async fn first_of(connection: &mut Connection, wanted: &[(ExecutionNo, From)]) -> Result<usize> {
+async fn first_of(db: &mut Connection, wanted: &[(ExecutionNo, From)]) -> Result<usize> {
     if wanted.len() <= 1 {
         return Ok(wanted.len());
     }
     let (executions, modes) = columns(wanted);
     let params: Params<'_> = &[&executions, &modes, &BYTES_AT_ONCE, &FRAMES_AT_ONCE];
-    let row = connection.query_one(sql!("histories_portion"), params).await?;
+    let row = db.query_one(sql!("histories_portion"), params).await?;
     Ok(narrow::<usize>(&row, 0)?.clamp(1, wanted.len()))
 }
 
@@ -101,7 +101,7 @@ fn columns(wanted: &[(ExecutionNo, From)]) -> (Vec<i64>, Vec<i16>) {
 }
 
 async fn read_some(
-    connection: &mut Connection,
+    db: &mut Connection,
     wanted: &[(ExecutionNo, From)],
 ) -> Result<HashMap<ExecutionNo, Loaded>> {
     let (executions, modes) = columns(wanted);
@@ -119,7 +119,7 @@ async fn read_some(
         (sql!("snapshots_load"), kept),
         (sql!("mail_load"), one),
     ];
-    let [frames, controls, snapshots, mails] = read_whole(connection, all).await?;
+    let [frames, controls, snapshots, mails] = read_whole(db, all).await?;
     assemble(wanted, &controls, &snapshots, &frames, &mails)
 }
 
@@ -127,7 +127,7 @@ async fn read_some(
 /// and the results of three more queries from the same snapshot of the database. Executions without
 /// a log are left out.
 pub(crate) async fn load_with(
-    connection: &mut Connection,
+    db: &mut Connection,
     executions: &[ExecutionNo],
     more: [&'static str; 3],
 ) -> Result<(Vec<History>, [Vec<Row>; 3])> {
@@ -143,7 +143,7 @@ pub(crate) async fn load_with(
         (more[1], one),
         (more[2], one),
     ];
-    let [frames, controls, mails, first, second, third] = read_whole(connection, all).await?;
+    let [frames, controls, mails, first, second, third] = read_whole(db, all).await?;
     let wanted: Vec<_> = executions.iter().map(|id| (*id, From::Beginning)).collect();
     let mut all = assemble(&wanted, &controls, &[], &frames, &mails)?;
     let taken = executions.iter().filter_map(|execution| all.remove(execution));
@@ -157,39 +157,39 @@ type Question<'a> = (&'static str, Params<'a>);
 /// Runs queries, the first of which is `frames_load`, in one snapshot of the database, and reads on
 /// if a log was too long for one result.
 async fn read_whole<const N: usize>(
-    connection: &mut Connection,
+    db: &mut Connection,
     all: [Question<'_>; N],
 ) -> Result<[Vec<Row>; N]> {
-    let mut answers = connection.read(all).await?;
+    let mut answers = db.read(all).await?;
     if answers.first().map_or(Ok(true), |frames| cut(frames).map(|cut| cut.is_empty()))? {
         return Ok(answers);
     }
     // Once more, with as many pages as it takes, each in a time of its own.
-    connection.begin_snapshot().await?;
+    db.begin_snapshot().await?;
     for ((sql, params), rows) in all.iter().zip(&mut answers) {
-        *rows = connection.query(sql, params).await?;
+        *rows = db.query(sql, params).await?;
     }
     if let Some(frames) = answers.first_mut() {
         for (execution, next) in cut(frames)? {
-            read_on(connection, execution, next, frames).await?;
+            read_on(db, execution, next, frames).await?;
         }
         let place = |row: &Row| (row.get::<_, i64>(0), row.get::<_, i64>(1));
         frames.sort_by_key(place);
     }
-    connection.commit().await?;
+    db.commit().await?;
     Ok(answers)
 }
 
 /// Adds the frames of an execution from a seq on.
 async fn read_on(
-    connection: &mut Connection,
+    db: &mut Connection,
     execution: i64,
     mut next: i64,
     frames: &mut Vec<Row>,
 ) -> Result<()> {
     loop {
         let params: Params<'_> = &[&execution, &next, &FRAMES_AT_ONCE, &BYTES_AT_ONCE];
-        let mut page = connection.query(sql!("frames_page"), params).await?;
+        let mut page = db.query(sql!("frames_page"), params).await?;
         // Where nothing comes after it, the last one is given again.
         page.retain(|row| row.get::<_, i64>(1) >= next);
         let Some(last) = page.last() else { return Ok(()) };

@@ -26,11 +26,9 @@ use crate::{history, permits};
 
 impl Inspect for PostgresStore {
     fn executions(&self, request: &ChunkRequest) -> Result<Chunk, StoreError> {
-        self.run(Role::Api, async |connection| {
+        self.run(Role::Api, async |db| {
             let after = request.after.map_or(i64::MIN, |after| after.0);
-            let rows = connection
-                .query(sql!("executions_after"), &[&after, &limit(request.limit)])
-                .await?;
+            let rows = db.query(sql!("executions_after"), &[&after, &limit(request.limit)]).await?;
             let mut all = Vec::with_capacity(rows.len());
             for row in &rows {
                 let moved: Option<i64> = get(row, 1)?;
@@ -43,14 +41,14 @@ impl Inspect for PostgresStore {
     }
 
     fn examine(&self, executions: &[ExecutionNo]) -> Result<Vec<Examined>, StoreError> {
-        self.run(Role::Api, async |connection| {
-            let some = first_bytes(connection, executions).await?;
-            examine(connection, &some).await
+        self.run(Role::Api, async |db| {
+            let some = first_bytes(db, executions).await?;
+            examine(db, &some).await
         })
     }
 
     fn shown(&self, executions: &[ExecutionNo]) -> Result<Vec<Shown>, StoreError> {
-        self.run(Role::Api, async |connection| shown::rows(connection, executions).await)
+        self.run(Role::Api, async |db| shown::rows(db, executions).await)
     }
 
     fn catch_up(&self) -> Result<(), StoreError> {
@@ -66,7 +64,7 @@ impl Inspect for PostgresStore {
         ];
         let mut strays = Vec::new();
         for (kind, sql) in tables {
-            let rows = self.run(Role::Api, async |connection| connection.query(sql, &[]).await)?;
+            let rows = self.run(Role::Api, async |db| db.query(sql, &[]).await)?;
             for row in &rows {
                 strays.push(Stray { execution: ExecutionNo(get(row, 0)?), kind });
             }
@@ -79,15 +77,15 @@ impl Inspect for PostgresStore {
     }
 
     fn repair(&self, repair: &Repair) -> Result<bool, StoreError> {
-        self.run(Role::Api, async |connection| apply_repair(connection, repair).await)
+        self.run(Role::Api, async |db| apply_repair(db, repair).await)
     }
 
     fn permit_queues(&self) -> Result<Vec<PermitQueue>, StoreError> {
-        self.run(Role::Api, async |connection| permits::permit_queues(connection).await)
+        self.run(Role::Api, async |db| permits::permit_queues(db).await)
     }
 
     fn promote(&self) -> Result<(), StoreError> {
-        self.run(Role::Api, async |connection| permits::sweep(connection).await)
+        self.run(Role::Api, async |db| permits::sweep(db).await)
     }
 
     fn reproject(&self, executions: &[ExecutionNo]) -> Result<(), StoreError> {
@@ -96,14 +94,10 @@ impl Inspect for PostgresStore {
 }
 
 /// As many as may be examined at once, and at least one.
-async fn first_bytes(
-    connection: &mut Connection,
-    executions: &[ExecutionNo],
-) -> Result<Vec<ExecutionNo>> {
+async fn first_bytes(db: &mut Connection, executions: &[ExecutionNo]) -> Result<Vec<ExecutionNo>> {
     let numbers: Vec<i64> = executions.iter().map(|execution| execution.0).collect();
     let read = |row: &Row| Ok((get(row, 0)?, count(row, 1)?));
-    let sizes: HashMap<i64, u64> =
-        connection.query_map(sql!("frames_sizes"), &[&numbers], read).await?;
+    let sizes: HashMap<i64, u64> = db.query_map(sql!("frames_sizes"), &[&numbers], read).await?;
     let mut bytes = 0;
     let mut some = Vec::new();
     for execution in executions {
@@ -116,10 +110,10 @@ async fn first_bytes(
     Ok(some)
 }
 
-async fn examine(connection: &mut Connection, executions: &[ExecutionNo]) -> Result<Vec<Examined>> {
+async fn examine(db: &mut Connection, executions: &[ExecutionNo]) -> Result<Vec<Examined>> {
     let more = [sql!("snapshots_load"), sql!("control_standing"), sql!("permit_load")];
     let (mut histories, [snapshots, standing, places]) =
-        history::load_with(connection, executions, more).await?;
+        history::load_with(db, executions, more).await?;
     let mut standings = HashMap::new();
     for row in &standing {
         standings.insert(get::<i64>(row, 0)?, read_standing(row)?);
@@ -158,14 +152,14 @@ fn read_standing(row: &Row) -> Result<Standing> {
 
 /// Repairs rows in a transaction that locks the log's end and the control row, so that what was
 /// compared still holds when it commits.
-async fn apply_repair(connection: &mut Connection, repair: &Repair) -> Result<bool> {
+async fn apply_repair(db: &mut Connection, repair: &Repair) -> Result<bool> {
     let execution = repair.execution.0;
-    connection.begin().await?;
+    db.begin().await?;
     if let Remedy::Control { permit: Some(derived), .. } = &repair.remedy {
         // Before anything else, as appends do: its row may have to be inserted.
-        permits::lock(connection, &BTreeSet::from([&*derived.request.key])).await?;
+        permits::lock(db, &BTreeSet::from([&*derived.request.key])).await?;
     }
-    let before = connection.query_opt(sql!("log_last"), &[&execution]).await?;
+    let before = db.query_opt(sql!("log_last"), &[&execution]).await?;
     let (last, next) = match &before {
         Some(row) => {
             let (first_seq, append_id) = (from_stored(get(row, 0)?), AppendId(get(row, 1)?));
@@ -175,43 +169,43 @@ async fn apply_repair(connection: &mut Connection, repair: &Repair) -> Result<bo
     };
     let guard = Uuid::new_v4();
     let params: Params<'_> = &[&execution, &next, &guard];
-    let guarded = connection.execute(sql!("log_guard"), params).await?;
-    connection.query(sql!("control_lock"), &[&execution]).await?;
-    let controls = connection.query(sql!("control_load"), &[&vec![execution]]).await?;
+    let guarded = db.execute(sql!("log_guard"), params).await?;
+    db.query(sql!("control_lock"), &[&execution]).await?;
+    let controls = db.query(sql!("control_load"), &[&vec![execution]]).await?;
     let seen: Option<Control> = controls.first().map(history::read_control).transpose()?;
     // How many stand before it changes without it.
     let apart = |control: Option<Control>| control.map(|row| Control { permit: None, ..row });
     let same = last == repair.last && (last.is_none() || apart(seen) == apart(repair.seen.clone()));
     if guarded == 0 || !same {
-        connection.roll_back().await?;
+        db.roll_back().await?;
         return Ok(false);
     }
-    apply(connection, execution, &repair.remedy).await?;
-    connection.execute(sql!("log_unguard"), params).await?;
-    connection.commit().await?;
+    apply(db, execution, &repair.remedy).await?;
+    db.execute(sql!("log_unguard"), params).await?;
+    db.commit().await?;
     Ok(true)
 }
 
-async fn apply(connection: &mut Connection, execution: i64, remedy: &Remedy) -> Result<()> {
+async fn apply(db: &mut Connection, execution: i64, remedy: &Remedy) -> Result<()> {
     let sql: &[&'static str] = match remedy {
         Remedy::Control { row, epoch, requires, permit } => {
-            derive(connection, execution, row, *epoch, *requires).await?;
-            return permits::repair(connection, ExecutionNo(execution), permit.as_ref()).await;
+            derive(db, execution, row, *epoch, *requires).await?;
+            return permits::repair(db, ExecutionNo(execution), permit.as_ref()).await;
         }
         Remedy::Nothing => {
-            permits::repair(connection, ExecutionNo(execution), None).await?;
+            permits::repair(db, ExecutionNo(execution), None).await?;
             &[sql!("control_forget"), sql!("mail_forget"), sql!("snapshot_forget")]
         }
         Remedy::NoSnapshot => &[sql!("snapshot_forget")],
     };
     for sql in sql {
-        connection.execute(sql, &[&execution]).await?;
+        db.execute(sql, &[&execution]).await?;
     }
     Ok(())
 }
 
 async fn derive(
-    connection: &mut Connection,
+    db: &mut Connection,
     execution: i64,
     row: &DerivedRow,
     epoch: u32,
@@ -231,6 +225,6 @@ async fn derive(
         &(wakes_from as i16),
         &i32::from(requires),
     ];
-    connection.execute(sql!("control_derive"), params).await?;
+    db.execute(sql!("control_derive"), params).await?;
     Ok(())
 }

@@ -10,14 +10,11 @@ use crate::queries::sql;
 use crate::text::get;
 
 /// Renews or ends a lease, and sets numbers aside.
-pub(crate) async fn heartbeat(
-    connection: &mut Connection,
-    heartbeat: &Heartbeat,
-) -> Result<Renewal> {
+pub(crate) async fn heartbeat(db: &mut Connection, heartbeat: &Heartbeat) -> Result<Renewal> {
     let Heartbeat { instance, numbers, fold, lease, about } = heartbeat;
     let lease = lease.map(|lease| i64::try_from(lease.0).unwrap_or(i64::MAX));
     let numbers = i64::from(*numbers);
-    let row = connection
+    let row = db
         .query_one(
             sql!("instance_renew"),
             &[

@@ -15,14 +15,11 @@ use crate::queries::sql;
 use crate::text::{get, limit, text, text_or_none};
 
 /// Puts mail into inboxes and makes ready who listens.
-pub(crate) async fn deliver(
-    connection: &mut Connection,
-    mail: &[Mail],
-) -> Result<Vec<MailDelivery>> {
+pub(crate) async fn deliver(db: &mut Connection, mail: &[Mail]) -> Result<Vec<MailDelivery>> {
     if mail.is_empty() {
         return Ok(Vec::new());
     }
-    let mut deliveries = put(connection, mail).await?;
+    let mut deliveries = put(db, mail).await?;
     // An end that was under way when earlier mail came may not have seen it: it goes now.
     let of_ended = mail.iter().zip(&deliveries).filter(|(_, put)| **put == MailDelivery::Ended);
     let mut ended: Vec<i64> = of_ended.map(|(mail, _)| mail.execution.0).collect();
@@ -35,9 +32,9 @@ pub(crate) async fn deliver(
     if accepted.is_empty() && ended.is_empty() {
         return Ok(deliveries);
     }
-    connection.execute(sql!("control_wake"), &[&accepted]).await?;
+    db.execute(sql!("control_wake"), &[&accepted]).await?;
     let mut owners: HashMap<i64, Option<InstanceId>> = HashMap::new();
-    for row in connection.query(sql!("control_owners"), &[&accepted]).await? {
+    for row in db.query(sql!("control_owners"), &[&accepted]).await? {
         owners.insert(get(&row, 0)?, get::<Option<Uuid>>(&row, 1)?.map(InstanceId));
     }
     for (mail, delivery) in mail.iter().zip(&mut deliveries) {
@@ -52,20 +49,20 @@ pub(crate) async fn deliver(
         }
     }
     if !ended.is_empty() {
-        connection.execute(sql!("mail_discard"), &[&ended]).await?;
+        db.execute(sql!("mail_discard"), &[&ended]).await?;
     }
     Ok(deliveries)
 }
 
 /// The second half alone: makes ready who listens to mail that is there.
-pub(crate) async fn wake(connection: &mut Connection, mail: &[Mail]) -> Result<()> {
+pub(crate) async fn wake(db: &mut Connection, mail: &[Mail]) -> Result<()> {
     let executions: Vec<i64> = mail.iter().map(|mail| mail.execution.0).collect();
-    connection.execute(sql!("control_wake"), &[&executions]).await?;
+    db.execute(sql!("control_wake"), &[&executions]).await?;
     Ok(())
 }
 
 /// The first half: the mail is durable where it was accepted.
-pub(crate) async fn put(connection: &mut Connection, mail: &[Mail]) -> Result<Vec<MailDelivery>> {
+pub(crate) async fn put(db: &mut Connection, mail: &[Mail]) -> Result<Vec<MailDelivery>> {
     let executions: Vec<i64> = mail.iter().map(|mail| mail.execution.0).collect();
     let urgencies: Vec<i16> = mail.iter().map(|mail| mail.body.urgency() as i16).collect();
     let messages: Vec<&[u8]> = mail.iter().map(|mail| mail.message.as_bytes()).collect();
@@ -76,7 +73,7 @@ pub(crate) async fn put(connection: &mut Connection, mail: &[Mail]) -> Result<Ve
         .map(|mail| serde_json::to_vec(&mail.body))
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| DbError::Data(error.to_string()))?;
-    let rows = connection
+    let rows = db
         .query(sql!("mail_insert"), &[&executions, &urgencies, &messages, &actors, &bodies])
         .await?;
     let mut went_in: HashSet<(i64, Vec<u8>)> = HashSet::new();
@@ -106,13 +103,13 @@ pub(crate) async fn put(connection: &mut Connection, mail: &[Mail]) -> Result<Ve
 
 /// The mail of everything that an instance owns.
 pub(crate) async fn collect(
-    connection: &mut Connection,
+    db: &mut Connection,
     owner: InstanceId,
     most: usize,
 ) -> Result<Vec<Mail>> {
     let mut asked = most;
     loop {
-        let rows = connection.query(sql!("mail_collect"), &[&owner.0, &limit(asked)]).await?;
+        let rows = db.query(sql!("mail_collect"), &[&owner.0, &limit(asked)]).await?;
         let mut readable = Vec::with_capacity(rows.len());
         for row in &rows {
             match read(row) {

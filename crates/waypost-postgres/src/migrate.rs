@@ -37,8 +37,8 @@ const KNOWN: &[Migration] = &[
 pub fn migrations(url: &str, options: &Options) -> Result<Migrations, StoreError> {
     let (threads, home) = store::prepare(url, options)?;
     let current = wait(threads.handle(), async {
-        let mut connection = Connection::open(&home, Role::Migration).await?;
-        current(&mut connection).await
+        let mut db = Connection::open(&home, Role::Migration).await?;
+        current(&mut db).await
     })?;
     Ok(Migrations::of(KNOWN, current))
 }
@@ -51,40 +51,40 @@ pub fn migrate(url: &str, options: &Options) -> Result<Vec<Migration>, StoreErro
 }
 
 pub(crate) async fn apply(home: &Home) -> Result<Vec<Migration>, StoreError> {
-    let mut connection = Connection::open(home, Role::Migration).await?;
-    connection.query(sql!("migration_lock"), &[]).await?;
-    let before = current(&mut connection).await?;
+    let mut db = Connection::open(home, Role::Migration).await?;
+    db.query(sql!("migration_lock"), &[]).await?;
+    let before = current(&mut db).await?;
     Migrations::refuse_newer(KNOWN, before)?;
     let pending = Migrations::of(KNOWN, before).pending;
     for next in &pending {
-        apply_one(&mut connection, home, next).await?;
+        apply_one(&mut db, home, next).await?;
         tracing::info!(layout = next.version, name = next.name, "store migrated");
     }
-    connection.execute(sql!("place_base_raise"), &[]).await?;
+    db.execute(sql!("place_base_raise"), &[]).await?;
     Ok(pending)
 }
 
 /// A migration and the note that it was applied are one transaction.
-async fn apply_one(connection: &mut Connection, home: &Home, migration: &Migration) -> Result<()> {
-    connection.begin().await?;
+async fn apply_one(db: &mut Connection, home: &Home, migration: &Migration) -> Result<()> {
+    db.begin().await?;
     // Created only if it is missing: a user without the right to create schemas can continue.
-    let exists = connection.query_one(sql!("schema_exists"), &[]).await?;
+    let exists = db.query_one(sql!("schema_exists"), &[]).await?;
     if !get::<bool>(&exists, 0)? {
         let create = sql!("schema_create").replace("{schema}", &home.schema);
-        connection.run_all(&create).await?;
+        db.run_all(&create).await?;
     }
-    connection.run_all(sql!("migrations_create")).await?;
-    connection.run_all(migration.sql).await?;
+    db.run_all(sql!("migrations_create")).await?;
+    db.run_all(migration.sql).await?;
     let version = i32::try_from(migration.version).unwrap_or(i32::MAX);
-    connection.execute(sql!("migration_insert"), &[&version, &migration.name]).await?;
-    connection.commit().await
+    db.execute(sql!("migration_insert"), &[&version, &migration.name]).await?;
+    db.commit().await
 }
 
-async fn current(connection: &mut Connection) -> Result<u32> {
-    let exist = connection.query_one(sql!("migrations_exist"), &[]).await?;
+async fn current(db: &mut Connection) -> Result<u32> {
+    let exist = db.query_one(sql!("migrations_exist"), &[]).await?;
     if !get::<bool>(&exist, 0)? {
         return Ok(0);
     }
-    let version: i32 = get(&connection.query_one(sql!("migration_current"), &[]).await?, 0)?;
+    let version: i32 = get(&db.query_one(sql!("migration_current"), &[]).await?, 0)?;
     Ok(u32::try_from(version).unwrap_or(0))
 }

@@ -30,41 +30,41 @@ use crate::text::{count, get, narrow, text};
 
 /// Appends frames that ask for permits, of different executions and different keys.
 pub(crate) async fn append(
-    connection: &mut Connection,
+    db: &mut Connection,
     batch: &[Append],
     part: &[usize],
 ) -> Result<Vec<Appended>> {
-    connection.begin().await?;
-    let asking = lock_all(connection, batch, part).await?;
-    let rejected = reject(connection, batch, &asking).await?;
+    db.begin().await?;
+    let asking = lock_all(db, batch, part).await?;
+    let rejected = reject(db, batch, &asking).await?;
     let accepted: Vec<usize> =
         part.iter().filter(|index| !rejected.contains_key(index)).copied().collect();
-    let mut inserted = append::insert(connection, batch, &accepted).await?;
+    let mut inserted = append::insert(db, batch, &accepted).await?;
     let (stored, refused): (Vec<Asking<'_>>, Vec<Asking<'_>>) =
         asking.into_iter().partition(|asking| inserted.at.contains_key(&asking.execution.0));
-    let excerpts = read_for_requests(connection, &stored).await?;
+    let excerpts = read_for_requests(db, &stored).await?;
     let decided = stored.iter().zip(excerpts);
     let decided: Vec<_> = decided
         .map(|(asking, excerpt)| (asking, decide(&excerpt, Occasion::Request(asking.request))))
         .collect();
-    write_changes(connection, &decided).await?;
+    write_changes(db, &decided).await?;
     let cancels = decided.iter().filter_map(|(asking, changes)| {
         Some(cancel_message(&batch[asking.index].header, &asking.request.key, changes.superseded?))
     });
     let cancels: Vec<Mail> = cancels.collect();
     if !cancels.is_empty() {
-        mail::put(connection, &cancels).await?;
+        mail::put(db, &cancels).await?;
     }
-    connection.commit().await?;
+    db.commit().await?;
     // A release that committed before this one could promote no row that this one inserted or locked; and a
     // key without rows was left alone, since it was locked.
     let waiting =
         decided.iter().filter(|(_, changes)| !changes.wakes).map(|(asking, _)| asking.key);
     inserted.released.extend(waiting.chain(refused.iter().map(|asking| asking.key)));
-    let mut outcomes = append::outcomes(connection, batch, &accepted, &inserted).await?.into_iter();
-    append::after_commit(connection, batch, &accepted, &inserted).await;
+    let mut outcomes = append::outcomes(db, batch, &accepted, &inserted).await?.into_iter();
+    append::after_commit(db, batch, &accepted, &inserted).await;
     if !cancels.is_empty() {
-        mail::wake(connection, &cancels).await?;
+        mail::wake(db, &cancels).await?;
     }
     let outcome = |index: &usize| match rejected.get(index) {
         Some(holding) => Appended::Rejected { holding: *holding },
@@ -74,43 +74,42 @@ pub(crate) async fn append(
 }
 
 /// After a commit: promotes waiting rows of these keys, and deletes the keys that have no rows.
-pub(crate) async fn promote_released(connection: &mut Connection, keys: &[i64]) -> Result<()> {
-    let idle = promote(connection, keys, Occasion::Release).await?;
+pub(crate) async fn promote_released(db: &mut Connection, keys: &[i64]) -> Result<()> {
+    let idle = promote(db, keys, Occasion::Release).await?;
     if !idle.is_empty() {
-        connection.execute(sql!("permit_keys_forget"), &[&idle]).await?;
+        db.execute(sql!("permit_keys_forget"), &[&idle]).await?;
     }
     Ok(())
 }
 
 /// Promotes rows that wait because an instance died between a commit and the promotion.
-pub(crate) async fn sweep(connection: &mut Connection) -> Result<()> {
-    let keys: Vec<i64> = connection.query_map(sql!("permit_sweep"), &[], |row| get(row, 0)).await?;
-    promote(connection, &keys, Occasion::Sweep).await?;
+pub(crate) async fn sweep(db: &mut Connection) -> Result<()> {
+    let keys: Vec<i64> = db.query_map(sql!("permit_sweep"), &[], |row| get(row, 0)).await?;
+    promote(db, &keys, Occasion::Sweep).await?;
     Ok(())
 }
 
 /// Makes the place of an execution what its log says. For inside of a transaction.
 pub(crate) async fn repair(
-    connection: &mut Connection,
+    db: &mut Connection,
     execution: ExecutionNo,
     derived: Option<&DerivedPermit>,
 ) -> Result<()> {
-    let rows = connection.query(sql!("permit_load"), &[&vec![execution.0]]).await?;
+    let rows = db.query(sql!("permit_load"), &[&vec![execution.0]]).await?;
     let own = rows.first().map(read).transpose()?.map(|(_, permit)| permit);
     let own = own.filter(|own| derived.is_some_and(|of| of.request.key == own.key));
     if own.is_none() {
         let key = |row: &Row| get(row, 0);
-        let keys: Vec<i64> =
-            connection.query_map(sql!("permit_release"), &[&execution.0], key).await?;
-        promote(connection, &keys, Occasion::Release).await?;
+        let keys: Vec<i64> = db.query_map(sql!("permit_release"), &[&execution.0], key).await?;
+        promote(db, &keys, Occasion::Release).await?;
     }
     let Some(DerivedPermit { request, admitted }) = derived else { return Ok(()) };
     let excerpt = Excerpt { own: own.map(|own| own.holding), ..Excerpt::default() };
     let changes = decide(&excerpt, Occasion::Repair { admitted: *admitted });
-    for key in lock(connection, &BTreeSet::from([&*request.key])).await?.into_values() {
+    for key in lock(db, &BTreeSet::from([&*request.key])).await?.into_values() {
         let asking = Asking { index: 0, execution, key, request };
-        write_changes(connection, &[(&asking, changes.clone())]).await?;
-        promote(connection, &[key], Occasion::Sweep).await?;
+        write_changes(db, &[(&asking, changes.clone())]).await?;
+        promote(db, &[key], Occasion::Sweep).await?;
     }
     Ok(())
 }
@@ -121,7 +120,7 @@ pub(crate) fn read(row: &Row) -> Result<(ExecutionNo, Permit)> {
     Ok((ExecutionNo(get(row, 0)?), permit))
 }
 
-pub(crate) async fn permit_queues(connection: &mut Connection) -> Result<Vec<PermitQueue>> {
+pub(crate) async fn permit_queues(db: &mut Connection) -> Result<Vec<PermitQueue>> {
     let queue = |row: &Row| {
         let first: Option<i64> = get(row, 4)?;
         Ok(PermitQueue {
@@ -132,7 +131,7 @@ pub(crate) async fn permit_queues(connection: &mut Connection) -> Result<Vec<Per
             first_waiting: first.map(ExecutionNo).zip(get::<Option<i64>>(row, 5)?.map(limit)),
         })
     };
-    connection.query_map(sql!("permit_queues"), &[], queue).await
+    db.query_map(sql!("permit_queues"), &[], queue).await
 }
 
 /// A frame that asks for a permit.
@@ -146,7 +145,7 @@ struct Asking<'a> {
 }
 
 async fn lock_all<'a>(
-    connection: &mut Connection,
+    db: &mut Connection,
     batch: &'a [Append],
     part: &[usize],
 ) -> Result<Vec<Asking<'a>>> {
@@ -156,7 +155,7 @@ async fn lock_all<'a>(
     });
     let requests: Vec<(usize, ExecutionNo, &PermitRequest)> = requests.collect();
     let keys = requests.iter().map(|(_, _, request)| &*request.key).collect();
-    let ids = lock(connection, &keys).await?;
+    let ids = lock(db, &keys).await?;
     let asking = requests.into_iter().filter_map(|(index, execution, request)| {
         let key = *ids.get(&*request.key)?;
         Some(Asking { index, execution, key, request })
@@ -166,11 +165,11 @@ async fn lock_all<'a>(
 
 /// Locks keys; gives the id of each.
 pub(crate) async fn lock<'a>(
-    connection: &mut Connection,
+    db: &mut Connection,
     keys: &BTreeSet<&'a str>,
 ) -> Result<HashMap<&'a str, i64>> {
     let names: Vec<&[u8]> = keys.iter().map(|key| key.as_bytes()).collect();
-    let rows = connection.query(sql!("permit_keys_lock"), &[&names]).await?;
+    let rows = db.query(sql!("permit_keys_lock"), &[&names]).await?;
     let mut ids = HashMap::new();
     for row in &rows {
         let name = std::str::from_utf8(get(row, 1)?).unwrap_or_default();
@@ -183,13 +182,13 @@ pub(crate) async fn lock<'a>(
 /// A frame whose name is taken, that is stored already or does not follow its parent is not rejected for a
 /// permit: whether it could be inserted is found by inserting it, up to a savepoint.
 async fn reject(
-    connection: &mut Connection,
+    db: &mut Connection,
     batch: &[Append],
     asking: &[Asking<'_>],
 ) -> Result<HashMap<usize, u64>> {
     let strict = asking.iter().filter(|asking| asking.request.may_be_rejected());
     let strict: Vec<&Asking<'_>> = strict.collect();
-    let excerpts = read_for_requests(connection, strict.iter().copied()).await?;
+    let excerpts = read_for_requests(db, strict.iter().copied()).await?;
     let rejected = strict
         .iter()
         .zip(&excerpts)
@@ -200,16 +199,16 @@ async fn reject(
     }
     let mut trial: Vec<usize> = rejected.keys().copied().collect();
     trial.sort_by_key(|index| batch[*index].header.execution);
-    connection.run_all("SAVEPOINT trial").await?;
-    let inserted = append::insert(connection, batch, &trial).await?;
-    connection.run_all("ROLLBACK TO SAVEPOINT trial").await?;
+    db.run_all("SAVEPOINT trial").await?;
+    let inserted = append::insert(db, batch, &trial).await?;
+    db.run_all("ROLLBACK TO SAVEPOINT trial").await?;
     rejected.retain(|index, _| inserted.at.contains_key(&batch[*index].header.execution.0));
     Ok(rejected)
 }
 
 /// Promotes waiting rows, and gives the keys that have no rows.
 async fn promote(
-    connection: &mut Connection,
+    db: &mut Connection,
     keys: &[i64],
     mut occasion: Occasion<'_>,
 ) -> Result<Vec<i64>> {
@@ -217,8 +216,7 @@ async fn promote(
     let mut idle = Vec::new();
     while !keys.is_empty() {
         let count = keys.len();
-        let excerpts =
-            read_excerpts(connection, &keys, &vec![None; count], &vec![0; count]).await?;
+        let excerpts = read_excerpts(db, &keys, &vec![None; count], &vec![0; count]).await?;
         let mut more = Vec::new();
         let mut promoted = Vec::new();
         for (key, excerpt) in keys.into_iter().zip(excerpts) {
@@ -230,7 +228,7 @@ async fn promote(
             promoted.extend(changes.promoted);
         }
         // Rows that another transaction has locked are left to it, or to the next sweep.
-        let written = write_promoted(connection, &promoted).await?;
+        let written = write_promoted(db, &promoted).await?;
         keys = if written == promoted.len() as u64 { more } else { Vec::new() };
         occasion = Occasion::Sweep;
     }
@@ -238,7 +236,7 @@ async fn promote(
 }
 
 async fn read_for_requests<'a>(
-    connection: &mut Connection,
+    db: &mut Connection,
     asking: impl IntoIterator<Item = &'a Asking<'a>>,
 ) -> Result<Vec<Excerpt>> {
     let (mut keys, mut executions, mut most) = (Vec::new(), Vec::new(), Vec::new());
@@ -247,13 +245,13 @@ async fn read_for_requests<'a>(
         executions.push(Some(asking.execution.0));
         most.push(i64::from(asking.request.cancellable_max()));
     }
-    read_excerpts(connection, &keys, &executions, &most).await
+    read_excerpts(db, &keys, &executions, &most).await
 }
 
 /// Reads one queue for each of these keys, with the row of an execution, and as many rows that no newcomer
 /// has superseded as count.
 async fn read_excerpts(
-    connection: &mut Connection,
+    db: &mut Connection,
     keys: &[i64],
     executions: &[Option<i64>],
     most: &[i64],
@@ -276,13 +274,10 @@ async fn read_excerpts(
             cancellable: count(row, 6)?,
         })
     };
-    connection.query_map(sql!("permit_excerpts"), params, excerpt).await
+    db.query_map(sql!("permit_excerpts"), params, excerpt).await
 }
 
-async fn write_changes(
-    connection: &mut Connection,
-    decided: &[(&Asking<'_>, QueueChanges)],
-) -> Result<()> {
+async fn write_changes(db: &mut Connection, decided: &[(&Asking<'_>, QueueChanges)]) -> Result<()> {
     let (mut executions, mut keys, mut limits, mut holds) = (vec![], vec![], vec![], vec![]);
     let (mut given, mut woken, mut superseded) = (vec![], vec![], vec![]);
     let mut promoted = Vec::new();
@@ -303,7 +298,7 @@ async fn write_changes(
     }
     if !executions.is_empty() {
         let params: Params<'_> = &[&executions, &keys, &limits, &holds];
-        connection.execute(sql!("permit_insert"), params).await?;
+        db.execute(sql!("permit_insert"), params).await?;
     }
     let updates = [
         (sql!("permit_give"), given),
@@ -312,21 +307,21 @@ async fn write_changes(
     ];
     for (sql, executions) in updates {
         if !executions.is_empty() {
-            connection.execute(sql, &[&executions]).await?;
+            db.execute(sql, &[&executions]).await?;
         }
     }
-    write_promoted(connection, &promoted).await?;
+    write_promoted(db, &promoted).await?;
     Ok(())
 }
 
 /// Gives how many rows were not locked by another transaction.
-async fn write_promoted(connection: &mut Connection, promoted: &[WaitingRow]) -> Result<u64> {
+async fn write_promoted(db: &mut Connection, promoted: &[WaitingRow]) -> Result<u64> {
     if promoted.is_empty() {
         return Ok(0);
     }
     let tickets: Vec<i64> = promoted.iter().map(|row| row.ticket).collect();
     let executions: Vec<i64> = promoted.iter().map(|row| row.execution.0).collect();
-    connection.execute(sql!("permit_promote"), &[&executions, &tickets]).await
+    db.execute(sql!("permit_promote"), &[&executions, &tickets]).await
 }
 
 fn limit(stored: i64) -> u32 {

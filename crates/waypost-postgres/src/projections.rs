@@ -120,8 +120,7 @@ impl Projections {
         loop {
             self.queue.wait();
             let until = *until.get_or_insert_with(|| Instant::now() + SWEEP_WAIT);
-            let row =
-                self.run(async |connection| connection.query_one(sql!("place_wait"), &[]).await)?;
+            let row = self.run(async |db| db.query_one(sql!("place_wait"), &[]).await)?;
             let (last, place): (i64, i64) = (get(&row, 0)?, get(&row, 1)?);
             // A transaction of another client may keep the sweeper back for as long as it is open.
             if place > *wanted.get_or_insert(last) || Instant::now() >= until {
@@ -153,17 +152,15 @@ impl Projections {
 
     /// Derives all rows again; other processes continue meanwhile.
     pub(crate) fn rebuild(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<u64, StoreError> {
-        let row =
-            self.run(async |connection| connection.query_one(sql!("frames_count"), &[]).await)?;
+        let row = self.run(async |db| db.query_one(sql!("frames_count"), &[]).await)?;
         let all = count(&row, 0)?;
         progress(0, all);
         let mut rows = self.rows();
         let (mut frames, mut after) = (0, i64::MIN);
         let at_once = i64::try_from(DERIVED_AT_ONCE).unwrap_or(i64::MAX);
         loop {
-            let next = self.run(async |connection| {
-                connection.query(sql!("executions_next"), &[&after, &at_once]).await
-            })?;
+            let next =
+                self.run(async |db| db.query(sql!("executions_next"), &[&after, &at_once]).await)?;
             let chunk: Vec<i64> = next.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
             let Some(last) = chunk.last() else { break };
             frames += self.derive(&mut rows, &chunk)?;
@@ -179,8 +176,7 @@ impl Projections {
     /// Derives some rows again, while another process may be writing them.
     fn derive(&self, rows: &mut Rows, executions: &[i64]) -> Result<u64, StoreError> {
         Ok(in_spite_of_others(|| {
-            let derive =
-                async |connection: &mut Connection| rows.derive_again(connection, executions).await;
+            let derive = async |db: &mut Connection| rows.derive_again(db, executions).await;
             wait(&self.runtime, self.pool.with(derive))
         })?)
     }
@@ -190,9 +186,8 @@ impl Projections {
         let mut strays = Vec::new();
         let mut after = i64::MIN;
         loop {
-            let row = self.run(async |connection| {
-                connection.query_one(sql!("shown_strays"), &[&after, &1_000_i64]).await
-            })?;
+            let row = self
+                .run(async |db| db.query_one(sql!("shown_strays"), &[&after, &1_000_i64]).await)?;
             strays.extend(get::<Vec<i64>>(&row, 1)?.into_iter().map(ExecutionNo));
             match get(&row, 0)? {
                 Some(last) => after = last,
@@ -225,9 +220,9 @@ impl Drop for Projections {
 }
 
 /// How far the rows of all processes are behind the log.
-pub(crate) async fn lag(connection: &mut Connection) -> Result<ProjectionLag> {
+pub(crate) async fn lag(db: &mut Connection) -> Result<ProjectionLag> {
     let limits: Params<'_> = &[&LAG_FRAMES_COMPARED, &LAG_FRAMES_MAX];
-    let row = connection.query_one(sql!("progress"), limits).await?;
+    let row = db.query_one(sql!("progress"), limits).await?;
     let as_of = get::<Option<i64>>(&row, 1)?.map(Timestamp);
     Ok(ProjectionLag { frames: count(&row, 0)?, as_of })
 }

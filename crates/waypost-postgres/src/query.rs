@@ -27,12 +27,10 @@ const BYTES_AT_ONCE: i64 = 4 << 20;
 
 impl Query for PostgresStore {
     fn find(&self, key: Option<&str>) -> Result<Option<ExecutionNo>, StoreError> {
-        self.run(Role::Api, async |connection| {
+        self.run(Role::Api, async |db| {
             let row = match key {
-                Some(key) => {
-                    connection.query_opt(sql!("submission_by_key"), &[&key.as_bytes()]).await?
-                }
-                None => connection.query_opt(sql!("execution_newest"), &[]).await?,
+                Some(key) => db.query_opt(sql!("submission_by_key"), &[&key.as_bytes()]).await?,
+                None => db.query_opt(sql!("execution_newest"), &[]).await?,
             };
             let number = row.as_ref().map(|row| get::<Option<i64>>(row, 0)).transpose()?;
             Ok(number.flatten().map(ExecutionNo))
@@ -40,10 +38,9 @@ impl Query for PostgresStore {
     }
 
     fn submitted(&self, idempotency: &str) -> Result<Option<Submitted>, StoreError> {
-        self.run(Role::Api, async |connection| {
-            let row = connection
-                .query_opt(sql!("submission_by_idempotency"), &[&idempotency.as_bytes()])
-                .await?;
+        self.run(Role::Api, async |db| {
+            let row =
+                db.query_opt(sql!("submission_by_idempotency"), &[&idempotency.as_bytes()]).await?;
             row.map(|row| {
                 Ok(Submitted { execution: ExecutionNo(get(&row, 0)?), digest: array(&row, 1)? })
             })
@@ -52,45 +49,42 @@ impl Query for PostgresStore {
     }
 
     fn look(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError> {
-        self.run(Role::Api, async |connection| {
-            history::load(connection, execution, history::From::Snapshot).await
-        })
+        self.run(Role::Api, async |db| history::load(db, execution, history::From::Snapshot).await)
     }
 
     fn is_unfinished(&self, execution: ExecutionNo) -> Result<bool, StoreError> {
-        self.run(Role::Api, async |connection| {
-            get(&connection.query_one(sql!("control_exists"), &[&execution.0]).await?, 0)
+        self.run(Role::Api, async |db| {
+            get(&db.query_one(sql!("control_exists"), &[&execution.0]).await?, 0)
         })
     }
 
     fn list(&self, request: &ListRequest) -> Result<ExecutionPage, StoreError> {
-        self.run(Role::Api, async |connection| list::page(connection, request).await)
+        self.run(Role::Api, async |db| list::page(db, request).await)
     }
 
     fn events(&self, request: &EventsRequest) -> Result<Vec<EventRow>, StoreError> {
-        self.run(Role::Api, async |connection| events(connection, request).await)
+        self.run(Role::Api, async |db| events(db, request).await)
     }
 
     fn feed(&self, request: &FeedRequest) -> Result<Vec<FeedFrame>, StoreError> {
-        self.run(Role::Api, async |connection| feed::page(connection, request).await)
+        self.run(Role::Api, async |db| feed::page(db, request).await)
     }
 
     fn weigh(&self, read: Read) -> Result<u64, StoreError> {
-        self.run(Role::Api, async |connection| weigh(connection, read).await)
+        self.run(Role::Api, async |db| weigh(db, read).await)
     }
 
     fn feed_end(&self) -> Result<FeedPosition, StoreError> {
-        self.run(Role::Api, async |connection| feed::end(connection).await)
+        self.run(Role::Api, async |db| feed::end(db).await)
     }
 
     fn definitions(&self, request: &DefinitionsRequest) -> Result<DefinitionPage, StoreError> {
-        self.run(Role::Api, async |connection| definitions(connection, request).await)
+        self.run(Role::Api, async |db| definitions(db, request).await)
     }
 
     fn current(&self, workflow: &str) -> Result<Option<DefinitionRow>, StoreError> {
-        self.run(Role::Api, async |connection| {
-            let row =
-                connection.query_opt(sql!("definition_current"), &[&workflow.as_bytes()]).await?;
+        self.run(Role::Api, async |db| {
+            let row = db.query_opt(sql!("definition_current"), &[&workflow.as_bytes()]).await?;
             row.as_ref().map(definition).transpose()
         })
     }
@@ -98,28 +92,26 @@ impl Query for PostgresStore {
     /// With a connection of the engine's: whether an instance is ready must not depend on how many
     /// people read.
     fn is_alive(&self, instance: InstanceId) -> Result<bool, StoreError> {
-        self.run(Role::Engine, async |connection| {
-            get(&connection.query_one(sql!("instance_alive"), &[&instance.0]).await?, 0)
+        self.run(Role::Engine, async |db| {
+            get(&db.query_one(sql!("instance_alive"), &[&instance.0]).await?, 0)
         })
     }
 
     fn instances(&self) -> Result<Vec<InstanceRow>, StoreError> {
-        self.run(Role::Api, async |connection| {
-            connection.query_map(sql!("instances_list"), &[], instance).await
-        })
+        self.run(Role::Api, async |db| db.query_map(sql!("instances_list"), &[], instance).await)
     }
 
     fn backlog(&self) -> Result<Backlog, StoreError> {
-        self.run(Role::Api, async |connection| {
+        self.run(Role::Api, async |db| {
             let most = BACKLOG_MAX.cast_signed();
-            let row = connection.query_one(sql!("backlog"), &[&most]).await?;
+            let row = db.query_one(sql!("backlog"), &[&most]).await?;
             let oldest = get::<Option<i64>>(&row, 1)?.unwrap_or(0);
             Ok(Backlog { executions: count(&row, 0)?, oldest: Millis(from_stored(oldest)) })
         })
     }
 
     fn lag(&self) -> Result<ProjectionLag, StoreError> {
-        self.run(Role::Api, async |connection| projections::lag(connection).await)
+        self.run(Role::Api, async |db| projections::lag(db).await)
     }
 
     fn rebuild(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<u64, StoreError> {
@@ -128,13 +120,13 @@ impl Query for PostgresStore {
 }
 
 /// Frames are read a page at a time: a log may be longer than memory.
-async fn events(connection: &mut Connection, request: &EventsRequest) -> Result<Vec<EventRow>> {
+async fn events(db: &mut Connection, request: &EventsRequest) -> Result<Vec<EventRow>> {
     let mut rows = Vec::new();
     let mut next = i64::try_from(request.after).unwrap_or(i64::MAX).saturating_add(1);
     let bytes_at_once = limit(request.bytes).min(BYTES_AT_ONCE);
     while !request.is_full(&rows) {
         let params: Params<'_> = &[&request.execution.0, &next, &FRAMES_AT_ONCE, &bytes_at_once];
-        let page = connection.query(sql!("frames_page"), params).await?;
+        let page = db.query(sql!("frames_page"), params).await?;
         let Some(last) = page.last() else { break };
         let after: i64 = get(last, 2)?;
         // A page begins with the frame that holds `next`, or the last one where none does.
@@ -153,44 +145,39 @@ async fn events(connection: &mut Connection, request: &EventsRequest) -> Result<
 }
 
 /// Adds up the lengths of rows, which the database has without reading large ones.
-async fn weigh(connection: &mut Connection, read: Read) -> Result<u64> {
+async fn weigh(db: &mut Connection, read: Read) -> Result<u64> {
     let row = match read {
-        Read::State(execution) => {
-            connection.query_one(sql!("weigh_state"), &[&execution.0]).await?
-        }
+        Read::State(execution) => db.query_one(sql!("weigh_state"), &[&execution.0]).await?,
         Read::Mail(execution) => {
             let row = limit(MAIL_ROW_BYTES);
-            connection.query_one(sql!("weigh_mail"), &[&execution.0, &row]).await?
+            db.query_one(sql!("weigh_mail"), &[&execution.0, &row]).await?
         }
         Read::Events { execution, after, limit: frames, bytes } => {
             let next = i64::try_from(after).unwrap_or(i64::MAX).saturating_add(1);
             let params: Params<'_> = &[&execution.0, &next, &limit(frames), &limit(bytes)];
-            connection.query_one(sql!("weigh_events"), params).await?
+            db.query_one(sql!("weigh_events"), params).await?
         }
         Read::Feed(FeedRequest { after, limit: frames }) => {
             let after = i64::try_from(after.0).unwrap_or(i64::MAX);
             let params: Params<'_> = &[&after, &limit(frames), &limit(FEED_BYTES_MAX)];
-            connection.query_one(sql!("weigh_feed"), params).await?
+            db.query_one(sql!("weigh_feed"), params).await?
         }
     };
     count(&row, 0)
 }
 
-async fn definitions(
-    connection: &mut Connection,
-    request: &DefinitionsRequest,
-) -> Result<DefinitionPage> {
+async fn definitions(db: &mut Connection, request: &DefinitionsRequest) -> Result<DefinitionPage> {
     let after = request.after.as_ref();
     let one_more = limit_and_one(request.limit);
     let rows = match &request.workflow {
         Some(workflow) => {
             let before = after.map_or(i64::MAX, |(_, version)| i64::from(*version));
             let params: Params<'_> = &[&workflow.as_bytes(), &before, &one_more];
-            connection.query(sql!("definition_versions"), params).await?
+            db.query(sql!("definition_versions"), params).await?
         }
         None => {
             let name = after.map(|(name, _)| name.as_bytes());
-            connection.query(sql!("definitions_latest"), &[&name, &one_more]).await?
+            db.query(sql!("definitions_latest"), &[&name, &one_more]).await?
         }
     };
     let mut rows = rows.iter().map(definition).collect::<Result<Vec<_>, _>>()?;

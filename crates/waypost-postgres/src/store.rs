@@ -83,16 +83,15 @@ impl PostgresStore {
 
     /// Its size on disk.
     pub fn bytes(&self) -> Result<u64, StoreError> {
-        let bytes: i64 = self.run(Role::Api, async |connection| {
-            Ok(connection.query_one(sql!("schema_bytes"), &[]).await?.get(0))
-        })?;
+        let bytes: i64 = self
+            .run(Role::Api, async |db| Ok(db.query_one(sql!("schema_bytes"), &[]).await?.get(0)))?;
         Ok(u64::try_from(bytes).unwrap_or(0))
     }
 
     /// Drops the schema with everything in it. The store must not be used any more.
     pub fn remove(&self) -> Result<(), StoreError> {
-        self.run(Role::Api, async |connection| {
-            connection.execute(sql!("schema_drop"), &[]).await?;
+        self.run(Role::Api, async |db| {
+            db.execute(sql!("schema_drop"), &[]).await?;
             Ok(())
         })
     }
@@ -139,9 +138,7 @@ impl PostgresStore {
 
 impl Store for PostgresStore {
     fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Renewal, StoreError> {
-        self.run(Role::Renewals, async |connection| {
-            instances::heartbeat(connection, heartbeat).await
-        })
+        self.run(Role::Renewals, async |db| instances::heartbeat(db, heartbeat).await)
     }
 
     fn append(&self, batch: &[Append]) -> Result<Vec<Appended>, StoreError> {
@@ -155,27 +152,23 @@ impl Store for PostgresStore {
     }
 
     fn load(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError> {
-        self.run(Role::Engine, async |connection| {
-            history::load(connection, execution, LoadFrom::Snapshot).await
-        })
+        self.run(Role::Engine, async |db| history::load(db, execution, LoadFrom::Snapshot).await)
     }
 
     fn load_all(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError> {
-        self.run(Role::Engine, async |connection| {
-            history::load(connection, execution, LoadFrom::Beginning).await
-        })
+        self.run(Role::Engine, async |db| history::load(db, execution, LoadFrom::Beginning).await)
     }
 
     fn deliver(&self, mail: &[Mail]) -> Result<Vec<MailDelivery>, StoreError> {
         // Another sender may deliver the same messages in another order, and deadlock with this
         // one.
         Ok(in_spite_of_others(|| {
-            self.try_run(Role::Engine, async |connection| mail::deliver(connection, mail).await)
+            self.try_run(Role::Engine, async |db| mail::deliver(db, mail).await)
         })?)
     }
 
     fn collect(&self, owner: InstanceId, limit: usize) -> Result<Vec<Mail>, StoreError> {
-        self.run(Role::Engine, async |connection| mail::collect(connection, owner, limit).await)
+        self.run(Role::Engine, async |db| mail::collect(db, owner, limit).await)
     }
 
     fn hold(
@@ -184,9 +177,7 @@ impl Store for PostgresStore {
         owner: InstanceId,
         reason: &str,
     ) -> Result<(), StoreError> {
-        self.run(Role::Engine, async |connection| {
-            claim::hold(connection, execution, owner, reason).await
-        })
+        self.run(Role::Engine, async |db| claim::hold(db, execution, owner, reason).await)
     }
 
     fn doubt(
@@ -194,15 +185,15 @@ impl Store for PostgresStore {
         owner: InstanceId,
         executions: &[ExecutionNo],
     ) -> Result<Vec<ExecutionNo>, StoreError> {
-        self.run(Role::Engine, async |connection| claim::doubt(connection, owner, executions).await)
+        self.run(Role::Engine, async |db| claim::doubt(db, owner, executions).await)
     }
 
     fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {
-        self.run(Role::Api, async |connection| definitions::define(connection, definition).await)
+        self.run(Role::Api, async |db| definitions::define(db, definition).await)
     }
 
     fn definition(&self, which: &DefinitionRef) -> Result<Option<Definition>, StoreError> {
-        self.run(Role::Api, async |connection| definitions::find(connection, which).await)
+        self.run(Role::Api, async |db| definitions::find(db, which).await)
     }
 }
 

@@ -24,7 +24,7 @@ impl Tasks for PostgresStore {
         if offers.is_empty() {
             return Ok(());
         }
-        self.run(Role::Engine, async |connection| offer(connection, offers).await)
+        self.run(Role::Engine, async |db| offer(db, offers).await)
     }
 
     fn withdraw(&self, offers: &[OfferId]) -> Result<(), StoreError> {
@@ -34,23 +34,23 @@ impl Tasks for PostgresStore {
         let executions: Vec<i64> = offers.iter().map(|offer| offer.execution.0).collect();
         let attempts: Vec<i64> = offers.iter().map(|offer| offer.attempt.into()).collect();
         let paths: Vec<&[u8]> = offers.iter().map(|offer| offer.path.as_bytes()).collect();
-        self.run(Role::Engine, async |connection| {
-            connection.execute(sql!("offers_delete"), &[&executions, &attempts, &paths]).await
+        self.run(Role::Engine, async |db| {
+            db.execute(sql!("offers_delete"), &[&executions, &attempts, &paths]).await
         })?;
         Ok(())
     }
 
     fn take(&self, handlers: &[Arc<str>], most: usize) -> Result<Vec<Offer>, StoreError> {
         let handlers: Vec<&[u8]> = handlers.iter().map(|handler| handler.as_bytes()).collect();
-        self.run(Role::Engine, async |connection| {
+        self.run(Role::Engine, async |db| {
             let params: Params<'_> = &[&handlers, &limit(most)];
-            connection.query_map(sql!("offers_take"), params, read_offer).await
+            db.query_map(sql!("offers_take"), params, read_offer).await
         })
     }
 
     /// With a connection of the engine's: workers must not look dead because people read.
     fn hear(&self, sign: &SignOfLife) -> Result<Vec<Token>, StoreError> {
-        self.run(Role::Engine, async |connection| hear(connection, sign).await)
+        self.run(Role::Engine, async |db| hear(db, sign).await)
     }
 
     fn cancel(&self, cancels: &[(WorkerId, Token)]) -> Result<Vec<InstanceId>, StoreError> {
@@ -59,8 +59,8 @@ impl Tasks for PostgresStore {
         }
         let (workers, tokens) = columns(cancels);
         let read = |row: &Row| get(row, 0).map(InstanceId);
-        self.run(Role::Engine, async |connection| {
-            connection.query_map(sql!("cancels_insert"), &[&workers, &tokens], read).await
+        self.run(Role::Engine, async |db| {
+            db.query_map(sql!("cancels_insert"), &[&workers, &tokens], read).await
         })
     }
 
@@ -69,8 +69,8 @@ impl Tasks for PostgresStore {
             return Ok(Vec::new());
         }
         let (workers, tokens) = columns(asked);
-        let living: HashMap<_, _> = self.run(Role::Engine, async |connection| {
-            connection.query_map(sql!("workers_hold"), &[&workers, &tokens], read_living).await
+        let living: HashMap<_, _> = self.run(Role::Engine, async |db| {
+            db.query_map(sql!("workers_hold"), &[&workers, &tokens], read_living).await
         })?;
         let holds = |(worker, token): &(WorkerId, Token)| match living.get(worker) {
             None => Holds::Gone,
@@ -84,9 +84,9 @@ impl Tasks for PostgresStore {
     }
 
     fn workers(&self) -> Result<Vec<WorkerRow>, StoreError> {
-        self.run(Role::Api, async |connection| {
-            connection.execute(sql!("workers_forget"), &[]).await?;
-            connection.query_map(sql!("workers_list"), &[], read_worker).await
+        self.run(Role::Api, async |db| {
+            db.execute(sql!("workers_forget"), &[]).await?;
+            db.query_map(sql!("workers_list"), &[], read_worker).await
         })
     }
 
@@ -95,15 +95,11 @@ impl Tasks for PostgresStore {
             let (waiting, oldest) = (count(row, 1)?, Millis(count(row, 2)?));
             Ok(Depth { handler: text(row, 0)?, waiting, oldest })
         };
-        self.run(Role::Api, async |connection| {
-            connection.query_map(sql!("offers_depth"), &[], read).await
-        })
+        self.run(Role::Api, async |db| db.query_map(sql!("offers_depth"), &[], read).await)
     }
 
     fn cluster_key(&self) -> Result<[u8; 32], StoreError> {
-        self.run(Role::Api, async |connection| {
-            array(&connection.query_one(sql!("cluster_key"), &[]).await?, 0)
-        })
+        self.run(Role::Api, async |db| array(&db.query_one(sql!("cluster_key"), &[]).await?, 0))
     }
 }
 
@@ -111,7 +107,7 @@ fn columns(tokens: &[(WorkerId, Token)]) -> (Vec<Uuid>, Vec<Uuid>) {
     tokens.iter().map(|(worker, token)| (worker.0, Uuid::from_u128(token.0))).unzip()
 }
 
-async fn offer(connection: &mut Connection, offers: &[Offer]) -> Result<()> {
+async fn offer(db: &mut Connection, offers: &[Offer]) -> Result<()> {
     let executions: Vec<i64> = offers.iter().map(|offer| offer.id.execution.0).collect();
     let attempts: Vec<i64> = offers.iter().map(|offer| offer.id.attempt.into()).collect();
     let owners: Vec<Uuid> = offers.iter().map(|offer| offer.owner.0).collect();
@@ -119,11 +115,11 @@ async fn offer(connection: &mut Connection, offers: &[Offer]) -> Result<()> {
     let handlers: Vec<&[u8]> = offers.iter().map(|offer| offer.handler.as_bytes()).collect();
     let bodies: Vec<&[u8]> = offers.iter().map(|offer| offer.body.as_slice()).collect();
     let params: Params<'_> = &[&executions, &attempts, &owners, &paths, &handlers, &bodies];
-    connection.execute(sql!("offers_insert"), params).await?;
+    db.execute(sql!("offers_insert"), params).await?;
     Ok(())
 }
 
-async fn hear(connection: &mut Connection, sign: &SignOfLife) -> Result<Vec<Token>> {
+async fn hear(db: &mut Connection, sign: &SignOfLife) -> Result<Vec<Token>> {
     let lease = (!sign.leaving).then(|| i64::try_from(WORKER_LEASE.0).unwrap_or(i64::MAX));
     let handlers: Vec<&[u8]> = sign.handlers.iter().map(|handler| handler.as_bytes()).collect();
     let hand = sign.hand.as_ref();
@@ -142,7 +138,7 @@ async fn hear(connection: &mut Connection, sign: &SignOfLife) -> Result<Vec<Toke
         &said_ago,
     ];
     let token = |row: &Row| get::<Uuid>(row, 0).map(|token| Token(token.as_u128()));
-    connection.query_map(sql!("worker_hear"), params, token).await
+    db.query_map(sql!("worker_hear"), params, token).await
 }
 
 fn read_offer(row: &Row) -> Result<Offer> {

@@ -32,7 +32,7 @@ impl RenderedTasks {
     /// The inputs of tasks that changes schedule, by execution.
     pub(super) async fn render(
         &mut self,
-        connection: &mut Connection,
+        db: &mut Connection,
         definitions: &dyn Describe,
         batch: &BTreeMap<i64, Touched>,
         portion: Portion,
@@ -42,7 +42,7 @@ impl RenderedTasks {
         let scheduling = batch.iter().filter(|(_, touched)| touched.changes.schedules());
         for (execution, touched) in scheduling {
             let Some(definition) = touched.definition() else { continue };
-            let Some(plan) = self.plan(connection, definitions, definition).await? else {
+            let Some(plan) = self.plan(db, definitions, definition).await? else {
                 continue;
             };
             // Changes that were written before are derived again from the beginning.
@@ -52,7 +52,7 @@ impl RenderedTasks {
         let mut from = i64::MIN;
         while folds.range(from..).next().is_some() {
             let behind = folds.range(from..).map(|(e, inputs)| (*e, inputs.seq()));
-            let page = read_log(connection, behind, portion).await?;
+            let page = read_log(db, behind, portion).await?;
             for frame in &page.frames {
                 let last = batch.get(&frame.execution).map_or(0, |touched| touched.projected);
                 if frame.last_seq <= last
@@ -85,7 +85,7 @@ impl RenderedTasks {
     /// The plan of a definition that has tasks to render.
     async fn plan(
         &mut self,
-        connection: &mut Connection,
+        db: &mut Connection,
         definitions: &dyn Describe,
         definition: DefinitionHash,
     ) -> Result<Option<Arc<Plan>>> {
@@ -93,7 +93,7 @@ impl RenderedTasks {
             return Ok(plan.clone());
         }
         let hash = definition.0.as_slice();
-        let stored = connection.query_opt(sql!("definition_canonical"), &[&hash]).await?;
+        let stored = db.query_opt(sql!("definition_canonical"), &[&hash]).await?;
         let canonical = stored.as_ref().map(|row| get::<&[u8]>(row, 0)).transpose()?;
         let plan = canonical.and_then(|canonical| definitions.plan(canonical));
         let plan = plan.filter(renders_tasks).map(Arc::new);

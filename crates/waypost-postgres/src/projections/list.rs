@@ -25,20 +25,17 @@ use crate::text::{get, limit_and_one, narrow, text, text_or_none};
 /// Rows that are read at a time. Of filtered lists, inputs are read with them, so that it is not many.
 const ROWS_AT_ONCE: usize = 256;
 
-pub(crate) async fn page(
-    connection: &mut Connection,
-    request: &ListRequest,
-) -> Result<ExecutionPage> {
-    connection.begin_snapshot().await?;
-    let lag = lag(connection).await?;
-    let (rows, next) = rows(connection, request, PageBudget::PAGE).await?;
-    connection.commit().await?;
+pub(crate) async fn page(db: &mut Connection, request: &ListRequest) -> Result<ExecutionPage> {
+    db.begin_snapshot().await?;
+    let lag = lag(db).await?;
+    let (rows, next) = rows(db, request, PageBudget::PAGE).await?;
+    db.commit().await?;
     Ok(ExecutionPage { rows, next, lag })
 }
 
 /// The rows of a page, and where the next one starts.
 async fn rows(
-    connection: &mut Connection,
+    db: &mut Connection,
     request: &ListRequest,
     mut budget: PageBudget,
 ) -> Result<(Vec<ExecutionRow>, Option<ExecutionNo>)> {
@@ -51,7 +48,7 @@ async fn rows(
             Some(_) => ROWS_AT_ONCE,
             None => request.limit.saturating_add(1).min(ROWS_AT_ONCE),
         };
-        let chunk = walks.next(connection, wanted).await?;
+        let chunk = walks.next(db, wanted).await?;
         if chunk.is_empty() {
             break;
         }
@@ -59,10 +56,10 @@ async fn rows(
             found.extend(chunk);
             continue;
         };
-        let looks = connection.query(sql!("listed_look"), &[&chunk, &filter.reads_input()]).await?;
+        let looks = db.query(sql!("listed_look"), &[&chunk, &filter.reads_input()]).await?;
         for row in &looks {
             if budget.is_spent() {
-                return Ok((read_rows(connection, &found).await?, seen));
+                return Ok((read_rows(db, &found).await?, seen));
             }
             let execution: i64 = get(row, 0)?;
             seen = Some(ExecutionNo(execution));
@@ -77,11 +74,11 @@ async fn rows(
     let more = found.len() > request.limit;
     found.truncate(request.limit);
     let next = found.last().filter(|_| more).copied().map(ExecutionNo);
-    Ok((read_rows(connection, &found).await?, next))
+    Ok((read_rows(db, &found).await?, next))
 }
 
-async fn read_rows(connection: &mut Connection, executions: &[i64]) -> Result<Vec<ExecutionRow>> {
-    connection.query_map(&queries::LISTED_ROWS, &[&executions], read).await
+async fn read_rows(db: &mut Connection, executions: &[i64]) -> Result<Vec<ExecutionRow>> {
+    db.query_map(&queries::LISTED_ROWS, &[&executions], read).await
 }
 
 /// Several walks along indexes, each newest first, as one.
@@ -119,11 +116,11 @@ impl Walks {
     }
 
     /// The next executions, at most so many; none at the end.
-    async fn next(&mut self, connection: &mut Connection, wanted: usize) -> Result<Vec<i64>> {
+    async fn next(&mut self, db: &mut Connection, wanted: usize) -> Result<Vec<i64>> {
         let mut found = Vec::with_capacity(wanted);
         while found.len() < wanted {
             for walk in &mut self.walks {
-                walk.read(connection, self.workflow.as_deref(), wanted).await?;
+                walk.read(db, self.workflow.as_deref(), wanted).await?;
             }
             let newest = self.walks.iter_mut().max_by_key(|walk| walk.ahead.front().copied());
             match newest.and_then(|walk| walk.ahead.pop_front()) {
@@ -139,7 +136,7 @@ impl Walk {
     /// Ensures that its next step is read.
     async fn read(
         &mut self,
-        connection: &mut Connection,
+        db: &mut Connection,
         workflow: Option<&str>,
         wanted: usize,
     ) -> Result<()> {
@@ -149,14 +146,14 @@ impl Walk {
         let limit = limit_and_one(wanted);
         let status = self.status.map(|status| status as i16);
         let rows = match (workflow.map(str::as_bytes), status) {
-            (None, None) => connection.query(sql!("list"), &[&self.before, &limit]).await?,
+            (None, None) => db.query(sql!("list"), &[&self.before, &limit]).await?,
             (None, Some(status)) => {
-                connection.query(sql!("list_by_status"), &[&self.before, &limit, &status]).await?
+                db.query(sql!("list_by_status"), &[&self.before, &limit, &status]).await?
             }
             (Some(workflow), status) => {
                 let (status, hash) = (status.unwrap_or_default(), name_hash(workflow));
                 let params: Params<'_> = &[&self.before, &limit, &status, &hash, &workflow];
-                connection.query(sql!("list_by_workflow_status"), params).await?
+                db.query(sql!("list_by_workflow_status"), params).await?
             }
         };
         self.ahead = rows.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;

@@ -231,22 +231,22 @@ impl Projector {
     ) -> Result<()> {
         // The state in memory may be the one that turned out to be wrong.
         chunk.iter().for_each(|execution| drop(self.bases.remove(execution)));
-        let Some(connection) = &mut self.connection else { return Ok(()) };
+        let Some(db) = &mut self.connection else { return Ok(()) };
         let mut rest: Vec<i64> = chunk.iter().copied().collect();
-        let mut bases = load_bases(connection, &rest).await?;
+        let mut bases = load_bases(db, &rest).await?;
         while !rest.is_empty() {
-            let Some(connection) = &mut self.connection else { return Ok(()) };
+            let Some(db) = &mut self.connection else { return Ok(()) };
             let portion = self.rows.portion;
             let shown = |execution: &i64| bases.get(execution).map_or(0, |base| base.projected);
             let behind = rest.iter().map(|execution| (*execution, shown(execution)));
-            let some = first_of(connection, behind, portion).await?;
+            let some = first_of(db, behind, portion).await?;
             let now = rest.iter().take(some);
             let now =
                 now.map(|execution| (*execution, bases.remove(execution).unwrap_or_default()));
             let mut batch: BTreeMap<i64, Touched> =
                 now.map(|(execution, base)| (execution, Touched::on(base))).collect();
             let behind = batch.iter().map(|(e, touched)| (*e, touched.projected));
-            let page = read_log(connection, behind, portion).await?;
+            let page = read_log(db, behind, portion).await?;
             for frame in &page.frames {
                 if let Some(touched) = batch.get_mut(&frame.execution) {
                     self.rows.fold(touched, frame);
@@ -280,15 +280,15 @@ impl Projector {
     ) -> Result<()> {
         let (anew, batch): (BTreeMap<_, _>, BTreeMap<_, _>) =
             batch.into_iter().partition(|(_, touched)| touched.starts_anew());
-        let Some(connection) = &mut self.connection else { return Ok(()) };
+        let Some(db) = &mut self.connection else { return Ok(()) };
         let visible = batch.values().any(Touched::is_visible);
         let written = match visible {
-            true => self.rows.write(connection, &batch).await?,
+            true => self.rows.write(db, &batch).await?,
             false => BTreeSet::new(),
         };
         if !anew.is_empty() {
             let executions: Vec<i64> = anew.keys().copied().collect();
-            self.rows.derive_again(connection, &executions).await?;
+            self.rows.derive_again(db, &executions).await?;
         }
         if self.bases.len() + batch.len() > BASES_MAX {
             self.bases.clear();
@@ -306,25 +306,25 @@ impl Projector {
     }
 
     async fn load(&mut self, executions: &[i64]) -> Result<()> {
-        let Some(connection) = &mut self.connection else { return Ok(()) };
+        let Some(db) = &mut self.connection else { return Ok(()) };
         if !executions.is_empty() {
-            self.bases.extend(load_bases(connection, executions).await?);
+            self.bases.extend(load_bases(db, executions).await?);
         }
         Ok(())
     }
 
     async fn connect(&mut self) -> Result<()> {
-        if let Some(connection) = self.connection.as_mut().filter(|known| known.is_usable()) {
-            return connection.tell_time().await;
+        if let Some(db) = self.connection.as_mut().filter(|known| known.is_usable()) {
+            return db.tell_time().await;
         }
         // The server may have lost what it committed last: nothing that was read before counts.
         self.sweep.forget();
         self.bases.clear();
         self.rows.definitions.clear();
-        let mut connection = Connection::open(&self.home, Role::Projections).await?;
-        connection.query(sql!("relax"), &[]).await?;
-        connection.tell_time().await?;
-        self.connection = Some(connection);
+        let mut db = Connection::open(&self.home, Role::Projections).await?;
+        db.query(sql!("relax"), &[]).await?;
+        db.tell_time().await?;
+        self.connection = Some(db);
         Ok(())
     }
 }

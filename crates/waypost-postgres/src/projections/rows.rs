@@ -62,14 +62,14 @@ impl Rows {
     /// written.
     pub(super) async fn write(
         &mut self,
-        connection: &mut Connection,
+        db: &mut Connection,
         batch: &BTreeMap<i64, Touched>,
     ) -> Result<BTreeSet<i64>> {
-        self.add_definitions(connection, batch).await?;
-        connection.begin().await?;
-        let inputs = self.inputs.render(connection, &*self.families, batch, self.portion).await?;
-        let written = write(connection, batch, &inputs, self.documents, self.portion.bytes).await?;
-        connection.commit().await?;
+        self.add_definitions(db, batch).await?;
+        db.begin().await?;
+        let inputs = self.inputs.render(db, &*self.families, batch, self.portion).await?;
+        let written = write(db, batch, &inputs, self.documents, self.portion.bytes).await?;
+        db.commit().await?;
         Ok(written)
     }
 
@@ -78,19 +78,19 @@ impl Rows {
     /// Returns the number of frames.
     pub(super) async fn derive_again(
         &mut self,
-        connection: &mut Connection,
+        db: &mut Connection,
         executions: &[i64],
     ) -> Result<u64> {
         let mut frames = 0;
         let mut rest = executions;
         while !rest.is_empty() {
             let portion = self.portion;
-            let some = first_of(connection, rest.iter().map(|e| (*e, 0)), portion).await?;
+            let some = first_of(db, rest.iter().map(|e| (*e, 0)), portion).await?;
             let (now, later) = rest.split_at(some);
             let mut left = now.to_vec();
             // Another process may have written rows from a shorter log: once more, from its rows.
             while !left.is_empty() {
-                let derived = self.derive_some(connection, &left).await;
+                let derived = self.derive_some(db, &left).await;
                 let derived = derived.inspect_err(|_| self.definitions.clear())?;
                 frames += derived.frames;
                 left = derived.refused;
@@ -100,12 +100,8 @@ impl Rows {
         Ok(frames)
     }
 
-    async fn derive_some(
-        &mut self,
-        connection: &mut Connection,
-        executions: &[i64],
-    ) -> Result<Derived> {
-        connection.begin().await?;
+    async fn derive_some(&mut self, db: &mut Connection, executions: &[i64]) -> Result<Derived> {
+        db.begin().await?;
         // First these, which locks them: the log that is read after that is at least as new.
         for sql in [
             sql!("executions_forget"),
@@ -114,16 +110,15 @@ impl Rows {
             sql!("variables_forget"),
             sql!("documents_forget"),
         ] {
-            connection.execute(sql, &[&executions]).await?;
+            db.execute(sql, &[&executions]).await?;
         }
         let mut batch: BTreeMap<i64, Touched> =
             executions.iter().map(|e| (*e, Touched::on(Base::default()))).collect();
-        let frames = self.fold_log(connection, &mut batch).await?;
-        self.add_definitions(connection, &batch).await?;
-        let inputs = self.inputs.render(connection, &*self.families, &batch, self.portion).await?;
-        let written =
-            write(connection, &batch, &inputs, self.documents, self.portion.bytes).await?;
-        connection.commit().await?;
+        let frames = self.fold_log(db, &mut batch).await?;
+        self.add_definitions(db, &batch).await?;
+        let inputs = self.inputs.render(db, &*self.families, &batch, self.portion).await?;
+        let written = write(db, &batch, &inputs, self.documents, self.portion.bytes).await?;
+        db.commit().await?;
         batch.retain(|execution, touched| touched.is_visible() && !written.contains(execution));
         Ok(Derived { frames, refused: batch.into_keys().collect() })
     }
@@ -131,14 +126,14 @@ impl Rows {
     /// Folds everything that the log has beyond the rows. Returns the number of frames.
     async fn fold_log(
         &mut self,
-        connection: &mut Connection,
+        db: &mut Connection,
         batch: &mut BTreeMap<i64, Touched>,
     ) -> Result<u64> {
         let mut total = 0;
         let mut from = i64::MIN;
         loop {
             let behind = batch.range(from..).map(|(e, touched)| (*e, touched.projected));
-            let page = read_log(connection, behind, self.portion).await?;
+            let page = read_log(db, behind, self.portion).await?;
             for frame in &page.frames {
                 if let Some(touched) = batch.get_mut(&frame.execution) {
                     self.fold(touched, frame);
@@ -155,7 +150,7 @@ impl Rows {
     /// Takes the node columns of the views from definitions, once for all executions of them.
     async fn add_definitions(
         &mut self,
-        connection: &mut Connection,
+        db: &mut Connection,
         batch: &BTreeMap<i64, Touched>,
     ) -> Result<()> {
         let created = batch.values().filter_map(|touched| touched.changes.created.as_ref());
@@ -165,8 +160,7 @@ impl Rows {
             .map(|hash| hash.0)
             .collect();
         for hash in new {
-            let stored =
-                connection.query_opt(sql!("definition_canonical"), &[&hash.as_slice()]).await?;
+            let stored = db.query_opt(sql!("definition_canonical"), &[&hash.as_slice()]).await?;
             let Some(stored) = stored else { continue };
             let canonical: &[u8] = get(&stored, 0)?;
             let nodes = canonical_nodes(canonical);
@@ -180,20 +174,19 @@ impl Rows {
             let bytes = |of: fn(&CanonicalNode) -> Option<&str>| -> Vec<Option<&[u8]>> {
                 nodes.iter().map(|node| of(node).map(str::as_bytes)).collect()
             };
-            connection
-                .execute(
-                    sql!("definition_nodes_add"),
-                    &[
-                        &hash.as_slice(),
-                        &nodes.iter().map(|n| name_hash(n.id.as_bytes())).collect::<Vec<_>>(),
-                        &bytes(|node| node.label.as_deref()),
-                        &nodes.iter().map(family).collect::<Vec<_>>(),
-                        &bytes(|node| node.kind.as_deref()),
-                        &bytes(|node| node.registry.as_deref()),
-                        &bytes(|node| node.config.as_ref().map(Json::text)),
-                    ],
-                )
-                .await?;
+            db.execute(
+                sql!("definition_nodes_add"),
+                &[
+                    &hash.as_slice(),
+                    &nodes.iter().map(|n| name_hash(n.id.as_bytes())).collect::<Vec<_>>(),
+                    &bytes(|node| node.label.as_deref()),
+                    &nodes.iter().map(family).collect::<Vec<_>>(),
+                    &bytes(|node| node.kind.as_deref()),
+                    &bytes(|node| node.registry.as_deref()),
+                    &bytes(|node| node.config.as_ref().map(Json::text)),
+                ],
+            )
+            .await?;
             self.definitions.insert(DefinitionHash(hash));
         }
         Ok(())
@@ -220,14 +213,14 @@ impl Page {
 
 /// The frames of executions after what their rows show; a portion of them.
 pub(super) async fn read_log(
-    connection: &mut Connection,
+    db: &mut Connection,
     behind: impl Iterator<Item = (i64, u64)>,
     portion: Portion,
 ) -> Result<Page> {
     let (executions, projected) = columns(behind)?;
     let (frames_max, bytes_max) = (limit(portion.frames), limit(portion.bytes));
     let params: Params<'_> = &[&executions, &projected, &frames_max, &bytes_max];
-    let rows = connection.query(sql!("frames_after"), params).await?;
+    let rows = db.query(sql!("frames_after"), params).await?;
     let mut bytes = 0;
     for row in &rows {
         bytes += get::<&[u8]>(row, 5)?.len();
@@ -240,7 +233,7 @@ pub(super) async fn read_log(
 
 /// How many executions, from the first on, make a portion; at least one, which may be more than that.
 pub(super) async fn first_of(
-    connection: &mut Connection,
+    db: &mut Connection,
     behind: impl Iterator<Item = (i64, u64)>,
     portion: Portion,
 ) -> Result<usize> {
@@ -250,7 +243,7 @@ pub(super) async fn first_of(
     }
     let (frames_max, bytes_max) = (limit(portion.frames), limit(portion.bytes));
     let params: Params<'_> = &[&executions, &projected, &frames_max, &bytes_max];
-    let row = connection.query_one(sql!("frames_portion"), params).await?;
+    let row = db.query_one(sql!("frames_portion"), params).await?;
     Ok(narrow::<usize>(&row, 0)?.clamp(1, executions.len()))
 }
 
@@ -276,7 +269,7 @@ fn read_frame(row: &Row) -> Result<Frame> {
 
 /// The projected states of executions; those without rows are left out.
 pub(super) async fn load_bases(
-    connection: &mut Connection,
+    db: &mut Connection,
     executions: &[i64],
 ) -> Result<HashMap<i64, Base>> {
     let base = |row: &Row| {
@@ -284,7 +277,7 @@ pub(super) async fn load_bases(
         let definition = Some(DefinitionHash(array(row, VIEW.len() + 4)?));
         Ok((execution, Base { projected, view: cells::read(row, &VIEW)?, definition, known: true }))
     };
-    connection.query_map(&queries::EXECUTION_VIEWS, &[&executions, &false], base).await
+    db.query_map(&queries::EXECUTION_VIEWS, &[&executions, &false], base).await
 }
 
 /// A time that may be missing.

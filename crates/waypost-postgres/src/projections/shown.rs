@@ -16,14 +16,11 @@ use crate::error::Result;
 use crate::text::{count, get, text, text_or_none};
 
 /// The rows of executions, in the order of the request, all from one snapshot.
-pub(crate) async fn rows(
-    connection: &mut Connection,
-    executions: &[ExecutionNo],
-) -> Result<Vec<Shown>> {
+pub(crate) async fn rows(db: &mut Connection, executions: &[ExecutionNo]) -> Result<Vec<Shown>> {
     let numbers: Vec<i64> = executions.iter().map(|execution| execution.0).collect();
     let of_them: Params<'_> = &[&numbers];
     let with_output: Params<'_> = &[&numbers, &true];
-    let [views, nodes, waits, due] = connection
+    let [views, nodes, waits, due] = db
         .read([
             (&queries::EXECUTION_VIEWS, with_output),
             (&queries::SHOWN_NODES, of_them),

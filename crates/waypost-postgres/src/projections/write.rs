@@ -30,7 +30,7 @@ pub(super) enum Documents {
 /// that another process has advanced meanwhile are not. Nodes, of which one execution can have more
 /// than fit into a statement, are written in pieces of about `bytes`.
 pub(super) async fn write(
-    connection: &mut Connection,
+    db: &mut Connection,
     batch: &BTreeMap<i64, Touched>,
     inputs: &HashMap<i64, Rendered>,
     documents: Documents,
@@ -38,26 +38,23 @@ pub(super) async fn write(
 ) -> Result<BTreeSet<i64>> {
     // First the rows that exist, then those that do not, each in the order of their keys, as
     // deriving rows again does: two writers wait for each other, but never in a cycle.
-    let mut written = update(connection, batch).await?;
-    written.append(&mut insert(connection, batch).await?);
+    let mut written = update(db, batch).await?;
+    written.append(&mut insert(db, batch).await?);
     let rows = batch.iter().filter(|(execution, _)| written.contains(*execution));
     let rows: Vec<(i64, &Touched)> =
         rows.map(|(execution, touched)| (*execution, touched)).collect();
-    cancel_pending(connection, &rows).await?;
-    write_nodes(connection, &rows, inputs, bytes).await?;
-    write_waits(connection, &rows).await?;
-    write_variables(connection, &rows).await?;
+    cancel_pending(db, &rows).await?;
+    write_nodes(db, &rows, inputs, bytes).await?;
+    write_waits(db, &rows).await?;
+    write_variables(db, &rows).await?;
     if documents == Documents::Written {
-        write_documents(connection, &rows).await?;
+        write_documents(db, &rows).await?;
     }
     Ok(written)
 }
 
 /// Rows of executions that have none.
-async fn insert(
-    connection: &mut Connection,
-    batch: &BTreeMap<i64, Touched>,
-) -> Result<BTreeSet<i64>> {
+async fn insert(db: &mut Connection, batch: &BTreeMap<i64, Touched>) -> Result<BTreeSet<i64>> {
     let new = batch.iter().filter(|(_, touched)| !touched.known && touched.is_visible());
     let new: Vec<_> = new.filter_map(|(e, t)| Some((*e, t, t.changes.created.as_ref()?))).collect();
     if new.is_empty() {
@@ -80,14 +77,11 @@ async fn insert(
         &workflows,
     ];
     let params = parameters(own, &columns);
-    connection.query_map(&queries::EXECUTION_INSERT, &params, |row| get(row, 0)).await
+    db.query_map(&queries::EXECUTION_INSERT, &params, |row| get(row, 0)).await
 }
 
 /// Rows of executions that have one.
-async fn update(
-    connection: &mut Connection,
-    batch: &BTreeMap<i64, Touched>,
-) -> Result<BTreeSet<i64>> {
+async fn update(db: &mut Connection, batch: &BTreeMap<i64, Touched>) -> Result<BTreeSet<i64>> {
     let known = || batch.iter().filter(|(_, touched)| touched.known && touched.is_visible());
     if known().next().is_none() {
         return Ok(BTreeSet::new());
@@ -96,7 +90,7 @@ async fn update(
     let executions: Vec<i64> = known().map(|(execution, _)| *execution).collect();
     let params: Params<'_> = &[&executions, &since?];
     let locked: BTreeSet<i64> =
-        connection.query_map(sql!("execution_lock"), params, |row| get(row, 0)).await?;
+        db.query_map(sql!("execution_lock"), params, |row| get(row, 0)).await?;
     let rows: Vec<&Touched> =
         known().filter(|(execution, _)| locked.contains(execution)).map(|(_, t)| t).collect();
     let executions: Vec<i64> = locked.iter().copied().collect();
@@ -110,7 +104,7 @@ async fn update(
         &projected?,
         &rows.iter().map(|touched| touched.changes.end.is_some()).collect::<Vec<_>>(),
     ];
-    connection.execute(&queries::EXECUTION_UPDATE, &parameters(own, &columns)).await?;
+    db.execute(&queries::EXECUTION_UPDATE, &parameters(own, &columns)).await?;
     Ok(locked)
 }
 
@@ -140,16 +134,16 @@ impl NodeRow<'_> {
 }
 
 /// Cancels nodes that earlier changes left PENDING.
-async fn cancel_pending(connection: &mut Connection, rows: &[(i64, &Touched)]) -> Result<()> {
+async fn cancel_pending(db: &mut Connection, rows: &[(i64, &Touched)]) -> Result<()> {
     let ended = rows.iter().filter_map(|(e, t)| Some((*e, t.changes.pending_cancelled?.0)));
     let (executions, times): (Vec<i64>, Vec<i64>) = ended.unzip();
     if !executions.is_empty() {
-        connection.execute(sql!("nodes_cancel"), &[&executions, &times]).await?;
+        db.execute(sql!("nodes_cancel"), &[&executions, &times]).await?;
     }
     Ok(())
 }
 
-async fn write_variables(connection: &mut Connection, rows: &[(i64, &Touched)]) -> Result<()> {
+async fn write_variables(db: &mut Connection, rows: &[(i64, &Touched)]) -> Result<()> {
     let set: Vec<(i64, &str, &Json)> = rows
         .iter()
         .flat_map(|(e, touched)| touched.changes.variables.iter().map(|(n, v)| (*e, &**n, v)))
@@ -163,12 +157,12 @@ async fn write_variables(connection: &mut Connection, rows: &[(i64, &Touched)]) 
         &set.iter().map(|row| row.1.as_bytes()).collect::<Vec<_>>(),
         &set.iter().map(|row| row.2.text().as_bytes()).collect::<Vec<_>>(),
     ];
-    connection.execute(sql!("variables_set"), params).await?;
+    db.execute(sql!("variables_set"), params).await?;
     Ok(())
 }
 
 async fn write_nodes(
-    connection: &mut Connection,
+    db: &mut Connection,
     rows: &[(i64, &Touched)],
     inputs: &HashMap<i64, Rendered>,
     bytes_max: usize,
@@ -185,14 +179,14 @@ async fn write_nodes(
         bytes += node.bytes();
         piece.push(node);
         if bytes >= bytes_max {
-            write_piece(connection, &piece).await?;
+            write_piece(db, &piece).await?;
             (piece, bytes) = (Vec::new(), 0);
         }
     }
-    write_piece(connection, &piece).await
+    write_piece(db, &piece).await
 }
 
-async fn write_piece(connection: &mut Connection, nodes: &[NodeRow<'_>]) -> Result<()> {
+async fn write_piece(db: &mut Connection, nodes: &[NodeRow<'_>]) -> Result<()> {
     if nodes.is_empty() {
         return Ok(());
     }
@@ -203,7 +197,7 @@ async fn write_piece(connection: &mut Connection, nodes: &[NodeRow<'_>]) -> Resu
         &nodes.iter().map(|node| node.input).collect::<Vec<_>>(),
     ];
     let columns = arrays(&NODE, &nodes.iter().map(|node| node.change).collect::<Vec<_>>());
-    connection.execute(&queries::NODES_UPSERT, &parameters(own, &columns)).await?;
+    db.execute(&queries::NODES_UPSERT, &parameters(own, &columns)).await?;
     Ok(())
 }
 
@@ -224,17 +218,17 @@ impl Closes {
         self.times.push(closed.at.0);
     }
 
-    async fn write(&self, connection: &mut Connection) -> Result<()> {
+    async fn write(&self, db: &mut Connection) -> Result<()> {
         if self.executions.is_empty() {
             return Ok(());
         }
         let Self { executions, nodes, ends, times } = self;
-        connection.execute(sql!("waits_close"), &[executions, nodes, ends, times]).await?;
+        db.execute(sql!("waits_close"), &[executions, nodes, ends, times]).await?;
         Ok(())
     }
 }
 
-async fn write_waits(connection: &mut Connection, rows: &[(i64, &Touched)]) -> Result<()> {
+async fn write_waits(db: &mut Connection, rows: &[(i64, &Touched)]) -> Result<()> {
     let waiting = rows.iter().filter(|(_, touched)| !touched.changes.waits.is_empty());
     let all: Vec<(i64, bool, Waits<'_>)> = waiting
         .map(|(e, touched)| (*e, touched.known, Waits::of(&touched.changes.waits)))
@@ -250,37 +244,34 @@ async fn write_waits(connection: &mut Connection, rows: &[(i64, &Touched)]) -> R
         }
     }
     // In this order: a wait closed by its node's own end is not open for the end of all.
-    of_nodes.write(connection).await?;
-    of_executions.write(connection).await?;
+    of_nodes.write(db).await?;
+    of_executions.write(db).await?;
     let opened = || all.iter().flat_map(|(e, _, waits)| waits.opened.iter().map(|o| (*e, o)));
     if opened().next().is_none() {
         return Ok(());
     }
     let seqs: Result<Vec<i64>, _> = opened().map(|(_, o)| to_stored(o.stamp.seq)).collect();
     let hash = |path: &str| name_hash(path.as_bytes());
-    connection
-        .execute(
-            sql!("waits_open"),
-            &[
-                &opened().map(|(execution, _)| execution).collect::<Vec<_>>(),
-                &seqs?,
-                &opened().map(|(_, o)| hash(o.path)).collect::<Vec<_>>(),
-                &opened().map(|(_, o)| o.stamp.at.0).collect::<Vec<_>>(),
-                &opened().map(|(_, o)| o.closed.map(|c| c.at.0)).collect::<Vec<_>>(),
-                &opened().map(|(_, o)| millis(WaitTerms::of(o.wait).resume_at)).collect::<Vec<_>>(),
-                &opened()
-                    .map(|(_, o)| millis(WaitTerms::of(o.wait).expires_at))
-                    .collect::<Vec<_>>(),
-                &opened().map(|(_, o)| o.closed.map_or(0, |c| c.end as i16)).collect::<Vec<_>>(),
-                &opened().map(|(_, o)| WaitTerms::of(o.wait).kind).collect::<Vec<_>>(),
-                &opened().map(|(_, o)| o.path.as_bytes()).collect::<Vec<_>>(),
-            ],
-        )
-        .await?;
+    db.execute(
+        sql!("waits_open"),
+        &[
+            &opened().map(|(execution, _)| execution).collect::<Vec<_>>(),
+            &seqs?,
+            &opened().map(|(_, o)| hash(o.path)).collect::<Vec<_>>(),
+            &opened().map(|(_, o)| o.stamp.at.0).collect::<Vec<_>>(),
+            &opened().map(|(_, o)| o.closed.map(|c| c.at.0)).collect::<Vec<_>>(),
+            &opened().map(|(_, o)| millis(WaitTerms::of(o.wait).resume_at)).collect::<Vec<_>>(),
+            &opened().map(|(_, o)| millis(WaitTerms::of(o.wait).expires_at)).collect::<Vec<_>>(),
+            &opened().map(|(_, o)| o.closed.map_or(0, |c| c.end as i16)).collect::<Vec<_>>(),
+            &opened().map(|(_, o)| WaitTerms::of(o.wait).kind).collect::<Vec<_>>(),
+            &opened().map(|(_, o)| o.path.as_bytes()).collect::<Vec<_>>(),
+        ],
+    )
+    .await?;
     Ok(())
 }
 
-async fn write_documents(connection: &mut Connection, rows: &[(i64, &Touched)]) -> Result<()> {
+async fn write_documents(db: &mut Connection, rows: &[(i64, &Touched)]) -> Result<()> {
     let (executions, documents): (Vec<i64>, Vec<Vec<u8>>) = rows
         .iter()
         .filter_map(|(execution, touched)| {
@@ -289,7 +280,7 @@ async fn write_documents(connection: &mut Connection, rows: &[(i64, &Touched)]) 
         })
         .unzip();
     if !executions.is_empty() {
-        connection.execute(sql!("documents_write"), &[&executions, &documents]).await?;
+        db.execute(sql!("documents_write"), &[&executions, &documents]).await?;
     }
     Ok(())
 }

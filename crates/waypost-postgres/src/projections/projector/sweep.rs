@@ -82,10 +82,10 @@ impl Projector {
     /// caller waits, it sweeps at once, up to the end of the log.
     pub(super) async fn next_page(&mut self, awaited: bool) -> Result<SweepPage> {
         let turn = awaited || (self.claim().await? && self.sweep.is_due());
-        let Some(connection) = self.connection.as_mut().filter(|_| turn) else {
+        let Some(db) = self.connection.as_mut().filter(|_| turn) else {
             return Ok(SweepPage::default());
         };
-        let row = connection.query_one(sql!("sweep_look"), &[]).await?;
+        let row = db.query_one(sql!("sweep_look"), &[]).await?;
         let (place, end, is_any): (i64, i64, bool) = (get(&row, 0)?, get(&row, 1)?, get(&row, 2)?);
         let now = Instant::now();
         self.sweep.due = Some(now + if is_any { TICK } else { RENEW });
@@ -96,7 +96,7 @@ impl Projector {
         let Some(end) = end.filter(|_| is_any) else { return Ok(SweepPage::default()) };
         let frames_max = limit(self.rows.portion.frames);
         // A statement of its own: it sees everything before `end`.
-        let row = connection.query_one(sql!("sweep_page"), &[&place, &end, &frames_max]).await?;
+        let row = db.query_one(sql!("sweep_page"), &[&place, &end, &frames_max]).await?;
         let (last, count): (Option<i64>, i64) = (get(&row, 0)?, get(&row, 1)?);
         let mut behind: BTreeSet<i64> = get::<Vec<i64>>(&row, 2)?.into_iter().collect();
         behind.retain(|execution| !self.refused.contains(execution));
@@ -115,8 +115,8 @@ impl Projector {
     /// server may have lost rows in between.
     pub(super) async fn pass(&mut self, page: &SweepPage) -> Result<()> {
         let next = page.next.filter(|_| self.sweep.end.is_some());
-        if let (Some(next), Some(connection)) = (next, &mut self.connection) {
-            connection.execute(sql!("sweep_pass"), &[&next]).await?;
+        if let (Some(next), Some(db)) = (next, &mut self.connection) {
+            db.execute(sql!("sweep_pass"), &[&next]).await?;
             (self.sweep.behind_since, self.sweep.has_more) = (None, page.is_full);
         }
         Ok(())
@@ -125,10 +125,10 @@ impl Projector {
     /// Takes or renews the lease from time to time. Returns whether this process holds it.
     async fn claim(&mut self) -> Result<bool> {
         let is_fresh = self.sweep.claimed.is_some_and(|claimed| claimed.elapsed() < RENEW);
-        if let (Some(connection), false) = (&mut self.connection, is_fresh) {
+        if let (Some(db), false) = (&mut self.connection, is_fresh) {
             self.sweep.claimed = Some(Instant::now());
             let params: Params<'_> = &[&self.sweep.id, &LEASE_MS];
-            let row = connection.query_one(sql!("sweep_claim"), params).await?;
+            let row = db.query_one(sql!("sweep_claim"), params).await?;
             self.sweep.is_holder = get(&row, 0)?;
         }
         Ok(self.sweep.is_holder)
@@ -137,8 +137,8 @@ impl Projector {
     pub(super) async fn release(&mut self) -> Result<()> {
         if self.sweep.is_holder {
             self.connect().await?;
-            if let Some(connection) = &mut self.connection {
-                connection.execute(sql!("sweep_release"), &[&self.sweep.id]).await?;
+            if let Some(db) = &mut self.connection {
+                db.execute(sql!("sweep_release"), &[&self.sweep.id]).await?;
             }
         }
         Ok(())
