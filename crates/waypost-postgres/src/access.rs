@@ -9,7 +9,7 @@ use crate::connection::{Connection, Params, Role as Pool};
 use crate::error::{DbError, Result};
 use crate::queries::sql;
 use crate::store::PostgresStore;
-use crate::text::{array, count, get, limit_and_one, text, text_or_none};
+use crate::text::{array, count, get, limit_and_one, text, text_or_none, time};
 
 impl Access for PostgresStore {
     fn add_key(&self, key: &NewKey) -> Result<(), StoreError> {
@@ -54,7 +54,7 @@ fn read_key(row: &Row) -> Result<KeyRow> {
     Ok(KeyRow {
         key: NewKey { id: text(row, 0)?, name: text(row, 1)?, role, digest: array(row, 3)? },
         created_at: Timestamp(get(row, 4)?),
-        revoked_at: get::<Option<i64>>(row, 5)?.map(Timestamp),
+        revoked_at: time(row, 5)?,
     })
 }
 
@@ -78,8 +78,7 @@ async fn audit(db: &mut Connection, request: &AuditRequest) -> Result<AuditPage>
     let one_more = limit_and_one(request.limit);
     let rows = match &request.actor {
         Some(actor) => {
-            let params: Params<'_> = &[&before, &one_more, &actor.as_bytes()];
-            db.query(sql!("audit_by_actor"), params).await?
+            db.query(sql!("audit_by_actor"), &[&before, &one_more, &actor.as_bytes()]).await?
         }
         None => db.query(sql!("audit_list"), &[&before, &one_more]).await?,
     };

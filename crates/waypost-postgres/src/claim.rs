@@ -21,7 +21,7 @@ use crate::history::{self, From};
 use crate::permits;
 use crate::queries::sql;
 use crate::store::PostgresStore;
-use crate::text::{array, count, from_stored, get, limit, text};
+use crate::text::{array, count, from_stored, get, limit, text, time};
 
 /// How often claims look for work that a dead process left half done.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
@@ -131,7 +131,7 @@ async fn take(db: &mut Connection, request: &ClaimRequest) -> Result<(Vec<Execut
     for row in &rows {
         executions.extend(get::<Option<i64>>(row, 0)?.map(ExecutionNo));
         claims.more = count(row, 1)? > from_stored(limit) || get(row, 3)?;
-        claims.next_due = get::<Option<i64>>(row, 2)?.map(Timestamp);
+        claims.next_due = time(row, 2)?;
         claims.lapsed = !get::<bool>(row, 4)?;
         claims.at = Timestamp(get(row, 5)?);
     }

@@ -259,18 +259,19 @@ impl Connection {
         self.query(sql, params).await?.iter().map(read).collect()
     }
 
-    /// Runs a statement that returns at most one row.
-    pub(crate) async fn query_opt(
+    /// Runs a statement and reads its first row, if there is one.
+    pub(crate) async fn query_opt<T>(
         &mut self,
         sql: &'static str,
         params: Params<'_>,
-    ) -> Result<Option<Row>> {
-        Ok(self.query(sql, params).await?.into_iter().next())
+        read: impl Fn(&Row) -> Result<T>,
+    ) -> Result<Option<T>> {
+        self.query(sql, params).await?.first().map(read).transpose()
     }
 
     /// Runs a statement that always returns a row.
     pub(crate) async fn query_one(&mut self, sql: &'static str, params: Params<'_>) -> Result<Row> {
-        let row = self.query_opt(sql, params).await?;
+        let row = self.query(sql, params).await?.into_iter().next();
         row.ok_or_else(|| DbError::Corrupt("a row that is always there is missing".to_owned()))
     }
 

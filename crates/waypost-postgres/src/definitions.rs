@@ -25,8 +25,7 @@ pub(crate) async fn define(db: &mut Connection, new: &NewDefinition) -> Result<D
         _ => definition.version,
     };
     if previous != Some(current) {
-        let params: Params<'_> = &[&name, &i64::from(current)];
-        db.execute(sql!("current_version_set"), params).await?;
+        db.execute(sql!("current_version_set"), &[&name, &i64::from(current)]).await?;
     }
     db.commit().await?;
     Ok(Defined { definition, created, previous, current })
@@ -50,17 +49,14 @@ pub(crate) async fn find(db: &mut Connection, which: &DefinitionRef) -> Result<O
         DefinitionRef::Hash(hash) => return by_hash(db, *hash).await,
         DefinitionRef::Version(name, version) => (name, i64::from(*version)),
     };
-    let params: Params<'_> = &[&name.as_bytes(), &version];
-    let row = db.query_opt(sql!("definition_by_version"), params).await?;
-    row.as_ref().map(read).transpose()
+    db.query_opt(sql!("definition_by_version"), &[&name.as_bytes(), &version], read).await
 }
 
 pub(crate) async fn by_hash(
     db: &mut Connection,
     hash: DefinitionHash,
 ) -> Result<Option<Definition>> {
-    let row = db.query_opt(sql!("definition_by_hash"), &[&hash.0.as_slice()]).await?;
-    row.as_ref().map(read).transpose()
+    db.query_opt(sql!("definition_by_hash"), &[&hash.0.as_slice()], read).await
 }
 
 fn read(row: &Row) -> Result<Definition> {

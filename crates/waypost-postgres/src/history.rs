@@ -15,7 +15,7 @@ use crate::connection::{Connection, Params};
 use crate::error::{DbError, Result};
 use crate::mail;
 use crate::queries::sql;
-use crate::text::{count, get, is_intact, limit, narrow, text_or_none};
+use crate::text::{count, get, is_intact, limit, narrow, text_or_none, time};
 
 /// Bytes that are read at once; more where they are of one execution and its snapshot or mail is large.
 const BYTES_AT_ONCE: i64 = 4 << 20;
@@ -131,8 +131,8 @@ pub(crate) async fn load_with(
     executions: &[ExecutionNo],
     more: [&'static str; 3],
 ) -> Result<(Vec<History>, [Vec<Row>; 3])> {
-    let numbers: Vec<i64> = executions.iter().map(|execution| execution.0).collect();
-    let modes = vec![From::Beginning as i16; numbers.len()];
+    let wanted: Vec<_> = executions.iter().map(|id| (*id, From::Beginning)).collect();
+    let (numbers, modes) = columns(&wanted);
     let one: Params<'_> = &[&numbers];
     let logs: Params<'_> = &[&numbers, &modes, &BYTES_AT_ONCE, &FRAMES_AT_ONCE];
     let all: [Question<'_>; 6] = [
@@ -144,7 +144,6 @@ pub(crate) async fn load_with(
         (more[2], one),
     ];
     let [frames, controls, mails, first, second, third] = read_whole(db, all).await?;
-    let wanted: Vec<_> = executions.iter().map(|id| (*id, From::Beginning)).collect();
     let mut all = assemble(&wanted, &controls, &[], &frames, &mails)?;
     let taken = executions.iter().filter_map(|execution| all.remove(execution));
     let histories = taken.map(|loaded| loaded.history).filter(|known| !known.frames.is_empty());
@@ -332,7 +331,7 @@ pub(crate) fn read_control(row: &Row) -> Result<Control> {
     Ok(Control {
         owner: get::<Option<Uuid>>(row, 1)?.map(InstanceId),
         epoch: narrow(row, 2)?,
-        next_due: get::<Option<i64>>(row, 3)?.map(Timestamp),
+        next_due: time(row, 3)?,
         ready: get(row, 4)?,
         held: text_or_none(row, 5)?.map(|held| held.to_string()),
         crashes: narrow(row, 9)?,

@@ -9,7 +9,6 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 use waypost_core::frame::Parent;
 use waypost_core::id::{AppendId, ExecutionNo};
-use waypost_core::time::Timestamp;
 use waypost_ports::inspect::{
     Chunk, ChunkRequest, DerivedRow, EXAMINED_BYTES_MAX, Examined, Inspect, Ownership, PermitQueue,
     Remedy, Repair, Shown, Standing, Stray, StrayKind,
@@ -21,19 +20,16 @@ use crate::error::Result;
 use crate::projections::shown;
 use crate::queries::sql;
 use crate::store::PostgresStore;
-use crate::text::{count, from_stored, get, limit, to_stored};
+use crate::text::{count, from_stored, get, limit, time, to_stored};
 use crate::{history, permits};
 
 impl Inspect for PostgresStore {
     fn executions(&self, request: &ChunkRequest) -> Result<Chunk, StoreError> {
         self.run(Role::Api, async |db| {
             let after = request.after.map_or(i64::MIN, |after| after.0);
-            let rows = db.query(sql!("executions_after"), &[&after, &limit(request.limit)]).await?;
-            let mut all = Vec::with_capacity(rows.len());
-            for row in &rows {
-                let moved: Option<i64> = get(row, 1)?;
-                all.push((ExecutionNo(get(row, 0)?), moved.map(Timestamp)));
-            }
+            let params: Params<'_> = &[&after, &limit(request.limit)];
+            let read = |row: &Row| Ok((ExecutionNo(get(row, 0)?), time(row, 1)?));
+            let mut all: Vec<_> = db.query_map(sql!("executions_after"), params, read).await?;
             let next = all.last().filter(|_| all.len() == request.limit).map(|(id, _)| *id);
             all.retain(|(_, moved)| request.since.is_none_or(|since| *moved >= Some(since)));
             Ok(Chunk { executions: all.into_iter().map(|(id, _)| id).collect(), next })
@@ -64,10 +60,10 @@ impl Inspect for PostgresStore {
         ];
         let mut strays = Vec::new();
         for (kind, sql) in tables {
-            let rows = self.run(Role::Api, async |db| db.query(sql, &[]).await)?;
-            for row in &rows {
-                strays.push(Stray { execution: ExecutionNo(get(row, 0)?), kind });
-            }
+            let read = |row: &Row| Ok(Stray { execution: ExecutionNo(get(row, 0)?), kind });
+            let found: Vec<_> =
+                self.run(Role::Api, async |db| db.query_map(sql, &[], read).await)?;
+            strays.extend(found);
         }
         let kind = StrayKind::Projection;
         let shown = self.projections.strays()?;
@@ -159,20 +155,16 @@ async fn apply_repair(db: &mut Connection, repair: &Repair) -> Result<bool> {
         // Before anything else, as appends do: its row may have to be inserted.
         permits::lock(db, &BTreeSet::from([&*derived.request.key])).await?;
     }
-    let before = db.query_opt(sql!("log_last"), &[&execution]).await?;
-    let (last, next) = match &before {
-        Some(row) => {
-            let (first_seq, append_id) = (from_stored(get(row, 0)?), AppendId(get(row, 1)?));
-            (Some(Parent { first_seq, append_id }), get::<i64>(row, 2)? + 1)
-        }
-        None => (None, 1),
+    let read = |row: &Row| {
+        let (first_seq, append_id) = (from_stored(get(row, 0)?), AppendId(get(row, 1)?));
+        Ok((Parent { first_seq, append_id }, get::<i64>(row, 2)? + 1))
     };
-    let guard = Uuid::new_v4();
-    let params: Params<'_> = &[&execution, &next, &guard];
+    let (last, next) = db.query_opt(sql!("log_last"), &[&execution], read).await?.unzip();
+    let params: Params<'_> = &[&execution, &next.unwrap_or(1), &Uuid::new_v4()];
     let guarded = db.execute(sql!("log_guard"), params).await?;
     db.query(sql!("control_lock"), &[&execution]).await?;
-    let controls = db.query(sql!("control_load"), &[&vec![execution]]).await?;
-    let seen: Option<Control> = controls.first().map(history::read_control).transpose()?;
+    let seen =
+        db.query_opt(sql!("control_load"), &[&vec![execution]], history::read_control).await?;
     // How many stand before it changes without it.
     let apart = |control: Option<Control>| control.map(|row| Control { permit: None, ..row });
     let same = last == repair.last && (last.is_none() || apart(seen) == apart(repair.seen.clone()));

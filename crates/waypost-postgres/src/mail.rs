@@ -20,23 +20,19 @@ pub(crate) async fn deliver(db: &mut Connection, mail: &[Mail]) -> Result<Vec<Ma
         return Ok(Vec::new());
     }
     let mut deliveries = put(db, mail).await?;
+    let executions = |are: fn(&MailDelivery) -> bool| -> Vec<i64> {
+        let put = mail.iter().zip(&deliveries).filter(|(_, delivery)| are(delivery));
+        put.map(|(mail, _)| mail.execution.0).collect()
+    };
     // An end that was under way when earlier mail came may not have seen it: it goes now.
-    let of_ended = mail.iter().zip(&deliveries).filter(|(_, put)| **put == MailDelivery::Ended);
-    let mut ended: Vec<i64> = of_ended.map(|(mail, _)| mail.execution.0).collect();
-    let accepted: Vec<i64> = mail
-        .iter()
-        .zip(&deliveries)
-        .filter(|(_, delivery)| matches!(delivery, MailDelivery::Accepted { .. }))
-        .map(|(mail, _)| mail.execution.0)
-        .collect();
+    let mut ended = executions(|delivery| *delivery == MailDelivery::Ended);
+    let accepted = executions(|delivery| matches!(delivery, MailDelivery::Accepted { .. }));
     if accepted.is_empty() && ended.is_empty() {
         return Ok(deliveries);
     }
     db.execute(sql!("control_wake"), &[&accepted]).await?;
-    let mut owners: HashMap<i64, Option<InstanceId>> = HashMap::new();
-    for row in db.query(sql!("control_owners"), &[&accepted]).await? {
-        owners.insert(get(&row, 0)?, get::<Option<Uuid>>(&row, 1)?.map(InstanceId));
-    }
+    let read = |row: &Row| Ok((get(row, 0)?, get::<Option<Uuid>>(row, 1)?.map(InstanceId)));
+    let owners: HashMap<i64, _> = db.query_map(sql!("control_owners"), &[&accepted], read).await?;
     for (mail, delivery) in mail.iter().zip(&mut deliveries) {
         let MailDelivery::Accepted { owner } = delivery else { continue };
         match owners.get(&mail.execution.0) {

@@ -48,10 +48,9 @@ impl Options {
     /// The name of the schema, if it is one: it becomes part of a statement.
     pub(crate) fn checked_schema(&self) -> Result<&str, StoreError> {
         let name = self.schema.as_str();
-        let begins = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
-        let goes_on =
-            name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-        match begins && goes_on && name.len() <= 63 {
+        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        let begins_well = name.starts_with(|c: char| fits(c) && !c.is_ascii_digit());
+        match begins_well && name.chars().all(fits) && name.len() <= 63 {
             true => Ok(name),
             false => Err(StoreError::Refused(format!(
                 "{name:?} cannot be the name of a schema: use lower-case letters, digits and `_`"

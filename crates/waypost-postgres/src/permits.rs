@@ -297,8 +297,7 @@ async fn write_changes(db: &mut Connection, decided: &[(&Asking<'_>, QueueChange
         promoted.extend(&changes.promoted);
     }
     if !executions.is_empty() {
-        let params: Params<'_> = &[&executions, &keys, &limits, &holds];
-        db.execute(sql!("permit_insert"), params).await?;
+        db.execute(sql!("permit_insert"), &[&executions, &keys, &limits, &holds]).await?;
     }
     let updates = [
         (sql!("permit_give"), given),

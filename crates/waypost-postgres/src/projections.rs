@@ -44,15 +44,14 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use waypost_core::id::ExecutionNo;
-use waypost_core::time::Timestamp;
 use waypost_ports::query::ProjectionLag;
 use waypost_ports::store::{Append, Appended, StoreError};
 
-use crate::connection::{Connection, Home, Params, Role};
+use crate::connection::{Connection, Home, Role};
 use crate::error::{Result, in_spite_of_others};
 use crate::options::Families;
 use crate::pool::Pool;
-use crate::text::{checksum, count, get};
+use crate::text::{checksum, count, get, time};
 use crate::waiting::wait;
 use projector::Projector;
 use queries::sql;
@@ -221,9 +220,8 @@ impl Drop for Projections {
 
 /// How far the rows of all processes are behind the log.
 pub(crate) async fn lag(db: &mut Connection) -> Result<ProjectionLag> {
-    let limits: Params<'_> = &[&LAG_FRAMES_COMPARED, &LAG_FRAMES_MAX];
-    let row = db.query_one(sql!("progress"), limits).await?;
-    let as_of = get::<Option<i64>>(&row, 1)?.map(Timestamp);
+    let row = db.query_one(sql!("progress"), &[&LAG_FRAMES_COMPARED, &LAG_FRAMES_MAX]).await?;
+    let as_of = time(&row, 1)?;
     Ok(ProjectionLag { frames: count(&row, 0)?, as_of })
 }
 

@@ -17,7 +17,7 @@ use crate::projections::list;
 use crate::queries::sql;
 use crate::store::PostgresStore;
 use crate::text::{
-    array, count, from_stored, get, limit, limit_and_one, narrow, text, text_or_none,
+    array, count, from_stored, get, limit, limit_and_one, narrow, text, text_or_none, time,
 };
 use crate::{feed, history, projections};
 
@@ -27,24 +27,21 @@ const BYTES_AT_ONCE: i64 = 4 << 20;
 
 impl Query for PostgresStore {
     fn find(&self, key: Option<&str>) -> Result<Option<ExecutionNo>, StoreError> {
-        self.run(Role::Api, async |db| {
-            let row = match key {
-                Some(key) => db.query_opt(sql!("submission_by_key"), &[&key.as_bytes()]).await?,
-                None => db.query_opt(sql!("execution_newest"), &[]).await?,
-            };
-            let number = row.as_ref().map(|row| get::<Option<i64>>(row, 0)).transpose()?;
-            Ok(number.flatten().map(ExecutionNo))
-        })
+        let read = |row: &Row| Ok(get::<Option<i64>>(row, 0)?.map(ExecutionNo));
+        let found = self.run(Role::Api, async |db| match key {
+            Some(key) => db.query_opt(sql!("submission_by_key"), &[&key.as_bytes()], read).await,
+            None => db.query_opt(sql!("execution_newest"), &[], read).await,
+        })?;
+        Ok(found.flatten())
     }
 
     fn submitted(&self, idempotency: &str) -> Result<Option<Submitted>, StoreError> {
+        let key = idempotency.as_bytes();
+        let read = |row: &Row| {
+            Ok(Submitted { execution: ExecutionNo(get(row, 0)?), digest: array(row, 1)? })
+        };
         self.run(Role::Api, async |db| {
-            let row =
-                db.query_opt(sql!("submission_by_idempotency"), &[&idempotency.as_bytes()]).await?;
-            row.map(|row| {
-                Ok(Submitted { execution: ExecutionNo(get(&row, 0)?), digest: array(&row, 1)? })
-            })
-            .transpose()
+            db.query_opt(sql!("submission_by_idempotency"), &[&key], read).await
         })
     }
 
@@ -84,8 +81,7 @@ impl Query for PostgresStore {
 
     fn current(&self, workflow: &str) -> Result<Option<DefinitionRow>, StoreError> {
         self.run(Role::Api, async |db| {
-            let row = db.query_opt(sql!("definition_current"), &[&workflow.as_bytes()]).await?;
-            row.as_ref().map(definition).transpose()
+            db.query_opt(sql!("definition_current"), &[&workflow.as_bytes()], definition).await
         })
     }
 
@@ -201,7 +197,7 @@ fn instance(row: &Row) -> Result<InstanceRow> {
     let running: i64 = get::<Option<i64>>(row, 7)?.unwrap_or_default();
     Ok(InstanceRow {
         instance: InstanceId(get::<Uuid>(row, 0)?),
-        alive_until: get::<Option<i64>>(row, 1)?.map(Timestamp),
+        alive_until: time(row, 1)?,
         alive: get(row, 2)?,
         fold: u16::try_from(fold).unwrap_or_default(),
         owned: count(row, 4)?,

@@ -43,8 +43,7 @@ impl Tasks for PostgresStore {
     fn take(&self, handlers: &[Arc<str>], most: usize) -> Result<Vec<Offer>, StoreError> {
         let handlers: Vec<&[u8]> = handlers.iter().map(|handler| handler.as_bytes()).collect();
         self.run(Role::Engine, async |db| {
-            let params: Params<'_> = &[&handlers, &limit(most)];
-            db.query_map(sql!("offers_take"), params, read_offer).await
+            db.query_map(sql!("offers_take"), &[&handlers, &limit(most)], read_offer).await
         })
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
+use waypost_core::time::Timestamp;
 
 use crate::error::{DbError, Result};
 
@@ -29,6 +30,11 @@ pub(crate) fn read_text(bytes: &[u8]) -> Result<Arc<str>> {
 /// A count or seq, which is never negative.
 pub(crate) fn count(row: &Row, column: usize) -> Result<u64> {
     Ok(from_stored(get(row, column)?))
+}
+
+/// A time that may be missing.
+pub(crate) fn time(row: &Row, column: usize) -> Result<Option<Timestamp>> {
+    Ok(get::<Option<i64>>(row, column)?.map(Timestamp))
 }
 
 /// A whole number that is stored in a wider column than it needs.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use tokio_postgres::Row;
 use waypost_core::frame;
 use waypost_core::id::{DefinitionHash, ExecutionNo};
 use waypost_core::plan::Plan;
@@ -93,9 +94,8 @@ impl RenderedTasks {
             return Ok(plan.clone());
         }
         let hash = definition.0.as_slice();
-        let stored = db.query_opt(sql!("definition_canonical"), &[&hash]).await?;
-        let canonical = stored.as_ref().map(|row| get::<&[u8]>(row, 0)).transpose()?;
-        let plan = canonical.and_then(|canonical| definitions.plan(canonical));
+        let read = |row: &Row| Ok(definitions.plan(get(row, 0)?));
+        let plan = db.query_opt(sql!("definition_canonical"), &[&hash], read).await?.flatten();
         let plan = plan.filter(renders_tasks).map(Arc::new);
         self.plans.insert(definition, plan.clone());
         Ok(plan)

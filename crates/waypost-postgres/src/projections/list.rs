@@ -16,11 +16,10 @@ use waypost_core::time::Timestamp;
 use waypost_ports::query::{ExecutionPage, ExecutionRow, Filter, ListRequest, Looked, PageBudget};
 
 use super::queries::{self, sql};
-use super::rows::time;
 use super::{cells, lag, name_hash};
 use crate::connection::{Connection, Params};
 use crate::error::{DbError, Result};
-use crate::text::{get, limit_and_one, narrow, text, text_or_none};
+use crate::text::{get, limit_and_one, narrow, text, text_or_none, time};
 
 /// Rows that are read at a time. Of filtered lists, inputs are read with them, so that it is not many.
 const ROWS_AT_ONCE: usize = 256;

@@ -160,17 +160,13 @@ impl Rows {
             .map(|hash| hash.0)
             .collect();
         for hash in new {
-            let stored = db.query_opt(sql!("definition_canonical"), &[&hash.as_slice()]).await?;
-            let Some(stored) = stored else { continue };
-            let canonical: &[u8] = get(&stored, 0)?;
-            let nodes = canonical_nodes(canonical);
-            let families = Arc::clone(&self.families);
-            let family = |node: &CanonicalNode| {
-                node.kind
-                    .as_deref()
-                    .and_then(|kind| families.family(kind))
-                    .map(|family| family.name())
-            };
+            let read = |row: &Row| get(row, 0).map(canonical_nodes);
+            let nodes =
+                db.query_opt(sql!("definition_canonical"), &[&hash.as_slice()], read).await?;
+            let Some(nodes) = nodes else { continue };
+            let families = &self.families;
+            let family =
+                |node: &CanonicalNode| Some(families.family(node.kind.as_deref()?)?.name());
             let bytes = |of: fn(&CanonicalNode) -> Option<&str>| -> Vec<Option<&[u8]>> {
                 nodes.iter().map(|node| of(node).map(str::as_bytes)).collect()
             };
@@ -278,11 +274,6 @@ pub(super) async fn load_bases(
         Ok((execution, Base { projected, view: cells::read(row, &VIEW)?, definition, known: true }))
     };
     db.query_map(&queries::EXECUTION_VIEWS, &[&executions, &false], base).await
-}
-
-/// A time that may be missing.
-pub(super) fn time(row: &Row, column: usize) -> Result<Option<Timestamp>> {
-    Ok(get::<Option<i64>>(row, column)?.map(Timestamp))
 }
 
 #[cfg(test)]

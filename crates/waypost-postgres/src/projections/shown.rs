@@ -10,10 +10,9 @@ use waypost_ports::inspect::{Shown, ShownNode, ShownRows, ShownWait};
 
 use super::cells;
 use super::queries::{self, sql};
-use super::rows::time;
 use crate::connection::{Connection, Params};
 use crate::error::Result;
-use crate::text::{count, get, text, text_or_none};
+use crate::text::{count, get, text, text_or_none, time};
 
 /// The rows of executions, in the order of the request, all from one snapshot.
 pub(crate) async fn rows(db: &mut Connection, executions: &[ExecutionNo]) -> Result<Vec<Shown>> {

@@ -32,10 +32,7 @@ pub(super) fn seal(sealer: &Sealer, stream: &str, offer: &Offer) -> Vec<u8> {
     };
     let head = serde_json::to_vec(&head).expect("numbers and text are JSON");
     let length = u32::try_from(head.len()).expect("a path is shorter than 4 GiB");
-    let mut plain = Vec::with_capacity(4 + head.len() + offer.body.len());
-    plain.extend_from_slice(&length.to_le_bytes());
-    plain.extend_from_slice(&head);
-    plain.extend_from_slice(&offer.body);
+    let plain = [&length.to_le_bytes(), head.as_slice(), &offer.body].concat();
     sealer.seal(Purpose::Task, stream.as_bytes(), &plain)
 }
 

@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use super::Projector;
-use crate::connection::Params;
 use crate::error::Result;
 use crate::projections::queries::sql;
 use crate::text::{get, limit};
@@ -127,8 +126,7 @@ impl Projector {
         let is_fresh = self.sweep.claimed.is_some_and(|claimed| claimed.elapsed() < RENEW);
         if let (Some(db), false) = (&mut self.connection, is_fresh) {
             self.sweep.claimed = Some(Instant::now());
-            let params: Params<'_> = &[&self.sweep.id, &LEASE_MS];
-            let row = db.query_one(sql!("sweep_claim"), params).await?;
+            let row = db.query_one(sql!("sweep_claim"), &[&self.sweep.id, &LEASE_MS]).await?;
             self.sweep.is_holder = get(&row, 0)?;
         }
         Ok(self.sweep.is_holder)
