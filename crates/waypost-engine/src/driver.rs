@@ -49,7 +49,7 @@ pub use remote::TaskReport;
 pub use remote::{DEAD, FORGOTTEN};
 pub use suspicion::Suspicion;
 
-use crate::config::{Config, Scope};
+use crate::config::Config;
 use crate::tokens::TokenIssuer;
 
 /// See the module.
@@ -85,6 +85,8 @@ pub struct Driver {
     now_max: Timestamp,
     /// Of the step.
     measures: measures::Measures,
+    /// Of the step.
+    outputs: Vec<Output>,
     ids: ids::Ids,
 }
 
@@ -114,6 +116,7 @@ impl Driver {
             now: Timestamp(i64::MIN),
             now_max: Timestamp(i64::MIN),
             measures: measures::Measures::default(),
+            outputs: Vec::new(),
             ids: ids::Ids::new(seed),
         }
     }
@@ -128,29 +131,29 @@ impl Driver {
         let Now { least: now, most } = now.into();
         (self.now, self.now_max) = (now, most.max(now));
         self.measures.clear();
-        for input in inputs.drain(..) {
-            self.take(now, input, outputs);
-        }
+        std::mem::swap(&mut self.outputs, outputs);
+        inputs.drain(..).for_each(|input| self.take(input));
         while let Some((due, execution)) = self.wheel.pop_due(now) {
             self.measures.timer(due, now);
             self.post(execution, Letter::command(Command::Tick));
         }
-        self.admit(now, outputs);
+        self.admit();
         // A promise that comes to nothing leaves its slot to the next in the queue, now: there may be
         // no other input for a while.
         loop {
-            self.hand_out_slots(now);
-            self.offer_due(outputs);
+            self.hand_out_slots();
+            self.offer_due();
             if self.ready.is_empty() {
                 break;
             }
             while let Some(execution) = self.ready.pop_front() {
-                self.decide(now, execution, outputs);
+                self.decide(execution);
             }
         }
-        self.ask_to_doubt(outputs);
-        self.watch_workers(outputs);
-        self.ask_store(now, outputs);
+        self.ask_to_doubt();
+        self.watch_workers();
+        self.ask_store();
+        std::mem::swap(&mut self.outputs, outputs);
     }
 
     /// When `step` must be called even if nothing comes in.
@@ -184,15 +187,16 @@ impl Driver {
         self.live.len()
     }
 
-    fn take(&mut self, now: Timestamp, input: Input, outputs: &mut Vec<Output>) {
+    fn take(&mut self, input: Input) {
+        let now = self.now;
         match input {
             Input::Start(start) if self.draining => {
-                outputs.push(Output::Answer(start.ticket, Answer::Draining));
+                self.answer_all([start.ticket], &Answer::Draining);
             }
             Input::Start(start) => self.admission.push(start),
             Input::Appended(answers) => {
                 for (execution, appended) in answers {
-                    self.appended(execution, appended, outputs);
+                    self.appended(execution, appended);
                 }
             }
             Input::Report { execution, report, token_free } => {
@@ -205,12 +209,12 @@ impl Driver {
                 self.report(execution, report);
             }
             Input::TaskReport { report, ticket, only_here } => {
-                self.task_report(report, ticket, only_here, outputs);
+                self.task_report(report, ticket, only_here);
             }
             Input::WorkersSeen { asked, seen, serving } => {
                 self.workers_seen(&asked, seen.as_deref(), &serving);
             }
-            Input::Request { request, ticket } => self.request(request, ticket, outputs),
+            Input::Request { request, ticket } => self.request(request, ticket),
             Input::Mail(mail) => mail.into_iter().for_each(|mail| self.mail(mail)),
             Input::Claimed { loaded, copied, more, next_due, at, answered } => {
                 let alone = loaded.iter().any(|one| one.suspicion.is_alone());
@@ -223,22 +227,22 @@ impl Driver {
                 }
                 self.measures.copied += copied;
                 self.measures.claimed += u64::try_from(loaded.len()).unwrap_or(0);
-                loaded.into_iter().for_each(|loaded| self.claimed(loaded, Some(at), outputs));
+                loaded.into_iter().for_each(|loaded| self.claimed(loaded, Some(at)));
             }
             Input::Held => self.measures.quarantined += 1,
-            Input::Reloaded(loaded) => self.claimed(*loaded, None, outputs),
+            Input::Reloaded(loaded) => self.claimed(*loaded, None),
             Input::Delivered { execution, ticket, answer } => {
-                self.delivered(execution, ticket, answer, outputs);
+                self.delivered(execution, ticket, answer);
             }
-            Input::Doubted { executions, owned } => self.marked(&executions, &owned, outputs),
+            Input::Doubted { executions, owned } => self.marked(&executions, &owned),
             Input::Collected { whole } => self.claims.collected(now, whole, &self.config),
             Input::Numbers(numbers) => {
                 self.admission.refill(numbers);
                 self.claims.numbers_came();
             }
-            Input::AwaitEnd { execution, ticket } => self.await_end(execution, ticket, outputs),
-            Input::EndFound { execution, answer } => self.end_found(execution, &answer, outputs),
-            Input::Reopen(retry) => self.reopen(*retry, outputs),
+            Input::AwaitEnd { execution, ticket } => self.await_end(execution, ticket),
+            Input::EndFound { execution, answer } => self.end_found(execution, &answer),
+            Input::Reopen(retry) => self.reopen(*retry),
             Input::Forget { execution, ticket } => self.ends.forget(execution, ticket),
             Input::Adopt(execution) => {
                 self.adopted.insert(execution);
@@ -246,10 +250,10 @@ impl Driver {
             }
             Input::Nudge => self.claims.nudge(now),
             Input::MailWaits => self.claims.look_for_mail(now),
-            Input::Renewed { until } => self.renewed(until, outputs),
+            Input::Renewed { until } => self.renewed(until),
             Input::Readable(fold) => self.readable = fold,
             Input::Lapsed => self.slots.lapsed(),
-            Input::Drain => self.drain(outputs),
+            Input::Drain => self.drain(),
             Input::HandOver => self.hand_over(),
         }
     }
@@ -273,20 +277,20 @@ impl Driver {
         self.post(execution, Letter::command(Command::Report(report)));
     }
 
-    fn decide(&mut self, now: Timestamp, execution: ExecutionNo, outputs: &mut Vec<Output>) {
+    fn decide(&mut self, execution: ExecutionNo) {
         let Some(live) = self.live.get_mut(&execution) else { return };
         live.leave_ready();
         if !live.may_decide() || self.is_put_in_doubt(execution) {
             return;
         }
-        let mut env = self.env(now);
+        let mut env = self.env();
         let append_id = AppendId(self.ids.uuid());
         let Some(live) = self.live.get_mut(&execution) else { return };
         let time = live.not_before_parent(Now { least: env.now, most: env.now_max });
         (env.now, env.now_max) = (time.least, time.most);
         live.redeem_promises();
         if !self.draining {
-            env.slots = self.slots.available(now);
+            env.slots = self.slots.available(self.now);
         }
         let round = Round {
             env,
@@ -296,7 +300,7 @@ impl Driver {
             config: &self.config,
             slots: &self.slots,
         };
-        let decided = live.decide(&round, outputs);
+        let decided = live.decide(&round, &mut self.outputs);
         match live.stays_until {
             Some(_) => self.staying.insert(execution),
             None => self.staying.remove(&execution),
@@ -308,46 +312,41 @@ impl Driver {
                 if live.mailbox.is_empty() && next.evaluations.is_empty() {
                     self.settled(execution);
                 }
-                self.follow_up(execution, *next, outputs);
+                self.follow_up(execution, *next);
             }
             Err(Broken { reason, tickets }) => {
-                self.drop_live(execution, outputs);
-                outputs.push(Output::Store(StoreWork::Hold { execution, reason }));
-                outputs.extend(tickets.into_iter().map(|t| Output::Answer(t, Answer::Moved)));
+                self.drop_live(execution);
+                self.outputs.push(Output::Store(StoreWork::Hold { execution, reason }));
+                self.answer_all(tickets, &Answer::Moved);
             }
         }
     }
 
-    fn ask_store(&mut self, now: Timestamp, outputs: &mut Vec<Output>) {
+    fn answer_all(&mut self, tickets: impl IntoIterator<Item = Ticket>, answer: &Answer) {
+        let answers = tickets.into_iter().map(|ticket| Output::Answer(ticket, answer.clone()));
+        self.outputs.extend(answers);
+    }
+
+    fn ask_store(&mut self) {
         if self.admission.is_out_of_numbers() && self.claims.wants_numbers() {
-            outputs.push(Output::Store(StoreWork::ReserveNumbers));
+            self.outputs.push(Output::Store(StoreWork::ReserveNumbers));
         }
-        if self.slots.wants_renewal(now) {
-            outputs.push(Output::Renew);
+        if self.slots.wants_renewal(self.now) {
+            self.outputs.push(Output::Renew);
         }
         // Executions in memory are driven until the end of the drain: a user may want to cancel
         // one.
-        self.claims.ask_for_mail(now, &self.live, &self.config, outputs);
+        self.ask_for_mail();
         if self.draining {
             return;
         }
-        self.look_for_ends(now, outputs);
-        let only = match self.config.scope {
-            Scope::All => None,
-            Scope::Adopted => {
-                let mut ids: Vec<_> =
-                    self.adopted.iter().filter(|id| !self.live.contains_key(id)).copied().collect();
-                ids.sort_unstable();
-                Some(ids)
-            }
-        };
-        let (room, suspects) = (self.room(), self.suspects.may_take_one());
-        self.claims.ask(now, (room, suspects), only, &self.live, &self.config, outputs);
+        self.look_for_ends();
+        self.ask_to_claim();
     }
 
-    fn env(&mut self, now: Timestamp) -> Env {
+    fn env(&mut self) -> Env {
         let entropy = self.ids.random();
-        let slots = if self.draining { 0 } else { self.slots.available(now) };
-        Env { now, now_max: self.now_max, instance: self.instance, slots, entropy }
+        let slots = if self.draining { 0 } else { self.slots.available(self.now) };
+        Env { now: self.now, now_max: self.now_max, instance: self.instance, slots, entropy }
     }
 }

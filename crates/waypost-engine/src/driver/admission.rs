@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use waypost_core::event::{Origin, RunCreated};
 use waypost_core::id::{AppendId, ExecutionNo};
-use waypost_core::time::Timestamp;
 use waypost_ports::store::Submission;
 
 use super::Driver;
-use super::io::{Output, Start, Ticket};
+use super::io::{Start, Ticket};
 use super::live::{Live, Round};
 use crate::config::Scope;
 use crate::room::shrink;
@@ -28,8 +27,8 @@ impl Admission {
     }
 
     /// Rejects all waiting submissions; returns the tickets to answer.
-    pub(super) fn close(&mut self) -> impl Iterator<Item = Ticket> + '_ {
-        self.backlog.drain(..).map(|start| start.ticket)
+    pub(super) fn close(&mut self) -> Vec<Ticket> {
+        self.backlog.drain(..).map(|start| start.ticket).collect()
     }
 
     pub(super) fn refill(&mut self, numbers: Range<i64>) {
@@ -69,7 +68,7 @@ impl Driver {
     /// Accepts submissions while there is room in memory and there are numbers left. Where a
     /// claim was put off for lack of room, it has its turn first: a flood of submissions must not
     /// starve what waits in the store.
-    pub(super) fn admit(&mut self, now: Timestamp, outputs: &mut Vec<Output>) {
+    pub(super) fn admit(&mut self) {
         if self.claims.is_crowded_out() {
             return;
         }
@@ -77,19 +76,13 @@ impl Driver {
             && let Some((execution, start)) =
                 self.admission.next(|number| self.live.contains_key(&number))
         {
-            self.start(now, execution, start, outputs);
+            self.start(execution, start);
         }
     }
 
-    fn start(
-        &mut self,
-        now: Timestamp,
-        execution: ExecutionNo,
-        start: Start,
-        outputs: &mut Vec<Output>,
-    ) {
+    fn start(&mut self, execution: ExecutionNo, start: Start) {
         let Start { request, ticket, await_end } = start;
-        let key = request.key.unwrap_or_else(|| self.ids.key(now));
+        let key = request.key.unwrap_or_else(|| self.ids.key(self.now));
         let submission = Submission { key: key.clone(), idempotency: request.idempotency };
         let created = RunCreated {
             key,
@@ -107,7 +100,7 @@ impl Driver {
         if self.config.scope == Scope::Adopted {
             self.adopted.insert(execution);
         }
-        let env = self.env(now);
+        let env = self.env();
         let (mut live, decision) = Live::create(request.plan, execution, created, &env);
         let round = Round {
             env,
@@ -117,7 +110,7 @@ impl Driver {
             config: &self.config,
             slots: &self.slots,
         };
-        outputs.push(live.append_first(&round, decision, (submission, ticket)));
+        self.outputs.push(live.append_first(&round, decision, (submission, ticket)));
         self.live.insert(execution, live);
     }
 }

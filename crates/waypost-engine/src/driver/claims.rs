@@ -3,15 +3,14 @@
 //! One call of each kind is under way at a time. Claims follow a hint (a due time from the store, a
 //! parked execution, a nudge), and run every `poll_every` in case a hint was lost.
 
-use std::collections::HashMap;
-
 use waypost_core::id::ExecutionNo;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::Timestamp;
 
+use super::Driver;
 use super::io::{Output, StoreWork};
 use super::live::Live;
-use crate::config::Config;
+use crate::config::{Config, Scope};
 
 /// How often a claim is halved, at most: little is left then.
 const HALVINGS_MAX: u32 = 9;
@@ -142,67 +141,72 @@ impl Claims {
     pub(super) fn numbers_came(&mut self) {
         self.reserving = false;
     }
+}
 
-    pub(super) fn ask(
-        &mut self,
-        now: Timestamp,
-        (room, suspects): (usize, bool),
-        only: Option<Vec<ExecutionNo>>,
-        live: &HashMap<ExecutionNo, Live>,
-        config: &Config,
-        outputs: &mut Vec<Output>,
-    ) {
+impl Driver {
+    /// Claims executions, if it is time and there is room.
+    pub(super) fn ask_to_claim(&mut self) {
+        let (now, room, suspects) = (self.now, self.room(), self.suspects.may_take_one());
+        let only = self.claimable();
+        let nothing_to_claim = only.as_ref().is_some_and(Vec::is_empty);
+        let (claims, config) = (&mut self.claims, &self.config);
         // Never further away than a poll, unless the clock was set back.
         let poll = now.plus(config.poll_every);
-        self.claim_at = self.claim_at.min(poll);
-        self.reconcile_at = self.reconcile_at.min(now.plus(config.reconcile_every));
-        let nothing_to_claim = only.as_ref().is_some_and(Vec::is_empty);
-        if self.claiming.is_none() && now >= self.claim_at {
-            self.crowded_out = room == 0 && !nothing_to_claim;
-            if !self.crowded_out {
-                self.claim_at = poll;
-            }
-            if room > 0 && !nothing_to_claim {
-                // A claim that was too large to be read in one go is repeated in smaller pieces.
-                let limit = room.min((config.claim_batch >> self.unanswered).max(1));
-                self.claiming = Some(limit);
-                self.claimed_at = now;
-                let never = is_planted(Bug::ClaimForgotten) || is_planted(Bug::LostReplyIsFailure);
-                let reconcile = now >= self.reconcile_at && !never;
-                self.calling = reconcile;
-                let held = reconcile.then(|| {
-                    self.reconcile_at = now.plus(config.reconcile_every);
-                    let mut held: Vec<_> = live.keys().copied().collect();
-                    held.sort_unstable();
-                    held
-                });
-                self.asking_suspects = suspects && self.caught_up;
-                let suspects = self.asking_suspects;
-                outputs.push(Output::Store(StoreWork::Claim { limit, only, held, suspects }));
-            }
+        claims.claim_at = claims.claim_at.min(poll);
+        claims.reconcile_at = claims.reconcile_at.min(now.plus(config.reconcile_every));
+        if claims.claiming.is_some() || now < claims.claim_at {
+            return;
         }
+        claims.crowded_out = room == 0 && !nothing_to_claim;
+        if !claims.crowded_out {
+            claims.claim_at = poll;
+        }
+        if room == 0 || nothing_to_claim {
+            return;
+        }
+        // A claim that was too large to be read in one go is repeated in smaller pieces.
+        let limit = room.min((config.claim_batch >> claims.unanswered).max(1));
+        claims.claiming = Some(limit);
+        claims.claimed_at = now;
+        let never = is_planted(Bug::ClaimForgotten) || is_planted(Bug::LostReplyIsFailure);
+        claims.calling = now >= claims.reconcile_at && !never;
+        let held = claims.calling.then(|| {
+            claims.reconcile_at = now.plus(config.reconcile_every);
+            sorted(self.live.keys())
+        });
+        let suspects = suspects && claims.caught_up;
+        claims.asking_suspects = suspects;
+        self.outputs.push(Output::Store(StoreWork::Claim { limit, only, held, suspects }));
+    }
+
+    /// The executions to claim, where it is not all of them.
+    fn claimable(&self) -> Option<Vec<ExecutionNo>> {
+        let adopted = self.adopted.iter().filter(|id| !self.live.contains_key(id));
+        (self.config.scope == Scope::Adopted).then(|| sorted(adopted))
     }
 
     /// Reads the inbox, if an execution in memory could have mail. Mail that led to no event stays
     /// there until the next frame of its execution; the rest is read anyway, however much there is.
-    pub(super) fn ask_for_mail(
-        &mut self,
-        now: Timestamp,
-        live: &HashMap<ExecutionNo, Live>,
-        config: &Config,
-        outputs: &mut Vec<Output>,
-    ) {
-        let poll = now.plus(config.poll_every);
-        self.collect_at = self.collect_at.min(poll);
-        if self.collecting.is_none() && now >= self.collect_at {
-            self.collect_at = poll;
-            if !live.is_empty() {
-                self.collecting = Some(now);
-                let known = if self.full { live.values().map(Live::echoes).sum() } else { 0 };
-                // Where nothing is in the way, a flood is read bit by bit.
-                self.full = known > 0;
-                outputs.push(Output::Store(StoreWork::Collect { known }));
-            }
+    pub(super) fn ask_for_mail(&mut self) {
+        let (now, claims) = (self.now, &mut self.claims);
+        let poll = now.plus(self.config.poll_every);
+        claims.collect_at = claims.collect_at.min(poll);
+        if claims.collecting.is_some() || now < claims.collect_at {
+            return;
+        }
+        claims.collect_at = poll;
+        if !self.live.is_empty() {
+            claims.collecting = Some(now);
+            let known = if claims.full { self.live.values().map(Live::echoes).sum() } else { 0 };
+            // Where nothing is in the way, a flood is read bit by bit.
+            claims.full = known > 0;
+            self.outputs.push(Output::Store(StoreWork::Collect { known }));
         }
     }
+}
+
+fn sorted<'a>(executions: impl Iterator<Item = &'a ExecutionNo>) -> Vec<ExecutionNo> {
+    let mut executions: Vec<_> = executions.copied().collect();
+    executions.sort_unstable();
+    executions
 }

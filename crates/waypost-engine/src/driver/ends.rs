@@ -49,21 +49,17 @@ impl EndWatchers {
 
 impl Driver {
     /// A caller awaits an end. If the execution is not in memory, it may have ended already.
-    pub(super) fn await_end(
-        &mut self,
-        execution: ExecutionNo,
-        ticket: Ticket,
-        outputs: &mut Vec<Output>,
-    ) {
+    pub(super) fn await_end(&mut self, execution: ExecutionNo, ticket: Ticket) {
         self.ends.watch(execution, ticket);
         if !self.live.contains_key(&execution) {
-            outputs.push(Output::Store(StoreWork::FindEnd(execution)));
+            self.outputs.push(Output::Store(StoreWork::FindEnd(execution)));
         }
     }
 
     /// Looks up ends that other instances have recorded, a few at a time and in turn. An execution
     /// in memory ends here.
-    pub(super) fn look_for_ends(&mut self, now: Timestamp, outputs: &mut Vec<Output>) {
+    pub(super) fn look_for_ends(&mut self) {
+        let now = self.now;
         let ends = &mut self.ends;
         if !self.config.among_others || now < ends.look_at || ends.tickets.is_empty() {
             return;
@@ -76,19 +72,14 @@ impl Driver {
         let turn = awaited.iter().cycle().skip(next).take(awaited.len().min(ENDS_AT_ONCE));
         for execution in turn {
             ends.looked_for = Some(*execution);
-            outputs.push(Output::Store(StoreWork::FindEnd(*execution)));
+            self.outputs.push(Output::Store(StoreWork::FindEnd(*execution)));
         }
     }
 
     /// The execution has ended, or there is none.
-    pub(super) fn end_found(
-        &mut self,
-        execution: ExecutionNo,
-        answer: &Answer,
-        outputs: &mut Vec<Output>,
-    ) {
+    pub(super) fn end_found(&mut self, execution: ExecutionNo, answer: &Answer) {
         self.adopted.remove(&execution);
-        let tickets = self.ends.take(execution).into_iter();
-        outputs.extend(tickets.map(|ticket| Output::Answer(ticket, answer.clone())));
+        let tickets = self.ends.take(execution);
+        self.answer_all(tickets, answer);
     }
 }

@@ -10,12 +10,7 @@ use super::io::{Answer, EndSummary, Output, StoreWork};
 use super::live::{Arrival, Consequences, Leave, Letter, Live, PendingFrame};
 
 impl Driver {
-    pub(super) fn appended(
-        &mut self,
-        execution: ExecutionNo,
-        appended: Appended,
-        outputs: &mut Vec<Output>,
-    ) {
+    pub(super) fn appended(&mut self, execution: ExecutionNo, appended: Appended) {
         let Some(live) = self.live.get_mut(&execution) else { return };
         let Some(frame) = live.take_pending() else { return };
         match appended {
@@ -23,36 +18,36 @@ impl Driver {
                 self.measures.committed(frame.events(), live);
                 self.measures.reports_landed(frame.reported(), self.now);
                 self.measures.takeovers += u64::from(live.confirm_take_over());
-                let next = live.committed(at, frame, outputs);
+                let next = live.committed(at, frame, &mut self.outputs);
                 if !live.suspicion.doubt {
                     self.settled(execution);
                 }
-                self.follow_up(execution, next, outputs);
+                self.follow_up(execution, next);
             }
             Appended::Fenced => {
                 self.measures.fenced += 1;
                 if !frame.is_first() {
                     self.measures.lost.push(live.state.created.key.clone());
                 }
-                self.refused(execution, &frame, &Answer::Moved, outputs);
+                self.refused(execution, &frame, &Answer::Moved);
                 // If this was a take-over that came too late, its claim still stands, and no other
                 // instance will claim the execution.
                 let forgets = is_planted(Bug::LostReplyIsFailure);
                 if !frame.is_first() && !self.draining && !forgets {
-                    outputs.push(Output::Store(StoreWork::Reload(execution)));
+                    self.outputs.push(Output::Store(StoreWork::Reload(execution)));
                 }
             }
             Appended::Duplicate { execution: existing, taken } => {
-                self.refused(execution, &frame, &Answer::Exists { existing, taken }, outputs);
+                self.refused(execution, &frame, &Answer::Exists { existing, taken });
             }
             Appended::Rejected { holding } => {
-                self.refused(execution, &frame, &Answer::Rejected { holding }, outputs);
+                self.refused(execution, &frame, &Answer::Rejected { holding });
             }
             Appended::Poisoned { reason } => {
                 let answer = Answer::Poisoned(reason.clone());
-                self.refused(execution, &frame, &answer, outputs);
+                self.refused(execution, &frame, &answer);
                 if !frame.is_first() {
-                    outputs.push(Output::Store(StoreWork::Hold { execution, reason }));
+                    self.outputs.push(Output::Store(StoreWork::Hold { execution, reason }));
                 }
             }
         }
@@ -61,51 +56,40 @@ impl Driver {
     /// The store rejected a frame: nothing that it decided has happened. Every caller of a part of
     /// it gets `answer`; if it was the first frame, there is no execution whose end could be
     /// awaited.
-    fn refused(
-        &mut self,
-        execution: ExecutionNo,
-        frame: &PendingFrame,
-        answer: &Answer,
-        outputs: &mut Vec<Output>,
-    ) {
+    fn refused(&mut self, execution: ExecutionNo, frame: &PendingFrame, answer: &Answer) {
         let mut tickets = frame.tickets();
         if frame.is_first() {
             self.adopted.remove(&execution);
             tickets.extend(self.ends.take(execution));
         }
-        outputs.extend(tickets.into_iter().map(|ticket| Output::Answer(ticket, answer.clone())));
-        self.drop_live(execution, outputs);
+        self.answer_all(tickets, answer);
+        self.drop_live(execution);
     }
 
     /// Applies the consequences of a commit, or of a decision that had nothing to commit.
-    pub(super) fn follow_up(
-        &mut self,
-        execution: ExecutionNo,
-        mut next: Consequences,
-        outputs: &mut Vec<Output>,
-    ) {
+    pub(super) fn follow_up(&mut self, execution: ExecutionNo, mut next: Consequences) {
         for (token, worker) in &next.cancelled {
             match worker {
-                None => self.stop_task(*token, outputs),
-                Some(worker) => self.stop_remote(*worker, *token, outputs),
+                None => self.stop_task(*token),
+                Some(worker) => self.stop_remote(*worker, *token),
             }
         }
-        self.follow_remote(execution, &next.started_remote, outputs);
+        self.follow_remote(execution, &next.started_remote);
         match next.leaves.take() {
-            Some(Leave::Ended(end)) => self.ended(execution, &end, outputs),
-            Some(Leave::Parked) => self.parked(execution, outputs),
-            Some(Leave::HandedOver) => self.drop_live(execution, outputs),
+            Some(Leave::Ended(end)) => self.ended(execution, end),
+            Some(Leave::Parked) => self.parked(execution),
+            Some(Leave::HandedOver) => self.drop_live(execution),
             None => {
-                self.begin(execution, next, outputs);
+                self.begin(execution, next);
                 self.await_next(execution);
             }
         }
     }
 
     /// Attempts begin or wait for a slot, and nodes are evaluated.
-    fn begin(&mut self, execution: ExecutionNo, next: Consequences, outputs: &mut Vec<Output>) {
+    fn begin(&mut self, execution: ExecutionNo, next: Consequences) {
         for (order, slot) in next.runs {
-            self.run(order, slot, outputs);
+            self.run(order, slot);
         }
         for offer in next.offers {
             match self.live.get(&execution).is_some_and(|live| live.is_foreign(offer.node)) {
@@ -143,11 +127,11 @@ impl Driver {
     }
 
     /// It leaves memory until its timer or mail brings it back.
-    fn parked(&mut self, execution: ExecutionNo, outputs: &mut Vec<Output>) {
-        self.withdraw_all(execution, outputs);
+    fn parked(&mut self, execution: ExecutionNo) {
+        self.withdraw_all(execution);
         let Some(live) = self.remove(execution) else { return };
         if live.claimed_again && !self.draining {
-            outputs.push(Output::Store(StoreWork::Reload(execution)));
+            self.outputs.push(Output::Store(StoreWork::Reload(execution)));
         }
         self.claims.parked(live.state.next_due(), &self.config);
         self.is_queued(&live.state);
@@ -155,16 +139,16 @@ impl Driver {
             // Mail that came while the park was in flight has made it ready.
             self.claims.nudge(self.now);
         }
-        self.ask_again(live, outputs);
+        self.answer_all(live.into_tickets(), &Answer::Moved);
     }
 
     /// It has ended: it leaves memory, and the callers that await its end are answered.
-    fn ended(&mut self, execution: ExecutionNo, end: &EndSummary, outputs: &mut Vec<Output>) {
-        self.withdraw_all(execution, outputs);
+    fn ended(&mut self, execution: ExecutionNo, end: EndSummary) {
+        self.withdraw_all(execution);
         let live = self.remove(execution);
         let was_loaded = |live: &&Live| live.arrival != Arrival::Created;
         if let Some(live) = live.as_ref().filter(was_loaded).filter(|_| self.config.contexts) {
-            outputs.push(Output::Forget(live.state.created.key.clone()));
+            self.outputs.push(Output::Forget(live.state.created.key.clone()));
         }
         if live.as_ref().is_some_and(|live| live.state.place.is_some()) {
             // The next in the queue is ready: claim it now and not with the next poll.
@@ -173,23 +157,17 @@ impl Driver {
         self.adopted.remove(&execution);
         let late = live.map(Live::into_tickets).unwrap_or_default();
         let tickets = self.ends.take(execution).into_iter().chain(late);
-        outputs.extend(tickets.map(|t| Output::Answer(t, Answer::Ended(end.clone()))));
+        self.answer_all(tickets, &Answer::Ended(end));
     }
 
     /// Drops an execution that another instance owns now, and stops its attempts.
-    pub(super) fn drop_live(&mut self, execution: ExecutionNo, outputs: &mut Vec<Output>) {
+    pub(super) fn drop_live(&mut self, execution: ExecutionNo) {
         if let Some(live) = self.remove(execution) {
             for token in live.running_tokens().collect::<Vec<_>>() {
-                self.stop_task(token, outputs);
+                self.stop_task(token);
             }
-            self.ask_again(live, outputs);
+            self.answer_all(live.into_tickets(), &Answer::Moved);
         }
-    }
-
-    /// Requests in the mailbox of an execution that has left memory: their callers send them again.
-    fn ask_again(&self, live: Live, outputs: &mut Vec<Output>) {
-        let tickets = live.into_tickets().into_iter();
-        outputs.extend(tickets.map(|ticket| Output::Answer(ticket, Answer::Moved)));
     }
 
     /// Takes an execution out of memory.

@@ -8,7 +8,7 @@ use waypost_core::state::State;
 use waypost_core::status::Status;
 
 use super::Driver;
-use super::io::{Answer, Output};
+use super::io::Answer;
 use super::live::{Letter, Live};
 use crate::room::shrink;
 
@@ -24,11 +24,11 @@ impl Driver {
     }
 
     /// Starts nothing new: attempts that have not begun are dropped, submissions are refused.
-    pub(super) fn drain(&mut self, outputs: &mut Vec<Output>) {
+    pub(super) fn drain(&mut self) {
         self.draining = true;
         self.slots.drop_kept();
         let tickets = self.admission.close();
-        outputs.extend(tickets.map(|ticket| Output::Answer(ticket, Answer::Draining)));
+        self.answer_all(tickets, &Answer::Draining);
     }
 
     /// Has every execution with an attempt in a slot close it as handed over, and leave memory.

@@ -256,13 +256,8 @@ impl Driver {
 
     /// A frame with these starts was committed: attempts that started remotely are held, those that
     /// ended are not, and those that must not start any more are withdrawn.
-    pub(super) fn follow_remote(
-        &mut self,
-        execution: ExecutionNo,
-        started: &[NodeIx],
-        outputs: &mut Vec<Output>,
-    ) {
-        self.withdraw_inherited(execution, outputs);
+    pub(super) fn follow_remote(&mut self, execution: ExecutionNo, started: &[NodeIx]) {
+        self.withdraw_inherited(execution);
         let Some(live) = self.live.get(&execution) else { return };
         if let Some(held) = self.remote.held.get_mut(&execution) {
             held.retain(|held| live.state.node(held.node).token == Some(held.token));
@@ -287,7 +282,7 @@ impl Driver {
             }
             // An offer that was made once and was taken is not open any more.
             if open.times > u32::from(begun) {
-                self.withdraw(place, open.attempt, outputs);
+                self.withdraw(place, open.attempt);
             }
         }
         if !held.is_empty() {
@@ -297,38 +292,34 @@ impl Driver {
 
     /// With the first frame of this owner: attempts that it settled at once must not start any
     /// more, though this owner never offered them.
-    fn withdraw_inherited(&mut self, execution: ExecutionNo, outputs: &mut Vec<Output>) {
+    fn withdraw_inherited(&mut self, execution: ExecutionNo) {
         for (node, attempt) in self.remote.inherited.remove(&execution).unwrap_or_default() {
             let live = self.live.get(&execution);
             if live.is_some_and(|live| !(live.is_queued(node, attempt) && live.state.acts())) {
-                self.withdraw((execution, node), attempt, outputs);
+                self.withdraw((execution, node), attempt);
             }
         }
     }
 
     /// An execution is about to leave memory for good: withdraws its offers.
-    pub(super) fn withdraw_all(&mut self, execution: ExecutionNo, outputs: &mut Vec<Output>) {
+    pub(super) fn withdraw_all(&mut self, execution: ExecutionNo) {
         for place in self.remote.places(execution) {
             if let Some(open) = self.remote.close(place).filter(|open| open.times > 0) {
-                self.withdraw(place, open.attempt, outputs);
+                self.withdraw(place, open.attempt);
             }
         }
     }
 
-    fn withdraw(
-        &self,
-        (execution, node): (ExecutionNo, NodeIx),
-        attempt: u32,
-        outputs: &mut Vec<Output>,
-    ) {
+    fn withdraw(&mut self, (execution, node): (ExecutionNo, NodeIx), attempt: u32) {
         if let Some(live) = self.live.get(&execution) {
             let path = Arc::clone(&live.plan.node(node).id);
-            outputs.push(Output::Tasks(TaskWork::Withdraw(OfferId { execution, path, attempt })));
+            let id = OfferId { execution, path, attempt };
+            self.outputs.push(Output::Tasks(TaskWork::Withdraw(id)));
         }
     }
 
     /// Makes the offers that are due.
-    pub(super) fn offer_due(&mut self, outputs: &mut Vec<Output>) {
+    pub(super) fn offer_due(&mut self) {
         while !self.draining
             && self.goes_remote()
             && let Some((at, execution, node)) = self.remote.due.first().copied()
@@ -353,7 +344,7 @@ impl Driver {
                         self.remote.due.insert((next_at, execution, node));
                     }
                     self.measures.offers_repeated += u64::from(again);
-                    outputs.push(Output::Tasks(TaskWork::Offer(order)));
+                    self.outputs.push(Output::Tasks(TaskWork::Offer(order)));
                 }
                 Err(failure) => {
                     self.remote.close((execution, node));

@@ -16,25 +16,20 @@ use super::live::{Letter, Live};
 impl Driver {
     /// A request from this process: straight to the mailbox where the execution is live, through
     /// the inbox where it is not.
-    pub(super) fn request(
-        &mut self,
-        request: ControlRequest,
-        ticket: Ticket,
-        outputs: &mut Vec<Output>,
-    ) {
+    pub(super) fn request(&mut self, request: ControlRequest, ticket: Ticket) {
         if self.live.contains_key(&request.execution) {
             return self.post_request(request, ticket);
         }
         if matches!(request.request, Request::Retry { .. }) {
             self.delivering += 1;
             let request = Box::new(request);
-            return outputs.push(Output::Store(StoreWork::LoadEnded(request, ticket)));
+            return self.outputs.push(Output::Store(StoreWork::LoadEnded(request, ticket)));
         }
         let ControlRequest { execution, request, origin: Origin { message, actor } } = request;
         let chosen = message.is_some();
         let message = message.unwrap_or_else(|| format!("msg_{}", self.ids.uuid().simple()).into());
         let mail = Mail { execution, message, actor, body: request.into() };
-        self.deliver(Outgoing { mail, chosen, ticket }, outputs);
+        self.deliver(Outgoing { mail, chosen, ticket });
     }
 
     fn post_request(&mut self, request: ControlRequest, ticket: Ticket) {
@@ -45,18 +40,14 @@ impl Driver {
 
     /// A retry of an execution that has ended. The frame that reopens it names the end as its parent, so
     /// that of two instances that retry at once one is refused, and finds the execution running.
-    pub(super) fn reopen(
-        &mut self,
-        (loaded, request, ticket): (Loaded, ControlRequest, Ticket),
-        outputs: &mut Vec<Output>,
-    ) {
+    pub(super) fn reopen(&mut self, (loaded, request, ticket): (Loaded, ControlRequest, Ticket)) {
         self.delivering = self.delivering.saturating_sub(1);
         let execution = request.execution;
         if self.draining {
-            return outputs.push(Output::Answer(ticket, Answer::Draining));
+            return self.outputs.push(Output::Answer(ticket, Answer::Draining));
         }
         if self.live.contains_key(&execution) {
-            return outputs.push(Output::Answer(ticket, Answer::Moved));
+            return self.outputs.push(Output::Answer(ticket, Answer::Moved));
         }
         self.live.insert(execution, Live::loaded(loaded));
         self.post_request(request, ticket);
@@ -64,9 +55,9 @@ impl Driver {
 
     /// Puts mail into an inbox. Its sender gets the outcome, so the engine is not quiet before it
     /// is known.
-    pub(super) fn deliver(&mut self, outgoing: Outgoing, outputs: &mut Vec<Output>) {
+    pub(super) fn deliver(&mut self, outgoing: Outgoing) {
         self.delivering += 1;
-        outputs.push(Output::Store(StoreWork::Deliver(outgoing)));
+        self.outputs.push(Output::Store(StoreWork::Deliver(outgoing)));
     }
 
     /// Mail from the inbox. No caller awaits its answer.
@@ -96,13 +87,7 @@ impl Driver {
     }
 
     /// A request is in the inbox, or was refused there.
-    pub(super) fn delivered(
-        &mut self,
-        execution: ExecutionNo,
-        ticket: Ticket,
-        answer: Answer,
-        outputs: &mut Vec<Output>,
-    ) {
+    pub(super) fn delivered(&mut self, execution: ExecutionNo, ticket: Ticket, answer: Answer) {
         self.delivering = self.delivering.saturating_sub(1);
         // It was unowned, or this instance claimed it meanwhile without this mail.
         match self.live.get_mut(&execution) {
@@ -112,7 +97,7 @@ impl Driver {
             }
             None => self.claims.nudge(self.now),
         }
-        outputs.push(Output::Answer(ticket, answer));
+        self.outputs.push(Output::Answer(ticket, answer));
     }
 }
 

@@ -13,9 +13,9 @@ use super::slots::SlotGrant;
 
 impl Driver {
     /// Promises free slots to attempts that wait for one; each is taken when its start is decided.
-    pub(super) fn hand_out_slots(&mut self, now: Timestamp) {
+    pub(super) fn hand_out_slots(&mut self) {
         while !self.draining
-            && let Some(offer) = self.slots.next_offer(now)
+            && let Some(offer) = self.slots.next_offer(self.now)
         {
             if let Some(live) = self.live.get_mut(&offer.execution) {
                 live.promised.push(self.slots.promise(offer));
@@ -27,7 +27,7 @@ impl Driver {
 
     /// The lease is confirmed: attempts that waited for it start, unless they were given up
     /// meanwhile.
-    pub(super) fn renewed(&mut self, until: Timestamp, outputs: &mut Vec<Output>) {
+    pub(super) fn renewed(&mut self, until: Timestamp) {
         for (order, slot) in self.slots.renewed(self.now, until) {
             // A frame that is still in flight may have given it up.
             let token = order.task.token;
@@ -35,26 +35,26 @@ impl Driver {
             if live.is_some_and(|live| live.running_tokens().any(|running| running == token))
                 || is_planted(Bug::KeptBackRunsAnyway)
             {
-                self.run(order, slot, outputs);
+                self.run(order, slot);
             }
         }
     }
 
     /// Has an attempt made, as soon as that is safe.
-    pub(super) fn run(&mut self, order: TaskOrder, slot: SlotGrant, outputs: &mut Vec<Output>) {
+    pub(super) fn run(&mut self, order: TaskOrder, slot: SlotGrant) {
         if self.slots.are_safe(self.now) {
             self.measures.attempt_begins(order.since, self.now);
             self.slots.began(order.task.token, slot);
-            outputs.push(Output::Run(order));
+            self.outputs.push(Output::Run(order));
         } else if !self.draining {
             self.slots.keep_back(order, slot);
         }
     }
 
     /// Stops an attempt. One that waits for a confirmed lease has not started and is dropped.
-    pub(super) fn stop_task(&mut self, token: Token, outputs: &mut Vec<Output>) {
+    pub(super) fn stop_task(&mut self, token: Token) {
         match self.slots.take_kept(token) {
-            None => outputs.push(Output::Cancel(token)),
+            None => self.outputs.push(Output::Cancel(token)),
             Some(TaskOrder { execution, task, .. }) => {
                 let (node, attempt, outcome) = (task.path, task.attempt, Outcome::Cancelled);
                 let worker = None;

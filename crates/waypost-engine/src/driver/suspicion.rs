@@ -94,21 +94,16 @@ impl Driver {
     }
 
     /// Requests the marks for executions that this step found to be decided.
-    pub(super) fn ask_to_doubt(&mut self, outputs: &mut Vec<Output>) {
+    pub(super) fn ask_to_doubt(&mut self) {
         let doubting = std::mem::take(&mut self.suspects.doubting);
         if !doubting.is_empty() {
-            outputs.push(Output::Store(StoreWork::Doubt(doubting)));
+            self.outputs.push(Output::Store(StoreWork::Doubt(doubting)));
         }
     }
 
     /// Executions are marked; those that are not among `owned` were lost without this instance
     /// noticing.
-    pub(super) fn marked(
-        &mut self,
-        executions: &[ExecutionNo],
-        owned: &[ExecutionNo],
-        outputs: &mut Vec<Output>,
-    ) {
+    pub(super) fn marked(&mut self, executions: &[ExecutionNo], owned: &[ExecutionNo]) {
         for execution in executions {
             let asked = |live: &&mut Live| matches!(live.phase, LivePhase::Doubting);
             let Some(live) = self.live.get_mut(execution).filter(asked) else { continue };
@@ -118,7 +113,7 @@ impl Driver {
                 self.enqueue(*execution);
             } else {
                 self.measures.lost.push(live.state.created.key.clone());
-                self.drop_live(*execution, outputs);
+                self.drop_live(*execution);
                 self.claims.nudge(self.now);
             }
         }

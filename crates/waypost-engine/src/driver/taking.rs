@@ -5,19 +5,14 @@ use waypost_core::planted::{Bug, is_planted};
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 
-use super::io::{Loaded, Output};
+use super::io::Loaded;
 use super::live::{Arrival, Letter, Live, LivePhase};
 use super::{Driver, requests};
 
 impl Driver {
     /// A claimed execution: the take-over is a frame of its own kind, decided together with its
     /// mail and its due timers. `at` is the store's time of the claim.
-    pub(super) fn claimed(
-        &mut self,
-        mut loaded: Loaded,
-        at: Option<Timestamp>,
-        outputs: &mut Vec<Output>,
-    ) {
+    pub(super) fn claimed(&mut self, mut loaded: Loaded, at: Option<Timestamp>) {
         if self.draining {
             return; // others claim it as soon as this instance has left
         }
@@ -41,7 +36,7 @@ impl Driver {
             }
         }
         if self.live.contains_key(&execution) {
-            self.drop_live(execution, outputs);
+            self.drop_live(execution);
         }
         let early = self.early_due(&loaded);
         let mail = std::mem::take(&mut loaded.mail);

@@ -45,14 +45,13 @@ impl Driver {
         said: TaskReport,
         ticket: Ticket,
         only_here: bool,
-        outputs: &mut Vec<Output>,
     ) {
         let execution = said.execution;
         let Some(live) = self.live.get_mut(&execution) else {
             match only_here {
-                true => outputs.push(Output::Answer(ticket, Answer::Elsewhere)),
+                true => self.outputs.push(Output::Answer(ticket, Answer::Elsewhere)),
                 false => {
-                    self.deliver(Outgoing { mail: said.mail(), chosen: false, ticket }, outputs);
+                    self.deliver(Outgoing { mail: said.mail(), chosen: false, ticket });
                 }
             }
             return;
@@ -61,7 +60,7 @@ impl Driver {
         match live.refuses(&report, &self.issuer, &self.config) {
             Some(refusal) => {
                 self.measures.reports_refused += 1;
-                outputs.push(Output::Answer(ticket, Answer::Refused(refusal)));
+                self.outputs.push(Output::Answer(ticket, Answer::Refused(refusal)));
             }
             None => {
                 live.reported.push(self.now);

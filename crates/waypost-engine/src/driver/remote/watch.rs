@@ -42,15 +42,10 @@ pub const FORGOTTEN: &str =
 impl Driver {
     /// Cancels an attempt at its worker, and repeats that until the worker has stopped it: a
     /// cancellation may be lost.
-    pub(in crate::driver) fn stop_remote(
-        &mut self,
-        worker: WorkerId,
-        token: Token,
-        outputs: &mut Vec<Output>,
-    ) {
+    pub(in crate::driver) fn stop_remote(&mut self, worker: WorkerId, token: Token) {
         self.begin_to_watch();
         self.remote.stopping.insert(token, (worker, self.now));
-        outputs.push(Output::Tasks(TaskWork::Cancel(worker, token)));
+        self.outputs.push(Output::Tasks(TaskWork::Cancel(worker, token)));
     }
 
     /// The first check comes a while after there is something to check.
@@ -62,13 +57,13 @@ impl Driver {
 
     /// Checks the workers that hold attempts, and which workers could take attempts that wait for a
     /// slot; repeats cancellations.
-    pub(in crate::driver) fn watch_workers(&mut self, outputs: &mut Vec<Output>) {
+    pub(in crate::driver) fn watch_workers(&mut self) {
         let first = self.first_in_queue();
         if self.draining || self.remote_wake() > self.now || self.remote.look_at > self.now {
             return;
         }
         self.remote.look_at = self.now.plus(self.config.watch_every);
-        self.say_again(outputs);
+        self.say_again();
         if self.remote.looking.is_none() {
             let held = self.remote.asked_about();
             let workers: BTreeSet<WorkerId> = held.iter().map(|(worker, _)| *worker).collect();
@@ -76,13 +71,13 @@ impl Driver {
             let serving = first.is_some();
             if serving || !held.is_empty() && !is_planted(Bug::WorkerNeverMissed) {
                 self.remote.looking = Some(self.now);
-                outputs.push(Output::Tasks(TaskWork::Look(Look { held, serving })));
+                self.outputs.push(Output::Tasks(TaskWork::Look(Look { held, serving })));
             }
         }
     }
 
     /// Repeats the cancellations, each once.
-    fn say_again(&mut self, outputs: &mut Vec<Output>) {
+    fn say_again(&mut self) {
         let now = self.now;
         self.remote.stopping.retain(|_, (_, since)| now < since.plus(STOPPING_MAX));
         let stopping = &self.remote.stopping;
@@ -90,7 +85,7 @@ impl Driver {
             let ending = |live: &&Live| live.state.status == Status::Ending;
             if self.live.get(execution).filter(ending).is_some() {
                 let other = held.iter().filter(|held| !stopping.contains_key(&held.token));
-                outputs.extend(
+                self.outputs.extend(
                     other.map(|held| Output::Tasks(TaskWork::Cancel(held.worker, held.token))),
                 );
             }
@@ -98,7 +93,7 @@ impl Driver {
         let cancel = |(token, (worker, _)): (&Token, &(WorkerId, Timestamp))| {
             Output::Tasks(TaskWork::Cancel(*worker, *token))
         };
-        outputs.extend(stopping.iter().map(cancel));
+        self.outputs.extend(stopping.iter().map(cancel));
     }
 
     /// Since when the first in the queue waits for a slot, if remote workers may take it.
