@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, oneshot};
-use tokio_util::sync::CancellationToken;
 use waypost_core::command::Refusal;
 use waypost_core::event::MessageId;
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
@@ -32,7 +31,7 @@ use crate::driver::{
     Answer, Committed, ControlRequest, EndSummary, Input, Start, StartRequest, Ticket,
 };
 use crate::metrics::EngineMetrics;
-use crate::shell::{BatchQueue, Handlers, Lease, Plans, Questions, TasksOrder, Vitals};
+use crate::shell::{Handlers, Plans, Shared, TasksOrder};
 
 /// Called on the engine thread with everything that has become durable. Must be quick.
 pub type Observer = Arc<dyn Fn(&Committed) + Send + Sync>;
@@ -89,8 +88,7 @@ struct AwaitedEnd {
     execution: Option<ExecutionNo>,
     ticket: Ticket,
     answer: oneshot::Receiver<Answer>,
-    input_queue: Arc<BatchQueue<Input>>,
-    questions: Arc<Questions>,
+    shared: Arc<Shared>,
 }
 
 impl AwaitedEnd {
@@ -104,9 +102,9 @@ impl AwaitedEnd {
 
 impl Drop for AwaitedEnd {
     fn drop(&mut self) {
-        let open = self.questions.forget(self.ticket);
+        let open = self.shared.questions.forget(self.ticket);
         if let (true, Some(execution)) = (open, self.execution) {
-            self.input_queue.push(Input::Forget { execution, ticket: self.ticket });
+            self.shared.input_queue.push(Input::Forget { execution, ticket: self.ticket });
         }
     }
 }
@@ -149,25 +147,25 @@ pub enum EngineError {
     Store(#[from] StoreError),
 }
 
+impl EngineError {
+    /// The error for an answer that is none to the question, or for none at all.
+    fn of(answer: Result<Answer, oneshot::error::RecvError>) -> Self {
+        match answer {
+            Ok(Answer::Refused(refusal)) => Self::Refused(refusal),
+            Ok(Answer::Unknown) => Self::Unknown,
+            Ok(Answer::Poisoned(reason)) => Self::Poisoned(reason),
+            Ok(_) => Self::Stopping,
+            Err(_) => Self::Unanswered,
+        }
+    }
+}
+
 /// A running engine. Dropping it stops it at once, which loses nothing.
 pub struct Engine {
-    instance: InstanceId,
-    input_queue: Arc<BatchQueue<Input>>,
-    questions: Arc<Questions>,
-    admission: Arc<Semaphore>,
-    requests: Arc<Semaphore>,
-    polls: Arc<Semaphore>,
+    shared: Arc<Shared>,
     relaying: Option<Arc<Relaying>>,
     tasks: Arc<dyn Tasks>,
-    task_orders: Arc<BatchQueue<TasksOrder>>,
-    tasks_thread_gone: CancellationToken,
-    stop: Arc<Mutex<Option<Instant>>>,
-    over: CancellationToken,
-    metrics: Arc<EngineMetrics>,
     mirror: Arc<dyn Mirror>,
-    lease: Arc<Lease>,
-    vitals: Arc<Vitals>,
-    clock: Arc<dyn Clock>,
     /// Locked while the threads are joined, away from the runtime: so every caller of `stop` waits
     /// for the same end, also after one that has given up.
     threads: Arc<Mutex<Vec<JoinHandle<()>>>>,
@@ -176,31 +174,31 @@ pub struct Engine {
 impl Engine {
     /// Lease duration of this instance.
     pub fn lease(&self) -> Millis {
-        self.lease.span()
+        self.shared.lease.span()
     }
 
     /// How much of this instance's lease is left, at least.
     pub fn lease_remaining(&self) -> Millis {
-        self.lease.remaining(&*self.clock)
+        self.shared.lease.remaining(&*self.shared.clock)
     }
 
     /// Why the store accepts no writes, if they fail now: at once if it is full or read-only, after
     /// a second otherwise. Earlier requests are repeated until they are done, and the first
     /// successful write ends this.
     pub fn store_trouble(&self) -> Option<StoreError> {
-        self.vitals.trouble()
+        self.shared.vitals.trouble()
     }
 
     /// Waits until the store is full or read-only. Callers that await an answer need not wait
     /// longer then.
     pub async fn lasting_store_trouble(&self) -> StoreError {
-        self.vitals.lasting_trouble().await
+        self.shared.vitals.lasting_trouble().await
     }
 
     /// How long ago the engine's thread began its last step. It makes two a second at least, unless it
     /// is busy with one.
     pub fn since_step(&self) -> Millis {
-        self.vitals.since_step(&*self.clock)
+        self.shared.vitals.since_step(&*self.shared.clock)
     }
 
     /// Do the copies outside of the store work? Nothing depends on them but speed.
@@ -210,21 +208,23 @@ impl Engine {
 
     /// This process, to the store.
     pub fn instance(&self) -> InstanceId {
-        self.instance
+        self.shared.instance
     }
 
     /// Its metrics, also after it has stopped.
     pub fn metrics(&self) -> Arc<EngineMetrics> {
-        Arc::clone(&self.metrics)
+        Arc::clone(&self.shared.metrics)
     }
 
     /// Starts an execution. Returns when it is durable; waits in the queue while too many others do.
     pub async fn start(&self, request: StartRequest) -> Result<Started, EngineError> {
-        let permit = Arc::clone(&self.admission).acquire_owned().await;
-        let permit = permit.map_err(|_| EngineError::Stopping)?;
-        let (ticket, answer) = self.questions.ask(Some(permit));
+        let (ticket, answer) = self.ask(&self.shared.admission).await?;
         let mut end = self.ask_for_end(None);
-        self.input_queue.push(Input::Start(Start { request, ticket, await_end: Some(end.ticket) }));
+        self.shared.input_queue.push(Input::Start(Start {
+            request,
+            ticket,
+            await_end: Some(end.ticket),
+        }));
         match answer.await {
             Ok(Answer::Started { execution, key, status }) => {
                 end.execution = Some(execution);
@@ -236,9 +236,7 @@ impl Engine {
                 TakenName::IdempotencyKey => Err(EngineError::IdempotencyKeyTaken(existing)),
             },
             Ok(Answer::Rejected { holding }) => Err(EngineError::Rejected(holding)),
-            Ok(Answer::Poisoned(reason)) => Err(EngineError::Poisoned(reason)),
-            Ok(_) => Err(EngineError::Stopping),
-            Err(_) => Err(EngineError::Unanswered),
+            other => Err(EngineError::of(other)),
         }
     }
 
@@ -250,22 +248,16 @@ impl Engine {
     /// says that instead.
     pub async fn request(&self, request: ControlRequest) -> Result<Requested, EngineError> {
         loop {
-            let permit = Arc::clone(&self.requests).acquire_owned().await;
-            let permit = permit.map_err(|_| EngineError::Stopping)?;
-            let (ticket, answer) = self.questions.ask(Some(permit));
-            self.input_queue.push(Input::Request { request: request.clone(), ticket });
+            let (ticket, answer) = self.ask(&self.shared.requests).await?;
+            self.shared.input_queue.push(Input::Request { request: request.clone(), ticket });
             return match answer.await {
                 Ok(Answer::Done { status, pausing }) => Ok(Requested::Done { status, pausing }),
                 Ok(Answer::Accepted(message)) => Ok(Requested::Accepted { message }),
                 // It left memory meanwhile, and the request was not done: the inbox takes it now.
                 Ok(Answer::Moved) => continue,
-                Ok(Answer::Refused(refusal)) => Err(refusal.into()),
                 Ok(Answer::Ended(end)) => Err(Refusal::Ended(end.status).into()),
-                Ok(Answer::Unknown) => Err(EngineError::Unknown),
                 Ok(Answer::Rejected { holding }) => Err(EngineError::Rejected(holding)),
-                Ok(Answer::Poisoned(reason)) => Err(EngineError::Poisoned(reason)),
-                Ok(_) => Err(EngineError::Stopping),
-                Err(_) => Err(EngineError::Unanswered),
+                other => Err(EngineError::of(other)),
             };
         }
     }
@@ -280,25 +272,33 @@ impl Engine {
     /// returns its end.
     pub fn adopt(&self, execution: ExecutionNo) -> Started {
         let end = self.await_end(execution);
-        self.input_queue.push(Input::Adopt(execution));
+        self.shared.input_queue.push(Input::Adopt(execution));
         Started { execution, new: None, end }
     }
 
     /// Claims now.
     pub fn nudge(&self) {
-        self.input_queue.push(Input::Nudge);
+        self.shared.input_queue.push(Input::Nudge);
+    }
+
+    /// A question that takes a place in this queue until it is answered.
+    async fn ask(
+        &self,
+        queue: &Arc<Semaphore>,
+    ) -> Result<(Ticket, oneshot::Receiver<Answer>), EngineError> {
+        let permit = Arc::clone(queue).acquire_owned().await;
+        Ok(self.shared.questions.ask(Some(permit.map_err(|_| EngineError::Stopping)?)))
     }
 
     fn await_end(&self, execution: ExecutionNo) -> AwaitedEnd {
         let end = self.ask_for_end(Some(execution));
-        self.input_queue.push(Input::AwaitEnd { execution, ticket: end.ticket });
+        self.shared.input_queue.push(Input::AwaitEnd { execution, ticket: end.ticket });
         end
     }
 
     fn ask_for_end(&self, execution: Option<ExecutionNo>) -> AwaitedEnd {
-        let (ticket, answer) = self.questions.ask(None);
-        let (input_queue, questions) = (Arc::clone(&self.input_queue), Arc::clone(&self.questions));
-        AwaitedEnd { execution, ticket, answer, input_queue, questions }
+        let (ticket, answer) = self.shared.questions.ask(None);
+        AwaitedEnd { execution, ticket, answer, shared: Arc::clone(&self.shared) }
     }
 
     /// Stops: nothing new starts, attempts that run may end until the deadline, then everything is
@@ -314,19 +314,19 @@ impl Engine {
     /// itself, which only a bug of its own or of the store leads to. Its lease is not released
     /// before it is stopped.
     pub async fn over(&self) {
-        self.over.cancelled().await;
+        self.shared.over.cancelled().await;
     }
 
     fn begin_stop(&self, grace: Duration) {
-        self.admission.close();
-        self.requests.close();
-        self.polls.close();
-        self.task_orders.push(TasksOrder::Drain);
+        self.shared.admission.close();
+        self.shared.requests.close();
+        self.shared.polls.close();
+        self.shared.task_orders.push(TasksOrder::Drain);
         let deadline = Instant::now() + grace;
-        let mut stop = self.stop.lock();
+        let mut stop = self.shared.stop.lock();
         *stop = Some(stop.map_or(deadline, |old| old.min(deadline)));
         drop(stop);
-        self.input_queue.push(Input::Drain);
+        self.shared.input_queue.push(Input::Drain);
     }
 }
 

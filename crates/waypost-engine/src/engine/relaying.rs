@@ -18,7 +18,7 @@ use waypost_ports::relay::{HearMail, Relay, Relayed};
 
 use crate::driver::{Answer, Input, TaskReport};
 use crate::metrics::EngineMetrics;
-use crate::shell::{BatchQueue, Questions};
+use crate::shell::Shared;
 
 /// Reports that may be forwarded at once. Each has a waiting thread; a report that finds no place
 /// goes through the inbox, which is always available.
@@ -80,20 +80,16 @@ impl Relaying {
 
 /// The receiver's side: passes mail to the driver, and answers when it is committed; or at once, if
 /// it will not be here.
-pub(super) fn hear_mail(
-    input_queue: Arc<BatchQueue<Input>>,
-    questions: Arc<Questions>,
-    requests: Arc<Semaphore>,
-) -> HearMail {
+pub(super) fn hear_mail(shared: Arc<Shared>) -> HearMail {
     Arc::new(move |mail, answer| {
         let Some(report) = TaskReport::from_mail(mail) else {
             return answer.refused("it is not a worker's report");
         };
         // None left, or this engine stops.
-        let Ok(permit) = Arc::clone(&requests).try_acquire_owned() else {
+        let Ok(permit) = Arc::clone(&shared.requests).try_acquire_owned() else {
             return answer.refused("nothing more is taken here");
         };
-        let ticket = questions.ask_then(permit, move |said| match said {
+        let ticket = shared.questions.ask_then(permit, move |said| match said {
             Answer::Done { .. } => answer.committed(),
             Answer::Refused(refusal) => answer.refused(refusal.to_string()),
             Answer::Elsewhere | Answer::Moved => answer.refused("it is not in memory here"),
@@ -103,7 +99,7 @@ pub(super) fn hear_mail(
             _ => answer.refused("it is not taken here"),
         });
         if let Some(ticket) = ticket {
-            input_queue.push(Input::TaskReport { report, ticket, only_here: true });
+            shared.input_queue.push(Input::TaskReport { report, ticket, only_here: true });
         }
     })
 }

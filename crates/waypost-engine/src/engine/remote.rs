@@ -31,12 +31,12 @@ impl Engine {
     /// worker's cancellations are stored again.
     pub async fn poll(&self, poll: WorkerPoll, wait: Duration) -> Result<Polled, EngineError> {
         let asked_at = Instant::now();
-        let permit = Arc::clone(&self.polls).acquire_owned().await;
+        let permit = Arc::clone(&self.shared.polls).acquire_owned().await;
         let permit = permit.map_err(|_| EngineError::Stopping)?;
-        let (reply, mut answer) = PollAnswer::to(&poll, &self.task_orders);
+        let (reply, mut answer) = PollAnswer::to(&poll, &self.shared);
         let now = Instant::now();
         let until = now + wait;
-        self.task_orders.push(TasksOrder::Poll(Waiting {
+        self.shared.task_orders.push(TasksOrder::Poll(Waiting {
             poll,
             reply,
             asked_at,
@@ -51,7 +51,7 @@ impl Engine {
                 Some(polled) => polled.map_err(EngineError::Store),
                 None => Err(EngineError::Stopping),
             },
-            () = self.tasks_thread_gone.cancelled() => Err(EngineError::Stopping),
+            () = self.shared.tasks_thread_gone.cancelled() => Err(EngineError::Stopping),
         }
     }
 
@@ -64,11 +64,13 @@ impl Engine {
         // The relay is tried once; a report that it does not deliver goes through the inbox.
         let mut quick = self.relaying.as_ref().filter(|_| report.key.is_some());
         loop {
-            let permit = Arc::clone(&self.requests).acquire_owned().await;
-            let permit = permit.map_err(|_| EngineError::Stopping)?;
-            let (ticket, answer) = self.questions.ask(Some(permit));
+            let (ticket, answer) = self.ask(&self.shared.requests).await?;
             let only_here = quick.is_some();
-            self.input_queue.push(Input::TaskReport { report: report.clone(), ticket, only_here });
+            self.shared.input_queue.push(Input::TaskReport {
+                report: report.clone(),
+                ticket,
+                only_here,
+            });
             return match answer.await {
                 Ok(Answer::Done { .. }) => Ok(Reported::Committed),
                 Ok(Answer::Accepted(_)) => Ok(Reported::Accepted),
@@ -81,11 +83,7 @@ impl Engine {
                 // It left memory meanwhile, and nothing was done: now the inbox takes it. Or it has
                 // ended: its log shows whether one of its attempts ended with this report.
                 Ok(Answer::Moved | Answer::Ended(_)) => continue,
-                Ok(Answer::Refused(refusal)) => Err(refusal.into()),
-                Ok(Answer::Unknown) => Err(EngineError::Unknown),
-                Ok(Answer::Poisoned(reason)) => Err(EngineError::Poisoned(reason)),
-                Ok(_) => Err(EngineError::Stopping),
-                Err(_) => Err(EngineError::Unanswered),
+                other => Err(EngineError::of(other)),
             };
         }
     }

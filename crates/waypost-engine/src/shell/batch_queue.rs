@@ -18,19 +18,15 @@ pub(crate) struct BatchQueue<T> {
     some: AtomicBool,
 }
 
-impl<T> BatchQueue<T> {
-    pub(crate) fn new() -> Self {
-        Self {
-            items: Mutex::new(Vec::new()),
-            arrived: Condvar::new(),
-            some: AtomicBool::new(false),
-        }
+impl<T> Default for BatchQueue<T> {
+    fn default() -> Self {
+        Self { items: Mutex::default(), arrived: Condvar::new(), some: AtomicBool::new(false) }
     }
+}
 
+impl<T> BatchQueue<T> {
     pub(crate) fn push(&self, item: T) {
-        self.items.lock().push(item);
-        self.some.store(true, Ordering::Release);
-        self.arrived.notify_one();
+        self.extend([item]);
     }
 
     pub(crate) fn extend(&self, more: impl IntoIterator<Item = T>) {
@@ -87,7 +83,7 @@ mod tests {
 
     #[test]
     fn no_wake_up_is_lost_between_two_threads() {
-        let (ping, pong) = (Arc::new(BatchQueue::new()), Arc::new(BatchQueue::new()));
+        let (ping, pong) = (Arc::new(BatchQueue::default()), Arc::<BatchQueue<_>>::default());
         let (start, rounds) = (Instant::now(), 20_000u32);
         let echo = {
             let (ping, pong) = (Arc::clone(&ping), Arc::clone(&pong));
@@ -112,7 +108,7 @@ mod tests {
 
     #[test]
     fn inbox_that_is_quiet_gives_the_room_of_a_burst_back() {
-        let (queue, mut items) = (BatchQueue::new(), Vec::new());
+        let (queue, mut items) = (BatchQueue::default(), Vec::new());
         queue.extend(0..50_000u32);
         queue.take(&mut items, far());
         items.clear();
@@ -125,7 +121,7 @@ mod tests {
 
     #[test]
     fn many_senders_and_nothing_is_lost_or_out_of_order() {
-        let queue = Arc::new(BatchQueue::new());
+        let queue = Arc::new(BatchQueue::default());
         let senders: Vec<_> = (0..4u32)
             .map(|sender| {
                 let queue = Arc::clone(&queue);

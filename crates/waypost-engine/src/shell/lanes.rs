@@ -15,7 +15,6 @@ pub(crate) enum Order {
 }
 
 /// Where orders go.
-#[derive(Clone)]
 pub(crate) struct Lanes {
     pub(crate) appends: Arc<BatchQueue<Order>>,
     pub(crate) errands: Arc<BatchQueue<Order>>,
@@ -25,13 +24,9 @@ pub(crate) struct Lanes {
 
 impl Lanes {
     pub(crate) fn new(append_lanes: usize) -> Self {
-        let one = Arc::new(BatchQueue::new());
-        if append_lanes == 0 {
-            let same = || Arc::clone(&one);
-            return Self { appends: same(), errands: same(), mail: same(), renewals: one };
-        }
-        let new = || Arc::new(BatchQueue::new());
-        Self { appends: new(), errands: new(), mail: new(), renewals: one }
+        let renewals = Arc::default();
+        let lane = || if append_lanes == 0 { Arc::clone(&renewals) } else { Arc::default() };
+        Self { appends: lane(), errands: lane(), mail: lane(), renewals }
     }
 
     /// Takes work other than appends.
@@ -47,9 +42,8 @@ impl Lanes {
 
     /// Ends every lane, when it has done its work.
     pub(crate) fn stop(&self) {
-        self.appends.push(Order::Stop);
-        self.errands.push(Order::Stop);
-        self.mail.push(Order::Stop);
-        self.renewals.push(Order::Stop);
+        for lane in [&self.appends, &self.errands, &self.mail, &self.renewals] {
+            lane.push(Order::Stop);
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -13,17 +13,13 @@ use tracing::{error, warn};
 use waypost_core::event::{Event, RunEvent};
 use waypost_core::id::Token;
 use waypost_core::time::{Millis, Timestamp};
-use waypost_ports::clock::Clock;
 use waypost_ports::mirror::Mirror;
 use waypost_ports::store::{Append, Store};
 
 use super::lanes::Order;
 use super::store::append_inline;
-use super::{
-    BatchQueue, Lanes, Lease, LocalWorker, Mirrored, StoreTime, TasksOrder, Vitals, ownership,
-};
+use super::{LocalWorker, Mirrored, Shared, TasksOrder, ownership};
 use crate::driver::{Answer, Committed, Driver, Input, Output, StoreWork, TaskWork, Ticket};
-use crate::metrics::EngineMetrics;
 use crate::room::{shrink, stir_allocator};
 use crate::{Observer, panic_text};
 
@@ -142,42 +138,27 @@ impl Questions {
 }
 
 /// Runs when the engine thread ends, in whatever way: no caller waits for it for ever.
-struct EngineThreadGuard {
-    questions: Arc<Questions>,
-    lanes: Lanes,
-    task_orders: Arc<BatchQueue<TasksOrder>>,
-    over: CancellationToken,
-}
+struct EngineThreadGuard(Arc<Shared>);
 
 impl Drop for EngineThreadGuard {
     fn drop(&mut self) {
-        self.lanes.stop();
-        self.task_orders.push(TasksOrder::Stop);
-        self.questions.close();
-        self.over.cancel();
+        self.0.lanes.stop();
+        self.0.task_orders.push(TasksOrder::Stop);
+        self.0.questions.close();
+        self.0.over.cancel();
     }
 }
 
 pub(crate) struct EngineThread {
+    pub(crate) shared: Arc<Shared>,
     pub(crate) driver: Driver,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) time: Arc<Mutex<StoreTime>>,
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) input_queue: Arc<BatchQueue<Input>>,
-    pub(crate) lanes: Lanes,
-    pub(crate) lease: Arc<Lease>,
-    pub(crate) vitals: Arc<Vitals>,
     pub(crate) mirror: Arc<dyn Mirror>,
     pub(crate) mirrored: Mirrored,
     /// May an append be made on this thread, where it is the only one?
     pub(crate) inline: bool,
-    /// Orders for the tasks thread.
-    pub(crate) task_orders: Arc<BatchQueue<TasksOrder>>,
-    pub(crate) outstanding: Arc<AtomicUsize>,
-    pub(crate) questions: Arc<Questions>,
     pub(crate) worker: LocalWorker,
     pub(crate) observer: Option<Observer>,
-    pub(crate) metrics: Arc<EngineMetrics>,
     /// When the queue was last walked for the metrics.
     pub(crate) queue_looked_at: Timestamp,
     /// When memory was last released.
@@ -185,26 +166,17 @@ pub(crate) struct EngineThread {
     pub(crate) running: HashMap<Token, CancellationToken>,
     /// How many these are, for readers in other threads.
     pub(crate) attempts: Arc<AtomicU32>,
-    /// When to stop although something still runs.
-    pub(crate) stop: Arc<Mutex<Option<Instant>>>,
     /// Was the driver asked to hand over what still runs, and until when is that awaited?
     pub(crate) hand_over_until: Option<Instant>,
-    /// Cancelled when this thread has ended.
-    pub(crate) over: CancellationToken,
 }
 
 impl EngineThread {
     pub(crate) fn run(mut self) {
-        let _guard = EngineThreadGuard {
-            questions: Arc::clone(&self.questions),
-            lanes: self.lanes.clone(),
-            task_orders: Arc::clone(&self.task_orders),
-            over: self.over.clone(),
-        };
+        let _guard = EngineThreadGuard(Arc::clone(&self.shared));
         let (mut inputs, mut outputs, mut appends) = (Vec::new(), Vec::new(), Vec::new());
         loop {
-            self.input_queue.take(&mut inputs, self.wake_at());
-            self.vitals.steps(&*self.clock);
+            self.shared.input_queue.take(&mut inputs, self.wake_at());
+            self.shared.vitals.steps(&*self.shared.clock);
             self.forget_finished(&inputs);
             self.step(&mut inputs, &mut outputs);
             self.carry(&mut outputs, &mut appends);
@@ -224,27 +196,27 @@ impl EngineThread {
 
     fn step(&mut self, inputs: &mut Vec<Input>, outputs: &mut Vec<Output>) {
         let (now, must_ask) = {
-            let mut time = self.time.lock();
-            (time.now(&*self.clock), time.must_ask(&*self.clock))
+            let mut time = self.shared.time.lock();
+            (time.now(&*self.shared.clock), time.must_ask(&*self.shared.clock))
         };
         if must_ask {
-            self.lanes.renewals.push(Order::Renew);
+            self.shared.lanes.renewals.push(Order::Renew);
         }
-        if !self.lease.is_trusted(&*self.clock) {
+        if !self.shared.lease.is_trusted(&*self.shared.clock) {
             // First: the other inputs may be a reason to start something.
             inputs.insert(0, Input::Lapsed);
         }
         self.driver.step(now, inputs, outputs);
-        self.metrics.publish(&self.driver);
+        self.shared.metrics.publish(&self.driver);
         ownership::log_lost(self.driver.instance(), &self.driver.measures().lost);
         if now.least.since(self.queue_looked_at) >= QUEUE_LOOKED_AT_EVERY {
             self.queue_looked_at = now.least;
-            self.metrics.look_at(&self.driver.queue());
+            self.shared.metrics.look_at(&self.driver.queue());
         }
         if now.least.since(self.shrunk_at) >= SHRUNK_EVERY {
             self.shrunk_at = now.least;
             self.driver.shrink();
-            self.questions.shrink();
+            self.shared.questions.shrink();
             shrink!(self.running, outputs);
             stir_allocator();
         }
@@ -252,11 +224,11 @@ impl EngineThread {
 
     fn wake_at(&self) -> Instant {
         let Timestamp(wake) = self.driver.next_wake();
-        let now = self.time.lock().now(&*self.clock).least;
+        let now = self.shared.time.lock().now(&*self.shared.clock).least;
         let wait = wake.saturating_sub(now.0).max(0);
         let wait = Duration::from_millis(u64::try_from(wait).unwrap_or(0)).min(SLEEP_MAX);
         let wake = Instant::now() + wait;
-        let stop = self.hand_over_until.or(*self.stop.lock());
+        let stop = self.hand_over_until.or(*self.shared.stop.lock());
         stop.map_or(wake, |stop| wake.min(stop))
     }
 
@@ -264,7 +236,7 @@ impl EngineThread {
     /// after the deadline is set: it rejects what it will not take.
     fn is_over(&self) -> bool {
         self.driver.is_draining()
-            && self.stop.lock().is_some()
+            && self.shared.stop.lock().is_some()
             && match self.hand_over_until {
                 None => self.driver.is_quiet(),
                 Some(until) => self.driver.is_handed_over() || Instant::now() >= until,
@@ -274,10 +246,10 @@ impl EngineThread {
     /// At the deadline of a drain, closes running attempts as handed over: they do not count as
     /// lost, and the next owner runs them again at once.
     fn hand_over_in_time(&mut self) {
-        let due = self.stop.lock().is_some_and(|deadline| Instant::now() >= deadline);
+        let due = self.shared.stop.lock().is_some_and(|deadline| Instant::now() >= deadline);
         if due && self.driver.is_draining() && self.hand_over_until.is_none() {
             self.hand_over_until = Some(Instant::now() + HAND_OVER_MAX);
-            self.input_queue.push(Input::HandOver);
+            self.shared.input_queue.push(Input::HandOver);
         }
     }
 
@@ -311,14 +283,14 @@ impl EngineThread {
                         cancel.cancel();
                     }
                 }
-                Output::Renew => self.lanes.renewals.push(Order::Renew),
-                Output::Answer(ticket, answer) => self.questions.answer(ticket, answer),
+                Output::Renew => self.shared.lanes.renewals.push(Order::Renew),
+                Output::Answer(ticket, answer) => self.shared.questions.answer(ticket, answer),
                 Output::Committed(committed) => self.observe(&committed),
                 Output::Keep(context) => contexts.push(*context),
                 Output::Forget(key) => ended.push(key),
             }
         }
-        self.lanes.take_in(work);
+        self.shared.lanes.take_in(work);
         if !contexts.is_empty() {
             self.mirror.keep(contexts);
         }
@@ -329,7 +301,7 @@ impl EngineThread {
             self.mirrored.offered(&*self.mirror, self.driver.instance(), offered);
         }
         if !orders.is_empty() {
-            self.task_orders.extend(orders);
+            self.shared.task_orders.extend(orders);
         }
     }
 
@@ -356,9 +328,9 @@ impl EngineThread {
     ) {
         while let [append] = appends.as_slice()
             && self.inline
-            && self.outstanding.load(Ordering::Acquire) == 0
-            && self.input_queue.is_empty()
-            && let Some(appended) = append_inline(&*self.store, append, &self.metrics)
+            && self.shared.outstanding.load(Ordering::Acquire) == 0
+            && self.shared.input_queue.is_empty()
+            && let Some(appended) = append_inline(&*self.store, append, &self.shared.metrics)
         {
             inputs.push(Input::Appended(vec![(append.header.execution, appended)]));
             appends.clear();
@@ -366,9 +338,9 @@ impl EngineThread {
             self.carry(outputs, appends);
         }
         if !appends.is_empty() {
-            self.outstanding.fetch_add(appends.len(), Ordering::AcqRel);
+            self.shared.outstanding.fetch_add(appends.len(), Ordering::AcqRel);
             let orders = appends.drain(..).map(|append| Order::Perform(StoreWork::Append(append)));
-            self.lanes.appends.extend(orders);
+            self.shared.lanes.appends.extend(orders);
             shrink!(appends);
         }
     }

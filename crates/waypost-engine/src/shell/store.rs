@@ -17,18 +17,16 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use tracing::{error, info, warn};
-use waypost_ports::clock::Clock;
 use waypost_ports::mirror::{Mirror, Presence};
 use waypost_ports::nudge::Nudge;
 use waypost_ports::store::{Append, Appended, Store, StoreError};
 
 use super::lanes::Order;
-use super::{BatchQueue, Lanes, Lease, StoreCalls, StoreTime, Vitals, ownership};
+use super::{BatchQueue, Shared, StoreCalls, ownership};
 use crate::driver::{Input, Outgoing, StoreWork};
 use crate::metrics::EngineMetrics;
 
@@ -55,32 +53,19 @@ const LINED_AT_ONCE: usize = 32;
 const MAIL_AT_ONCE: usize = 64;
 
 pub(crate) struct StoreThread {
+    pub(crate) shared: Arc<Shared>,
     pub(crate) store_calls: StoreCalls,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) time: Arc<Mutex<StoreTime>>,
-    pub(crate) lease: Arc<Lease>,
-    pub(crate) vitals: Arc<Vitals>,
     pub(crate) mirror: Arc<dyn Mirror>,
-    pub(crate) lanes: Lanes,
-    /// Appends handed over and not answered yet.
-    pub(crate) outstanding: Arc<AtomicUsize>,
-    pub(crate) engine: Arc<BatchQueue<Input>>,
-    pub(crate) metrics: Arc<EngineMetrics>,
-    /// When to stop although the store does not answer.
-    pub(crate) stop: Arc<Mutex<Option<Instant>>>,
 }
 
 /// Runs when the store thread ends, in whatever way. After a panic, the engine cannot continue and
 /// must say so instead of waiting for answers.
-struct StoreThreadGuard {
-    engine: Arc<BatchQueue<Input>>,
-    stop: Arc<Mutex<Option<Instant>>>,
-}
+struct StoreThreadGuard<'a>(&'a Shared);
 
-impl Drop for StoreThreadGuard {
+impl Drop for StoreThreadGuard<'_> {
     fn drop(&mut self) {
-        *self.stop.lock() = Some(Instant::now());
-        self.engine.push(Input::Drain);
+        *self.0.stop.lock() = Some(Instant::now());
+        self.0.input_queue.push(Input::Drain);
     }
 }
 
@@ -92,15 +77,15 @@ impl StoreThread {
         }
     }
 
-    fn guard(&self) -> StoreThreadGuard {
-        StoreThreadGuard { engine: Arc::clone(&self.engine), stop: Arc::clone(&self.stop) }
+    fn guard(&self) -> StoreThreadGuard<'_> {
+        StoreThreadGuard(&self.shared)
     }
 
     fn run_lanes(&self, append_lanes: usize) {
         let _guard = self.guard();
         std::thread::scope(|scope| {
-            let (appends, mail) = (&self.lanes.appends, &self.lanes.mail);
-            let errands = &self.lanes.errands;
+            let (appends, mail) = (&self.shared.lanes.appends, &self.shared.lanes.mail);
+            let errands = &self.shared.lanes.errands;
             for (count, name, work) in [
                 (append_lanes, "append", appends),
                 (MAIL_LANES, "mail", mail),
@@ -117,7 +102,7 @@ impl StoreThread {
                 // The others of its kind do the work of one that cannot be started.
                 if (0..count).filter(starts).count() == 0 {
                     error!(name, "no thread for the store; the engine ends");
-                    self.lanes.stop();
+                    self.shared.lanes.stop();
                     drop(self.guard());
                     return;
                 }
@@ -150,7 +135,7 @@ impl StoreThread {
                     Order::Perform(StoreWork::Append(append)) => appends.push(append),
                     Order::Perform(StoreWork::Deliver(outgoing)) => mail.push(outgoing),
                     Order::Perform(other) => self.repeat_until_done(vec![other]),
-                    Order::Renew => self.lanes.renewals.push(Order::Renew),
+                    Order::Renew => self.shared.lanes.renewals.push(Order::Renew),
                     Order::Stop => stop = true,
                 }
             }
@@ -177,7 +162,7 @@ impl StoreThread {
         let mut orders = Vec::new();
         let mut at = Instant::now() + every;
         loop {
-            self.lanes.renewals.take(&mut orders, at);
+            self.shared.lanes.renewals.take(&mut orders, at);
             if orders.drain(..).any(|order| matches!(order, Order::Stop)) {
                 return;
             }
@@ -195,7 +180,7 @@ impl StoreThread {
         let mut orders = Vec::new();
         let mut heartbeat_at = Instant::now() + every;
         loop {
-            self.lanes.appends.take(&mut orders, heartbeat_at);
+            self.shared.lanes.appends.take(&mut orders, heartbeat_at);
             let mut appends = Vec::with_capacity(orders.len());
             let (mut others, mut mail) = (Vec::new(), Vec::new());
             let mut stop = false;
@@ -233,12 +218,12 @@ impl StoreThread {
             let begun = Instant::now();
             match self.store_calls.append(&batch) {
                 Ok(answer) => {
-                    self.metrics.appended(batch.len(), begun.elapsed());
-                    self.vitals.worked();
+                    self.shared.metrics.appended(batch.len(), begun.elapsed());
+                    self.shared.vitals.worked();
                     break Some(answer);
                 }
                 Err(error) => {
-                    self.vitals.failed(&error, &*self.clock);
+                    self.shared.vitals.failed(&error, &*self.shared.clock);
                     if !self.wait_before_retry("append", &error, &mut backoff) {
                         break None;
                     }
@@ -248,8 +233,8 @@ impl StoreThread {
             }
         };
         backoff.log_recovered("append");
-        self.outstanding.fetch_sub(batch.len(), Ordering::AcqRel);
-        answer.into_iter().for_each(|answer| self.engine.push(answer));
+        self.shared.outstanding.fetch_sub(batch.len(), Ordering::AcqRel);
+        answer.into_iter().for_each(|answer| self.shared.input_queue.push(answer));
     }
 
     /// Puts requests into inboxes, many at once.
@@ -267,12 +252,12 @@ impl StoreThread {
         while !todo.is_empty() {
             let performed = self.store_calls.perform_all(todo);
             if let Some((_, error)) = performed.again.iter().find(|(work, _)| work.writes()) {
-                self.vitals.failed(error, &*self.clock);
+                self.shared.vitals.failed(error, &*self.shared.clock);
                 writes_failed = true;
             } else if std::mem::take(&mut writes_failed) {
-                self.vitals.worked();
+                self.shared.vitals.worked();
             }
-            performed.inputs.into_iter().for_each(|input| self.engine.push(input));
+            performed.inputs.into_iter().for_each(|input| self.shared.input_queue.push(input));
             let again = performed.again;
             if let Some((_, error)) = again.first()
                 && !self.wait_before_retry("work", error, &mut backoff)
@@ -294,7 +279,7 @@ impl StoreThread {
         if backoff.tries == 0 {
             warn!(what, %error, "the store does not answer; trying again");
         }
-        if self.stop.lock().is_some_and(|stop| Instant::now() >= stop) {
+        if self.shared.stop.lock().is_some_and(|stop| Instant::now() >= stop) {
             error!(what, %error, "stopped before the store answered");
             return false;
         }
@@ -306,26 +291,29 @@ impl StoreThread {
 
     /// Renews the lease, and learns what time it is for the store.
     fn heartbeat(&self, leaving: bool) -> Result<(), StoreError> {
-        let sent = self.clock.steady();
+        let sent = self.shared.clock.steady();
         let renewal = self.store_calls.heartbeat(0, leaving)?;
-        self.time.lock().observe(sent, renewal.now, &*self.clock);
+        self.shared.time.lock().observe(sent, renewal.now, &*self.shared.clock);
         if !leaving {
-            ownership::log_lapse(self.store_calls.instance, self.lease.remaining(&*self.clock));
+            ownership::log_lapse(
+                self.store_calls.instance,
+                self.shared.lease.remaining(&*self.shared.clock),
+            );
         }
-        self.lease.confirmed(sent);
+        self.shared.lease.confirmed(sent);
         if self.store_calls.config.contexts && !leaving {
             let about = &self.store_calls.about;
             self.mirror.alive(&Presence {
                 instance: self.store_calls.instance,
                 version: Arc::clone(&about.version),
                 address: about.address.clone(),
-                owned: self.metrics.executions_active.get(),
+                owned: self.shared.metrics.executions_active.get(),
                 running: self.store_calls.running.load(Ordering::Relaxed).into(),
                 at: renewal.now,
             });
         }
         let until = renewal.now.plus(self.store_calls.config.lease);
-        self.engine.extend([Input::Renewed { until }, Input::Readable(renewal.fold)]);
+        self.shared.input_queue.extend([Input::Renewed { until }, Input::Readable(renewal.fold)]);
         Ok(())
     }
 }

@@ -18,7 +18,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::OwnedSemaphorePermit;
-use tokio_util::sync::DropGuard;
 use tracing::warn;
 use uuid::Uuid;
 use waypost_core::id::{Token, WorkerId};
@@ -29,11 +28,10 @@ use waypost_ports::tasks::{Offer, OfferId};
 pub(crate) use self::answer::PollAnswer;
 use self::answer::{Given, Reply};
 use self::cancel_reads::{CancelRead, CancelReads};
-use super::BatchQueue;
+use super::Shared;
 use super::lanes::Order;
 use super::remote_tasks::{Polled, RemoteTask, RemoteTasks, Taken, WorkerPoll};
-use crate::driver::{Input, Look, OfferOrder, TaskWork};
-use crate::metrics::EngineMetrics;
+use crate::driver::{Look, OfferOrder, TaskWork};
 
 /// How often tasks are polled without a hint.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -87,13 +85,8 @@ struct Batch {
 }
 
 pub(crate) struct TasksThread {
+    pub(crate) shared: Arc<Shared>,
     pub(crate) remote_tasks: RemoteTasks,
-    pub(crate) work: Arc<BatchQueue<TasksOrder>>,
-    pub(crate) engine: Arc<BatchQueue<Input>>,
-    pub(crate) store: Arc<BatchQueue<Order>>,
-    pub(crate) metrics: Arc<EngineMetrics>,
-    /// Cancelled when this thread ends: polls get no answer then.
-    pub(crate) _gone: DropGuard,
 }
 
 impl TasksThread {
@@ -103,7 +96,7 @@ impl TasksThread {
         let mut cancel_reads = CancelReads::default();
         let mut work = Vec::new();
         loop {
-            self.work.take(&mut work, wake_at(&waiting, look_at));
+            self.shared.task_orders.take(&mut work, wake_at(&waiting, look_at));
             let mut batch = sort(work.drain(..));
             let offered = batch.offered || !batch.offers.is_empty() || !batch.polls.is_empty();
             if batch.cancelled || !batch.cancels.is_empty() {
@@ -150,7 +143,7 @@ impl TasksThread {
             warned("cancel", self.remote_tasks.cancel(&batch.cancels));
         }
         for look in batch.looks.drain(..) {
-            self.engine.push(self.remote_tasks.look(look));
+            self.shared.input_queue.push(self.remote_tasks.look(look));
         }
     }
 
@@ -219,7 +212,7 @@ impl TasksThread {
             let room = group.iter().map(|one| one.poll.max).fold(0, usize::saturating_add);
             match self.remote_tasks.take(&handlers, room) {
                 Ok((taken, broken)) => {
-                    self.metrics.tasks_broken_total.add(broken);
+                    self.shared.metrics.tasks_broken_total.add(broken);
                     waiting.extend(self.share_out(taken, group));
                 }
                 Err(error) => {
@@ -272,8 +265,9 @@ impl Drop for TasksThread {
     /// After a panic the engine cannot continue as if nothing had happened.
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.store.push(Order::Stop);
+            self.shared.lanes.errands.push(Order::Stop);
         }
+        self.shared.tasks_thread_gone.cancel();
     }
 }
 

@@ -15,7 +15,7 @@ use waypost_core::limits::PAYLOAD_BYTES_MAX;
 use waypost_ports::handler::{Handler, Task};
 use waypost_ports::secret::Secrets;
 
-use super::BatchQueue;
+use super::Shared;
 use super::secrets::supply;
 use crate::driver::{Input, TaskOrder};
 use crate::panic_text;
@@ -41,7 +41,7 @@ pub(crate) struct LocalWorker {
     pub(crate) secrets: Arc<dyn Secrets>,
     pub(crate) runtime: tokio::runtime::Handle,
     pub(crate) tasks: tokio_util::task::TaskTracker,
-    pub(crate) engine: Arc<BatchQueue<Input>>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl LocalWorker {
@@ -50,7 +50,7 @@ impl LocalWorker {
         let cancel = CancellationToken::new();
         let handler = self.handlers.get(&*order.task.handler).map(Arc::clone);
         let secrets = Arc::clone(&self.secrets);
-        let engine = Arc::clone(&self.engine);
+        let shared = Arc::clone(&self.shared);
         let token = cancel.clone();
         self.tasks.spawn_on(
             async move {
@@ -58,7 +58,7 @@ impl LocalWorker {
                 let (node, attempt, delivery) = (Arc::clone(&task.path), task.attempt, task.token);
                 let outcome = attempt_outcome(handler, secrets, task, token).await;
                 let report = Report { node, attempt, token: delivery, worker: None, outcome };
-                engine.push(Input::Report { execution, report, token_free: true });
+                shared.input_queue.push(Input::Report { execution, report, token_free: true });
             },
             &self.runtime,
         );

@@ -9,7 +9,7 @@ use waypost_ports::store::StoreError;
 use waypost_ports::tasks::Offer;
 
 use super::TasksOrder;
-use crate::shell::BatchQueue;
+use crate::shell::Shared;
 use crate::shell::remote_tasks::{Polled, WorkerPoll};
 
 /// The channel of a poll's answer.
@@ -27,17 +27,14 @@ pub(crate) struct PollAnswer {
     given: oneshot::Receiver<Result<Given, StoreError>>,
     worker: WorkerId,
     leaving: bool,
-    task_orders: Arc<BatchQueue<TasksOrder>>,
+    shared: Arc<Shared>,
 }
 
 impl PollAnswer {
-    pub(crate) fn to(
-        poll: &WorkerPoll,
-        task_orders: &Arc<BatchQueue<TasksOrder>>,
-    ) -> (Reply, Self) {
+    pub(crate) fn to(poll: &WorkerPoll, shared: &Arc<Shared>) -> (Reply, Self) {
         let (reply, given) = oneshot::channel();
         let WorkerPoll { worker, leaving, .. } = *poll;
-        (reply, Self { given, worker, leaving, task_orders: Arc::clone(task_orders) })
+        (reply, Self { given, worker, leaving, shared: Arc::clone(shared) })
     }
 
     /// The answer; `None` where there will be none.
@@ -54,7 +51,7 @@ impl Drop for PollAnswer {
             // A leaving worker has nothing left to cancel.
             let cancel = if self.leaving { Vec::new() } else { polled.cancel };
             if !(cancel.is_empty() && offers.is_empty()) {
-                self.task_orders.push(TasksOrder::Undelivered(self.worker, cancel, offers));
+                self.shared.task_orders.push(TasksOrder::Undelivered(self.worker, cancel, offers));
             }
         }
     }

@@ -1,5 +1,4 @@
 use tokio::sync::{Semaphore, oneshot};
-use tokio_util::sync::CancellationToken;
 use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::time::Timestamp;
 use waypost_ports::clock::ManualClock;
@@ -8,6 +7,7 @@ use waypost_ports::nudge::Alone;
 use waypost_ports::tasks::Tasks;
 
 use super::*;
+use crate::config::Config;
 use crate::sealed::Seal;
 use crate::shell::remote_tasks::tests::Unseen;
 use crate::tokens::TokenIssuer;
@@ -15,20 +15,17 @@ use crate::tokens::TokenIssuer;
 const WORKER: WorkerId = WorkerId(Uuid::from_u128(1));
 
 fn thread(tasks: impl Tasks + 'static) -> TasksThread {
-    let key = [7; 32];
+    let (key, instance) = ([7; 32], InstanceId(Uuid::from_u128(2)));
+    let clock = Arc::new(ManualClock::at(Timestamp(0)));
     TasksThread {
+        shared: Shared::new(instance, &Config::default(), clock),
         remote_tasks: RemoteTasks {
             tasks: Arc::new(tasks),
             nudges: Arc::new(Alone),
             issuer: TokenIssuer::new(&key),
             seal: Seal::new(&key),
-            instance: InstanceId(Uuid::from_u128(2)),
+            instance,
         },
-        work: Arc::new(BatchQueue::new()),
-        engine: Arc::new(BatchQueue::new()),
-        store: Arc::new(BatchQueue::new()),
-        metrics: Arc::new(EngineMetrics::default()),
-        _gone: CancellationToken::new().drop_guard(),
     }
 }
 
@@ -84,7 +81,7 @@ fn an_answer_that_nobody_read_is_given_back() {
     let owner = thread.remote_tasks.instance;
     let offer = Offer { id: id.clone(), handler: "far".into(), owner, body: vec![1] };
     let answered = |leaving: bool| {
-        let (reply, answer) = PollAnswer::to(&poll(leaving), &thread.work);
+        let (reply, answer) = PollAnswer::to(&poll(leaving), &thread.shared);
         let polled = Polled { tasks: Vec::new(), cancel: vec![Token(5)] };
         assert!(reply.send(Ok(Given { polled, offers: vec![offer.clone()] })).is_ok());
         answer
@@ -92,7 +89,7 @@ fn an_answer_that_nobody_read_is_given_back() {
     // The tasks and cancellations that remain when the thread has done its work.
     let left = || {
         let mut work = Vec::new();
-        thread.work.take(&mut work, Instant::now());
+        thread.shared.task_orders.take(&mut work, Instant::now());
         thread.carry_out(&mut sort(work.drain(..)));
         let taken = tasks.take(&["far".into()], 9).unwrap();
         (taken, thread.remote_tasks.hear(&poll(false), Millis(0)).unwrap())
@@ -103,7 +100,7 @@ fn an_answer_that_nobody_read_is_given_back() {
     drop(answered(true));
     assert_eq!(left(), (vec![offer.clone()], vec![]), "who leaves has nothing left to stop");
     drop(answered(false));
-    thread.work.push(TasksOrder::Perform(TaskWork::Withdraw(id)));
+    thread.shared.task_orders.push(TasksOrder::Perform(TaskWork::Withdraw(id)));
     assert_eq!(left(), (vec![], vec![Token(5)]), "nobody should begin it any more");
     let mut read = answered(false);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

@@ -2,12 +2,15 @@
 
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
+use uuid::Uuid;
 use waypost_core::expr::Placeholder;
-use waypost_core::id::{ExecutionId, ExecutionNo, Token};
+use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, Token};
 use waypost_core::time::{Millis, Timestamp};
+use waypost_ports::clock::ManualClock;
 use waypost_ports::secret::{Grant, SecretRefused, SecretText};
 
 use super::*;
+use crate::config::Config;
 
 const CANARY: &str = "canary-7f3a";
 
@@ -131,12 +134,13 @@ impl Handler for Brittle {
 #[tokio::test(start_paused = true)]
 async fn bug_an_attempt_whose_handler_panics_when_dropped_was_not_reported() {
     let begun = Arc::new(Notify::new());
+    let clock = Arc::new(ManualClock::at(Timestamp(0)));
     let worker = LocalWorker {
         handlers: Handlers::from([("does", Arc::new(Brittle(Arc::clone(&begun))) as _)]),
         secrets: Arc::new(OneSecret),
         runtime: tokio::runtime::Handle::current(),
         tasks: tokio_util::task::TaskTracker::new(),
-        engine: Arc::new(BatchQueue::new()),
+        shared: Shared::new(InstanceId(Uuid::nil()), &Config::default(), clock),
     };
     let task = Task { placeholders: Vec::new(), timeout: None, ..task() };
     let order = TaskOrder { execution: ExecutionNo(1), task, since: Timestamp(0) };
@@ -146,7 +150,7 @@ async fn bug_an_attempt_whose_handler_panics_when_dropped_was_not_reported() {
     worker.tasks.close();
     worker.tasks.wait().await; // the grace passes at once
     let mut said = Vec::new();
-    worker.engine.take(&mut said, std::time::Instant::now());
+    worker.shared.input_queue.take(&mut said, std::time::Instant::now());
     let [Input::Report { report, token_free: true, .. }] = said.as_slice() else {
         panic!("{said:?}")
     };
