@@ -32,7 +32,6 @@ use crate::Plans;
 /// Which executions to check.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CheckOptions {
-    /// This one alone.
     pub only: Option<ExecutionNo>,
     /// Those whose last frame was stored at this time or later.
     pub since: Option<Timestamp>,
@@ -51,9 +50,7 @@ pub struct Tally {
 /// The result of a check.
 #[derive(Clone, Debug, Default)]
 pub struct CheckReport {
-    /// How much was checked.
     pub tally: Tally,
-    /// The findings, by execution and seq.
     pub findings: Vec<Finding>,
 }
 
@@ -69,7 +66,6 @@ impl CheckReport {
 pub struct Finding {
     /// The execution's name outside the engine, if the log has it.
     pub key: Option<ExecutionId>,
-    /// The violation, and where.
     pub violation: Violation,
     /// How [`repair`] would fix it; `None` if the log itself is damaged.
     pub cure: Option<Cure>,
@@ -166,7 +162,6 @@ pub fn repair(
     Ok(())
 }
 
-/// The current findings of an execution.
 fn look_again(
     store: &dyn Inspect,
     plans: &Plans,
@@ -258,7 +253,6 @@ fn bad_lines(store: &dyn Inspect) -> Result<Vec<Finding>, StoreError> {
     Ok(again)
 }
 
-/// The name of an execution, if its log has it.
 fn key_of(store: &dyn Inspect, execution: ExecutionNo) -> Result<Option<ExecutionId>, StoreError> {
     let history = store.load_all(execution)?;
     let first = history.and_then(|history| history.frames.into_iter().next());

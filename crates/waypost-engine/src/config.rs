@@ -32,7 +32,6 @@ pub struct Config {
     /// How long the instance counts as alive after a sign of life: then others take over its
     /// executions, and in the last third it starts nothing.
     pub lease: Millis,
-    /// How often the instance renews its lease.
     pub heartbeat_every: Millis,
     /// Numbers for new executions that are reserved at once.
     pub id_block_size: u32,
@@ -64,7 +63,6 @@ pub struct Config {
     pub watch_every: Millis,
     /// Remote workers whose polls wait here at once; further ones wait in the queue.
     pub polls_max: usize,
-    /// Which executions to claim.
     pub scope: Scope,
     /// The newest log format that this engine reads and writes: this build's own, and an older one
     /// only in tests of upgrades. It learns with its renewals which one all live instances can

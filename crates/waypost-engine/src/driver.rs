@@ -62,7 +62,6 @@ pub struct Driver {
     ready: VecDeque<ExecutionNo>,
     wheel: wheel::Wheel,
     slots: slots::Slots,
-    /// Remote attempts.
     remote: remote::Remote,
     /// Verifies the tokens of remote attempts.
     issuer: TokenIssuer,
@@ -258,7 +257,6 @@ impl Driver {
         }
     }
 
-    /// Puts a letter into a live execution's mailbox.
     fn post(&mut self, execution: ExecutionNo, letter: Letter) {
         if let Some(live) = self.live.get_mut(&execution) {
             live.receive(letter);

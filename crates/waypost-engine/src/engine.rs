@@ -38,17 +38,13 @@ pub type Observer = Arc<dyn Fn(&Committed) + Send + Sync>;
 
 /// The parts of an engine.
 pub struct Parts {
-    /// Where the log lives.
     pub store: Arc<dyn Store>,
-    /// Where plans come from.
     pub plans: Arc<Plans>,
-    /// The code of action kinds.
     pub handlers: Handlers,
     /// Where the secrets of tasks come from; `NoSecrets` where there are none.
     pub secrets: Arc<dyn Secrets>,
     /// Which process this is: new at every start.
     pub instance: InstanceId,
-    /// What it publishes about itself.
     pub about: About,
     /// Where tasks for remote workers wait; `MemoryTasks` where there is one process.
     pub tasks: Arc<dyn Tasks>,
@@ -59,9 +55,7 @@ pub struct Parts {
     /// How reports are forwarded to the owner that the mirror names, if there is a relay.
     pub relay: Option<Arc<dyn Relay>>,
     pub clock: Arc<dyn Clock>,
-    /// Is called with every commit.
     pub observer: Option<Observer>,
-    /// Intervals and limits.
     pub config: Config,
 }
 
@@ -113,28 +107,22 @@ impl Drop for AwaitedEnd {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// Another execution has this id.
     #[error("another execution has this id")]
     IdTaken(ExecutionNo),
-    /// The idempotency key belongs to another submission.
     #[error("the idempotency key was used for another submission")]
     IdempotencyKeyTaken(ExecutionNo),
-    /// All permits of the concurrency key are held, and the workflow does not let it wait.
     #[error("{0} executions hold the permits of this concurrency key, and its policy is to reject")]
     Rejected(u64),
-    /// The report is larger than the limit.
     #[error(
         "the report has {0} bytes; at most {max} are kept",
         max = waypost_core::limits::PAYLOAD_BYTES_MAX
     )]
     TooLarge(usize),
-    /// The store refuses the data.
     #[error("the store rejects the submission: {0}")]
     Poisoned(String),
     /// The request changed nothing.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// There is no such execution.
     #[error("there is no such execution")]
     Unknown,
     /// The engine is stopping, and has taken nothing.
@@ -346,18 +334,11 @@ fn join(thread: JoinHandle<()>) {
 /// The outcome of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Requested {
-    Done {
-        /// The execution's status after it.
-        status: Status,
-        /// Is a pause on its way?
-        pausing: bool,
-    },
+    /// Durable and done; the status is the one after it.
+    Done { status: Status, pausing: bool },
     /// Durable; the next owner of the execution takes it, unless the execution ends first. See
-    /// [`Receipt`](crate::Receipt) for what became of it.
-    Accepted {
-        /// The id under which it was accepted.
-        message: MessageId,
-    },
+    /// [`Receipt`](crate::Receipt) for what became of the message.
+    Accepted { message: MessageId },
 }
 
 impl Started {

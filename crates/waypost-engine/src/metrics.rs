@@ -98,7 +98,6 @@ impl EngineMetrics {
         }
     }
 
-    /// Publishes the state of the queue.
     pub(crate) fn look_at(&self, queue: &Queue) {
         self.queue_depth.set(queue.depth);
         self.queue_oldest_age_seconds.set(queue.oldest.to_std());
@@ -106,7 +105,6 @@ impl EngineMetrics {
         self.executions_scheduled_too_long.set(queue.scheduled_too_long);
     }
 
-    /// A transaction of so many frames was committed in this time.
     pub(crate) fn appended(&self, frames: usize, took: Duration) {
         self.append_seconds.observe(took);
         self.append_frames.observe_number(u64::try_from(frames).unwrap_or(u64::MAX));

@@ -22,9 +22,7 @@ const MAC_BYTES: usize = 32;
 pub struct OfferedTask {
     pub execution: ExecutionId,
     pub workflow: Arc<str>,
-    /// The handler's input.
     pub input: Json,
-    /// How long the attempt may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Millis>,
     /// For deduplication by outside systems.
@@ -41,7 +39,6 @@ pub struct OfferedTask {
     pub at_most_once: bool,
 }
 
-/// The sealed content.
 #[derive(Serialize, Deserialize)]
 struct Sealed<'a> {
     number: i64,

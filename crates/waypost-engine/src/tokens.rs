@@ -24,7 +24,6 @@ const PURPOSE: &str = "waypost delivery tokens 1";
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AttemptRef<'a> {
     pub execution: &'a ExecutionId,
-    /// The node's path.
     pub path: &'a str,
     pub attempt: u32,
 }

@@ -13,7 +13,6 @@ use waypost_ports::store::{History, Store, StoreError, StoredFrame};
 use super::{CheckReport, Cure, Finding, Tally, rows, shown as projections};
 use crate::{Damage, Plans};
 
-/// A log that was read.
 pub(super) struct Read {
     pub(super) log: LogCheck,
     key: Option<ExecutionId>,
@@ -63,7 +62,6 @@ pub(super) fn read(
     Ok(read)
 }
 
-/// Checks an execution with everything that was read of it.
 pub(super) fn check(
     examined: &Examined,
     shown: Option<&Shown>,

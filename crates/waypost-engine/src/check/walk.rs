@@ -12,10 +12,8 @@ use crate::Plans;
 
 /// Executions that are read from one moment of the store.
 const CHUNK: usize = 100;
-/// Threads that check.
 const THREADS: usize = 2;
 
-/// A walk through a store.
 struct StoreWalk<'a> {
     store: &'a dyn Inspect,
     plans: &'a Plans,
@@ -25,7 +23,6 @@ struct StoreWalk<'a> {
     progress: &'a (dyn Fn(&Tally) + Sync),
 }
 
-/// How far the walk got.
 #[derive(Clone, Copy)]
 enum WalkPosition {
     After(Option<ExecutionNo>),

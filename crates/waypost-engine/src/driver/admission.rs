@@ -14,7 +14,6 @@ use super::live::{Live, Round};
 use crate::config::Scope;
 use crate::room::shrink;
 
-/// Submissions that wait, and the numbers that are left for them.
 #[derive(Default)]
 pub(super) struct Admission {
     backlog: VecDeque<Start>,
@@ -35,7 +34,6 @@ impl Admission {
         self.numbers = numbers;
     }
 
-    /// Are there no numbers left?
     pub(super) fn is_out_of_numbers(&self) -> bool {
         self.numbers.is_empty()
     }

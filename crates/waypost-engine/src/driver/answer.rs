@@ -11,31 +11,17 @@ use waypost_ports::store::TakenName;
 /// The answer to a question.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// The submission is durable.
-    Started {
-        execution: ExecutionNo,
-        key: ExecutionId,
-        /// Its status after the first frame.
-        status: Status,
-    },
+    /// The submission is durable; the status is the one after its first frame.
+    Started { execution: ExecutionNo, key: ExecutionId, status: Status },
     /// A name of the submission is taken.
-    Exists {
-        /// By this execution.
-        existing: ExecutionNo,
-        /// Which name.
-        taken: TakenName,
-    },
+    Exists { existing: ExecutionNo, taken: TakenName },
     /// So many hold the slots of the submission's concurrency key, and it does not wait for one.
     Rejected { holding: u64 },
     /// The store refuses the submission's data.
     Poisoned(String),
-    /// The request is durable and done.
-    Done {
-        /// The execution's status after the frame that has it.
-        status: Status,
-        /// Is a pause on its way, until what runs has come to its end?
-        pausing: bool,
-    },
+    /// The request is durable and done; the status is the one after its frame. While it is
+    /// `pausing`, a pause waits for running attempts to end.
+    Done { status: Status, pausing: bool },
     /// The request is durable and will be done.
     Accepted(MessageId),
     /// The request changed nothing.

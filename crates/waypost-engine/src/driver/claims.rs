@@ -29,11 +29,8 @@ pub(super) struct Claims {
     /// Is it a reconciliation that is out?
     calling: bool,
     claimed_at: Timestamp,
-    /// Was a claim put off because there was no room?
     crowded_out: bool,
-    /// When the next claim is to be a reconciliation.
     reconcile_at: Timestamp,
-    /// When to read mail next.
     collect_at: Timestamp,
     /// When the read under way was sent.
     collecting: Option<Timestamp>,
@@ -42,7 +39,6 @@ pub(super) struct Claims {
     /// May the inbox have more than is read at once?
     full: bool,
     reserving: bool,
-    /// How often in a row claims were left without an answer.
     unanswered: u32,
 }
 
@@ -54,7 +50,6 @@ impl Claims {
         claim.min(self.next_look_at())
     }
 
-    /// When to read mail next.
     pub(super) fn next_look_at(&self) -> Timestamp {
         if self.collecting.is_some() { Timestamp(i64::MAX) } else { self.collect_at }
     }
@@ -68,12 +63,10 @@ impl Claims {
         self.crowded_out
     }
 
-    /// Something may be claimable now.
     pub(super) fn nudge(&mut self, now: Timestamp) {
         self.claim_at = self.claim_at.min(now);
     }
 
-    /// There is mail for an execution in memory.
     pub(super) fn look_for_mail(&mut self, now: Timestamp) {
         self.collect_at = self.collect_at.min(now);
     }

@@ -18,7 +18,6 @@ pub(super) struct EndWatchers {
     tickets: HashMap<ExecutionNo, Vec<Ticket>>,
     /// When to look next for executions that other instances have ended.
     look_at: Timestamp,
-    /// The last execution that was looked up.
     looked_for: Option<ExecutionNo>,
 }
 
@@ -32,7 +31,6 @@ impl EndWatchers {
         self.tickets.remove(&execution).unwrap_or_default()
     }
 
-    /// A caller does not await an end any more.
     pub(super) fn forget(&mut self, execution: ExecutionNo, ticket: Ticket) {
         if let Some(waiting) = self.tickets.get_mut(&execution) {
             waiting.retain(|other| *other != ticket);
@@ -76,7 +74,6 @@ impl Driver {
         }
     }
 
-    /// The execution has ended, or there is none.
     pub(super) fn end_found(&mut self, execution: ExecutionNo, answer: &Answer) {
         self.adopted.remove(&execution);
         let tickets = self.ends.take(execution);

@@ -66,7 +66,6 @@ impl Driver {
         self.drop_live(execution);
     }
 
-    /// Applies the consequences of a commit, or of a decision that had nothing to commit.
     pub(super) fn follow_up(&mut self, execution: ExecutionNo, mut next: Consequences) {
         for (token, worker) in &next.cancelled {
             match worker {
@@ -170,7 +169,6 @@ impl Driver {
         }
     }
 
-    /// Takes an execution out of memory.
     fn remove(&mut self, execution: ExecutionNo) -> Option<Live> {
         self.wheel.arm(execution, None);
         self.remote.forget(execution);

@@ -27,28 +27,17 @@ pub struct Ticket(pub u64);
 /// Something that has come in.
 #[derive(Debug)]
 pub enum Input {
+    /// A submission.
     Start(Start),
     /// The outcomes of appends.
     Appended(Vec<(ExecutionNo, Appended)>),
-    /// A worker's report.
-    Report {
-        execution: ExecutionNo,
-        report: Report,
-        /// Does it end the delivery, and so free its slot?
-        token_free: bool,
-    },
-    /// A remote worker's report.
-    TaskReport {
-        report: super::TaskReport,
-        /// Where the answer goes.
-        ticket: Ticket,
-        /// Is it for this memory alone? Then, where the execution is not in it, nothing is done and
-        /// the answer is [`Answer::Elsewhere`].
-        only_here: bool,
-    },
+    /// A worker's report; `token_free` if it ends the delivery, and so frees its slot.
+    Report { execution: ExecutionNo, report: Report, token_free: bool },
+    /// A remote worker's report. With `only_here`, nothing is done unless the execution is in this
+    /// memory, and the answer is [`Answer::Elsewhere`].
+    TaskReport { report: super::TaskReport, ticket: Ticket, only_here: bool },
     /// The answer to [`TaskWork::Look`].
     WorkersSeen {
-        /// The question.
         asked: Vec<(WorkerId, Token)>,
         /// The answers, in this order; absent if they could not be read.
         seen: Option<Vec<Holds>>,
@@ -56,24 +45,17 @@ pub enum Input {
         serving: Vec<Arc<str>>,
     },
     /// A request of a caller in this process.
-    Request {
-        request: ControlRequest,
-        /// Where the answer goes.
-        ticket: Ticket,
-    },
+    Request { request: ControlRequest, ticket: Ticket },
     /// Mail from the inbox.
     Mail(Vec<Mail>),
     /// Claimed executions.
     Claimed {
-        /// The executions, folded.
         loaded: Vec<Loaded>,
         /// How many of them come from a copy.
         copied: u64,
         /// Could more be claimed at once?
         more: bool,
-        /// When the next can.
         next_due: Option<Timestamp>,
-        /// The store's time of the claim.
         at: Timestamp,
         /// Did the store answer? If not, the claim may still be committed.
         answered: bool,
@@ -83,56 +65,30 @@ pub enum Input {
     /// The result of [`StoreWork::Reload`].
     Reloaded(Box<Loaded>),
     /// The outcome of a request that went through the inbox.
-    Delivered {
-        execution: ExecutionNo,
-        ticket: Ticket,
-        answer: Answer,
-    },
-    /// The result of [`StoreWork::Doubt`].
-    Doubted {
-        /// Executions that were to be marked.
-        executions: Vec<ExecutionNo>,
-        /// Those of them that this instance owns: they are.
-        owned: Vec<ExecutionNo>,
-    },
-    /// The inbox has been looked into.
-    Collected {
-        /// Was that all there was?
-        whole: bool,
-    },
+    Delivered { execution: ExecutionNo, ticket: Ticket, answer: Answer },
+    /// The result of [`StoreWork::Doubt`]: those that this instance owns are marked.
+    Doubted { executions: Vec<ExecutionNo>, owned: Vec<ExecutionNo> },
+    /// The inbox was read; `whole` if that was all there was.
+    Collected { whole: bool },
     /// Numbers for new executions.
     Numbers(std::ops::Range<i64>),
     /// Answer this ticket when the execution ends.
-    AwaitEnd {
-        execution: ExecutionNo,
-        /// The ticket to answer.
-        ticket: Ticket,
-    },
+    AwaitEnd { execution: ExecutionNo, ticket: Ticket },
     /// The result of [`StoreWork::FindEnd`]: the execution has ended, or there is none.
-    EndFound {
-        execution: ExecutionNo,
-        answer: Answer,
-    },
+    EndFound { execution: ExecutionNo, answer: Answer },
     /// The result of [`StoreWork::LoadEnded`]: an execution that a retry can run again, the
     /// request, and its ticket.
     Reopen(Box<(Loaded, ControlRequest, Ticket)>),
     /// A caller that awaited this execution's end is gone.
-    Forget {
-        execution: ExecutionNo,
-        /// The ticket to drop.
-        ticket: Ticket,
-    },
+    Forget { execution: ExecutionNo, ticket: Ticket },
     /// Drive this execution, too.
     Adopt(ExecutionNo),
     /// Something may be claimable.
     Nudge,
     /// There may be mail for an execution in memory.
     MailWaits,
-    /// The instance's lease was renewed.
-    Renewed {
-        /// When it ends, by the store's time.
-        until: Timestamp,
-    },
+    /// The instance's lease was renewed, until this time of the store.
+    Renewed { until: Timestamp },
     /// The newest log format that every live instance reads. Events that need a newer one are not
     /// written: an older instance could not take the execution over, and a downgrade would not be
     /// possible.
@@ -150,17 +106,13 @@ pub enum Input {
 pub struct StartRequest {
     /// What to execute; its definition must be in the store.
     pub plan: Arc<Plan>,
-    /// Its version of the workflow.
     pub version: u32,
     /// What to start with; checked against the input schema by the caller.
     pub input: Json,
     /// The execution's key; made where absent.
     pub key: Option<ExecutionId>,
-    /// The submitter's idempotency key.
     pub idempotency: Option<Idempotency>,
-    /// Labels to find it by.
     pub labels: BTreeMap<String, String>,
-    /// The submitter.
     pub actor: Option<Arc<str>>,
 }
 
@@ -182,7 +134,6 @@ impl StartRequest {
 /// A submission on its way into the driver.
 #[derive(Debug)]
 pub struct Start {
-    /// The submission.
     pub request: StartRequest,
     /// Answered when the submission is durable.
     pub ticket: Ticket,
@@ -217,14 +168,11 @@ pub struct Loaded {
     pub stored_at: Timestamp,
     /// Does its control row say that it is held? Its log does not have every quarantine.
     pub row_held: bool,
-    /// The deaths that its control row counts against it, and whether it is in doubt.
     pub suspicion: Suspicion,
-    /// Does it hold a permit of its concurrency key?
     pub holds_permit: bool,
     /// The fold that its log requires so far.
     pub requires: u16,
     /// Bytes of log since the last snapshot, and of that snapshot.
     pub sizes: (usize, usize),
-    /// Mail that waits.
     pub mail: Vec<Mail>,
 }

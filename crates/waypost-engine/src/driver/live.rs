@@ -61,7 +61,6 @@ pub(super) struct Live {
     pub(super) arrival: Arrival,
     /// Was it claimed, by this instance, while a frame was in flight?
     pub(super) claimed_again: bool,
-    /// Were its attempts closed as handed over?
     pub(super) handed_over: bool,
     /// The latest due time that the claim of this execution covered; absent for a reload.
     pub(super) due_until: Option<Timestamp>,
@@ -73,7 +72,6 @@ pub(super) struct Live {
     pub(super) reports_refused: u64,
     /// Reports that came as mail and were decided: mail is read again until its frame is committed.
     heard: VecDeque<MessageId>,
-    /// The deaths that count against it.
     pub(super) suspicion: Suspicion,
     recovery: Recovery,
     /// The fold that its log requires so far.
@@ -87,7 +85,6 @@ pub(super) struct Live {
     snapshot_bytes: usize,
 }
 
-/// The phase of an execution in memory.
 #[expect(clippy::large_enum_variant, reason = "a box would be an allocation for each commit")]
 pub(super) enum LivePhase {
     /// It was claimed ahead of its due time, and is not taken over yet. It has no frame: it is
@@ -95,18 +92,14 @@ pub(super) enum LivePhase {
     Early,
     /// Nothing. There may be letters that wait until no other suspect is in doubt.
     Idle,
-    /// It is in the driver's `ready` list.
     Ready,
-    /// The store is marking it as in doubt.
     Doubting,
-    /// A frame is in flight.
     Committing(PendingFrame),
 }
 
 /// How an execution came into memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrival {
-    /// It was created here.
     Created,
     /// It was read back from the store, so it may have been parked.
     Loaded,
@@ -237,7 +230,6 @@ impl Live {
         was_orphan
     }
 
-    /// Does this attempt wait for a slot?
     pub(super) fn is_queued(&self, at: NodeIx, attempt: u32) -> bool {
         let node = self.state.nodes.get(at.at());
         node.is_some_and(|node| node.status == NodeStatus::Queued && node.attempt == attempt)

@@ -19,19 +19,15 @@ pub struct Measures {
     pub attempts: [u64; AttemptEnd::ALL.len()],
     /// Executions whose last owner was gone.
     pub takeovers: u64,
-    /// Executions that were quarantined.
     pub quarantined: u64,
     /// Frames that were fenced: another frame was in their place.
     pub fenced: u64,
-    /// Executions that were claimed.
     pub claimed: u64,
     /// Those of them of which a copy was at hand, so that their logs were not read.
     pub copied: u64,
     /// Executions that turned out to belong to another instance.
     pub lost: Vec<ExecutionId>,
-    /// Offers to remote workers that were repeated.
     pub offers_repeated: u64,
-    /// Reports of remote workers that were refused.
     pub reports_refused: u64,
     /// From the moment an attempt might start to the order to run it.
     pub schedule_to_start: Vec<Millis>,
@@ -44,7 +40,6 @@ pub struct Measures {
 /// How an attempt ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AttemptEnd {
-    /// It gave an output.
     Completed,
     /// It failed; there may be another.
     Failed,
@@ -102,9 +97,7 @@ impl AttemptEnd {
 /// The attempts that wait for a slot, or for a remote worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Queue {
-    /// How many there are.
     pub depth: u64,
-    /// How long the longest has waited.
     pub oldest: Millis,
     /// How many have waited for longer than they should.
     pub too_long: u64,
@@ -131,7 +124,6 @@ impl Measures {
         *self = Self { timer_lateness, report_to_commit, ..lists };
     }
 
-    /// Events became durable.
     pub(super) fn committed(&mut self, events: &[Event], live: &Live) {
         for event in events {
             match event {
@@ -147,12 +139,10 @@ impl Measures {
         }
     }
 
-    /// A timer is acted upon.
     pub(super) fn timer(&mut self, due: Timestamp, now: Timestamp) {
         self.timer_lateness.push(now.since(due));
     }
 
-    /// An attempt is handed to a worker.
     pub(super) fn attempt_begins(&mut self, scheduled: Timestamp, now: Timestamp) {
         self.schedule_to_start.push(now.since(scheduled));
     }
@@ -162,7 +152,6 @@ impl Measures {
         self.reports_refused += reports;
     }
 
-    /// The consequences of reports were committed.
     pub(super) fn reports_landed(&mut self, reported: &[Timestamp], now: Timestamp) {
         self.report_to_commit.extend(reported.iter().map(|at| now.since(*at)));
     }

@@ -17,9 +17,7 @@ use crate::sealed::OfferedTask;
 /// Something to be done, by destination.
 #[derive(Debug)]
 pub enum Output {
-    /// Calls of the store.
     Store(StoreWork),
-    /// Calls of the store of remote tasks.
     Tasks(TaskWork),
     /// Run an attempt on this instance; answered with [`Input::Report`](super::Input::Report).
     Run(TaskOrder),
@@ -44,9 +42,7 @@ pub enum StoreWork {
     Append(Append),
     /// Claim executions; answered with [`Input::Claimed`](super::Input::Claimed).
     Claim {
-        /// At most so many.
         limit: usize,
-        /// None but these.
         only: Option<Vec<ExecutionNo>>,
         /// For a reconciliation: the executions in memory.
         held: Option<Vec<ExecutionNo>>,
@@ -54,12 +50,9 @@ pub enum StoreWork {
         suspects: bool,
     },
     /// Read the inbox; answered with [`Input::Mail`](super::Input::Mail), then
-    /// [`Input::Collected`](super::Input::Collected).
-    Collect {
-        /// How many of the oldest messages were read before and stay until a frame deletes them: the
-        /// read is larger by so many.
-        known: usize,
-    },
+    /// [`Input::Collected`](super::Input::Collected). The oldest `known` messages were read before
+    /// and stay until a frame deletes them: the read is larger by so many.
+    Collect { known: usize },
     /// Put mail into an inbox; answered with [`Input::Delivered`](super::Input::Delivered).
     Deliver(Outgoing),
     /// Quarantine an execution in its control row alone.
@@ -92,11 +85,9 @@ impl StoreWork {
 /// Something to be done where tasks for remote workers wait.
 #[derive(Debug)]
 pub enum TaskWork {
-    /// Offer a task.
     Offer(OfferOrder),
     /// Withdraw an offer, unless a worker has taken it.
     Withdraw(OfferId),
-    /// Cancel an attempt at its worker.
     Cancel(WorkerId, Token),
     /// Check whether workers are alive and have the attempts that they started; answered with
     /// [`Input::WorkersSeen`](super::Input::WorkersSeen).
@@ -110,7 +101,6 @@ pub struct Outgoing {
     /// Did the sender choose the message's id? Then a message of this id that is there already was
     /// sent before; otherwise it is this very one.
     pub chosen: bool,
-    /// Whose request it is.
     pub ticket: Ticket,
 }
 
@@ -135,9 +125,7 @@ pub struct TaskOrder {
 #[derive(Clone, PartialEq, Debug)]
 pub struct OfferOrder {
     pub id: OfferId,
-    /// Which handler it needs.
     pub handler: Arc<str>,
-    /// The task as its worker receives it.
     pub task: OfferedTask,
 }
 
@@ -155,7 +143,6 @@ pub struct Look {
 pub struct Committed {
     pub execution: ExecutionNo,
     pub key: ExecutionId,
-    /// The first event's position.
     pub first_seq: u64,
     /// The store's time.
     pub at: Timestamp,

@@ -32,7 +32,6 @@ use super::live::{Letter, Live};
 use super::slots::Offer;
 use crate::config::Config;
 
-/// See the module.
 #[derive(Default)]
 pub(super) struct Remote {
     offers: BTreeMap<(ExecutionNo, NodeIx), Open>,
@@ -46,24 +45,19 @@ pub(super) struct Remote {
     inherited: BTreeMap<ExecutionNo, Vec<(NodeIx, u32)>>,
     /// Cancelled attempts, with their workers and since when, whether or not they still count.
     stopping: BTreeMap<Token, (WorkerId, Timestamp)>,
-    /// Workers that were missed, and how often in a row.
     missed: BTreeMap<WorkerId, u32>,
-    /// When to check the workers next.
     look_at: Timestamp,
     /// When it was looked last, while there is no answer.
     looking: Option<Timestamp>,
 }
 
-/// A queued attempt that waits for a remote worker.
 struct Open {
     attempt: u32,
     since: Timestamp,
-    /// How often it was offered.
     times: u32,
     next_at: Timestamp,
 }
 
-/// An attempt that a remote worker makes.
 struct Held {
     node: NodeIx,
     path: Arc<str>,
@@ -79,7 +73,6 @@ struct Held {
 /// The first of the checks in a row in which a worker's list did not have an attempt.
 #[derive(Clone, Copy)]
 struct Missing {
-    /// When the answer came.
     seen_at: Timestamp,
     /// How old the list was then.
     said_ago: Millis,
@@ -121,7 +114,6 @@ impl Remote {
         self.offers.range(all).map(|(place, _)| *place).collect()
     }
 
-    /// The execution left memory.
     pub(super) fn forget(&mut self, execution: ExecutionNo) {
         for place in self.places(execution) {
             self.close(place);
@@ -136,7 +128,6 @@ impl Remote {
         self.by_execution.len() + self.held.len()
     }
 
-    /// Attempts that remote workers make.
     pub(super) fn running(&self) -> usize {
         self.held.values().map(Vec::len).sum()
     }
@@ -202,7 +193,6 @@ impl Held {
 }
 
 impl Driver {
-    /// When something is to be done for remote attempts.
     pub(super) fn remote_wake(&self) -> Timestamp {
         match self.knows_remote() {
             true => {
@@ -223,7 +213,6 @@ impl Driver {
         self.knows_remote() && self.readable >= REMOTE_LOG_FORMAT
     }
 
-    /// Has an attempt wait for a remote worker.
     pub(super) fn offer_remote(&mut self, offer: Offer) {
         if self.knows_remote() {
             self.remote.open(offer, self.now);
@@ -318,7 +307,6 @@ impl Driver {
         }
     }
 
-    /// Makes the offers that are due.
     pub(super) fn offer_due(&mut self) {
         while !self.draining
             && self.goes_remote()

@@ -20,7 +20,6 @@ use waypost_core::time::{Millis, Timestamp};
 use super::io::TaskOrder;
 use crate::room::shrink;
 
-/// A queued attempt that waits for a slot.
 #[derive(Clone, Copy)]
 pub(super) struct Offer {
     pub(super) execution: ExecutionNo,
@@ -42,7 +41,6 @@ impl SlotGrant {
         Self { count, of: Arc::clone(of) }
     }
 
-    /// Splits off the slot of one attempt.
     pub(super) fn split_one(&mut self) -> Self {
         debug_assert!(self.count > 0, "an attempt starts without a slot");
         let count = self.count.min(1);
@@ -67,15 +65,12 @@ pub(super) struct Slots {
     total: u32,
     taken: Arc<AtomicU32>,
     promised: Arc<AtomicU32>,
-    /// The slots of attempts that run.
     running: HashMap<Token, SlotGrant>,
-    /// Queued attempts that wait for a slot.
     offers: VecDeque<Offer>,
     /// The last part of a lease, in which nothing begins.
     margin: Millis,
     /// Until when attempts may start; for ever if there are no leases.
     safe_until: Timestamp,
-    /// Was a renewal requested?
     renewing: bool,
     kept_back: Vec<(TaskOrder, SlotGrant)>,
 }
@@ -95,12 +90,10 @@ impl Slots {
         }
     }
 
-    /// Releases the memory of a burst of attempts.
     pub(super) fn shrink(&mut self) {
         shrink!(self.offers, self.kept_back, self.running);
     }
 
-    /// Is every slot free?
     pub(super) fn are_idle(&self) -> bool {
         self.busy() == 0
     }
@@ -116,12 +109,10 @@ impl Slots {
         if self.are_safe(now) { self.total.saturating_sub(self.busy() + promised) } else { 0 }
     }
 
-    /// Takes slots for the attempts that a decision starts.
     pub(super) fn take(&self, count: u32) -> SlotGrant {
         SlotGrant::new(&self.taken, count)
     }
 
-    /// Slots that are taken.
     pub(super) fn busy(&self) -> u32 {
         self.taken.load(Ordering::Relaxed)
     }
@@ -131,7 +122,6 @@ impl Slots {
         self.running.insert(token, slot);
     }
 
-    /// An attempt runs no longer.
     pub(super) fn ended(&mut self, token: Token) {
         if !is_planted(Bug::SlotLeaked) {
             self.running.remove(&token);
@@ -147,17 +137,14 @@ impl Slots {
         self.offers.iter()
     }
 
-    /// The next attempt that a slot is free for.
     pub(super) fn next_offer(&mut self, now: Timestamp) -> Option<Offer> {
         if self.available(now) > 0 { self.offers.pop_front() } else { None }
     }
 
-    /// Promises a slot to an attempt.
     pub(super) fn promise(&self, offer: Offer) -> Promise {
         Promise { offer, _slot: SlotGrant::new(&self.promised, 1) }
     }
 
-    /// Keeps an attempt back that may not begin now.
     pub(super) fn keep_back(&mut self, order: TaskOrder, slot: SlotGrant) {
         self.kept_back.push((order, slot));
     }
@@ -175,7 +162,6 @@ impl Slots {
         std::mem::take(&mut self.kept_back)
     }
 
-    /// The lease cannot be trusted any more.
     pub(super) fn lapsed(&mut self) {
         self.safe_until = Timestamp(i64::MIN);
     }

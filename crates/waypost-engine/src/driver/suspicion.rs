@@ -17,7 +17,6 @@ use super::live::{Live, LivePhase};
 /// The deaths in a control row: those with the execution in hand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Suspicion {
-    /// Deaths that count against it.
     pub crashes: u32,
     /// Has it not been decided since it was taken?
     pub doubt: bool,
@@ -56,7 +55,6 @@ impl Suspects {
         self.doubted.is_empty()
     }
 
-    /// A suspect in doubt came into memory.
     pub(super) fn took(&mut self, execution: ExecutionNo) {
         self.doubted.insert(execution);
     }

@@ -33,7 +33,6 @@ impl Wheel {
         }
     }
 
-    /// An execution that is due, and since when.
     pub(super) fn pop_due(&mut self, now: Timestamp) -> Option<(Timestamp, ExecutionNo)> {
         let (due, execution) = *self.due.first()?;
         if due > now {
@@ -44,7 +43,6 @@ impl Wheel {
         Some((due, execution))
     }
 
-    /// Releases the memory of timers that are gone.
     pub(super) fn shrink(&mut self) {
         shrink!(self.armed);
     }

@@ -113,7 +113,6 @@ fn engine_thread(
     }
 }
 
-/// The effects of nudges.
 fn hear(shared: Arc<Shared>) -> Hear {
     Arc::new(move |nudge| match nudge {
         Nudge::Mail(_) => shared.input_queue.push(Input::MailWaits),

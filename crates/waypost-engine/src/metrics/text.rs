@@ -21,9 +21,7 @@ pub trait Metric {
 
 /// One line of a metric.
 pub struct Sample<'a> {
-    /// The suffix of the metric's name.
     pub suffix: &'static str,
-    /// A label's name and value.
     pub label: Option<(&'static str, &'a str)>,
     pub value: Decimal,
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::BatchQueue;
 use crate::driver::StoreWork;
 
-/// Something for the store thread.
 #[expect(clippy::large_enum_variant, reason = "nearly all of them are appends")]
 pub(crate) enum Order {
     Perform(StoreWork),
@@ -14,7 +13,6 @@ pub(crate) enum Order {
     Stop,
 }
 
-/// Where orders go.
 pub(crate) struct Lanes {
     pub(crate) appends: Arc<BatchQueue<Order>>,
     pub(crate) errands: Arc<BatchQueue<Order>>,

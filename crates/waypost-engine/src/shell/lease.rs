@@ -10,12 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use waypost_core::time::Millis;
 use waypost_ports::clock::Clock;
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Lease {
     /// When the last renewal that was confirmed had been sent, by the steady clock.
     sent: AtomicU64,
-    /// How long it lasts.
     span: Millis,
 }
 
@@ -24,12 +22,10 @@ impl Lease {
         Self { sent: AtomicU64::new(sent.0), span }
     }
 
-    /// A renewal that was sent then has been confirmed.
     pub(crate) fn confirmed(&self, sent: Millis) {
         self.sent.fetch_max(sent.0, Ordering::AcqRel);
     }
 
-    /// How long it lasts from one renewal on.
     pub(crate) fn span(&self) -> Millis {
         self.span
     }
@@ -40,7 +36,6 @@ impl Lease {
         Millis(self.span.0.saturating_sub(passed))
     }
 
-    /// May attempts begin?
     pub(crate) fn is_trusted(&self, clock: &dyn Clock) -> bool {
         clock.steady().0.saturating_sub(self.sent.load(Ordering::Acquire)) < self.span.0 * 2 / 3
     }

@@ -6,7 +6,6 @@ use std::time::Instant;
 use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_ports::mirror::{MIRROR_EVERY, Mirror};
 
-/// The ownership that was last written to the mirror.
 #[derive(Default)]
 pub(crate) struct Mirrored {
     told_at: Option<Instant>,
@@ -14,7 +13,6 @@ pub(crate) struct Mirrored {
 }
 
 impl Mirrored {
-    /// Is it time to write it again?
     pub(crate) fn is_due(&self) -> bool {
         self.told_at.is_none_or(|at| at.elapsed() >= MIRROR_EVERY.to_std())
     }

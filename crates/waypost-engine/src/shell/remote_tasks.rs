@@ -22,7 +22,6 @@ use crate::tokens::{AttemptRef, TokenIssuer};
 pub struct WorkerPoll {
     pub worker: WorkerId,
     pub name: Arc<str>,
-    /// The handlers that it serves.
     pub handlers: Vec<Arc<str>>,
     /// How many tasks it makes at once.
     pub capacity: u32,
@@ -39,9 +38,7 @@ pub struct WorkerPoll {
 /// The answer to a poll.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Polled {
-    /// Its new tasks.
     pub tasks: Vec<RemoteTask>,
-    /// Its cancellations.
     pub cancel: Vec<Token>,
 }
 
@@ -54,12 +51,9 @@ pub struct RemoteTask {
     pub number: ExecutionNo,
     pub execution: ExecutionId,
     pub workflow: Arc<str>,
-    /// The node's path.
     pub node: Arc<str>,
     pub attempt: u32,
-    /// The handler that runs it.
     pub handler: Arc<str>,
-    /// The handler's input.
     pub input: Json,
     /// How long the attempt may take; the owner gives it up some seconds later.
     pub timeout: Option<Millis>,
@@ -82,13 +76,9 @@ pub struct Taken {
 
 /// See the module.
 pub struct RemoteTasks {
-    /// Where tasks wait.
     pub tasks: Arc<dyn Tasks>,
-    /// How other instances are nudged.
     pub nudges: Arc<dyn Nudges>,
-    /// Makes tokens.
     pub issuer: TokenIssuer,
-    /// Seals offers.
     pub seal: Seal,
     pub instance: InstanceId,
 }

@@ -36,7 +36,6 @@ const SHRUNK_EVERY: Millis = Millis::from_secs(10);
 /// store does not take that in time, they count as lost.
 const HAND_OVER_MAX: Duration = Duration::from_secs(2);
 
-/// Questions that wait for their answers.
 #[derive(Default)]
 pub(crate) struct Questions {
     next: AtomicU64,
@@ -56,7 +55,6 @@ struct Question {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-/// The receiver of an answer.
 enum Asker {
     Waits(oneshot::Sender<Answer>),
     /// Called on the engine thread, so it must be quick.
@@ -117,7 +115,6 @@ impl Questions {
         self.open.lock().questions.remove(&ticket).is_some()
     }
 
-    /// Releases the memory of a burst of questions.
     fn shrink(&self) {
         let mut open = self.open.lock();
         shrink!(open.questions);
@@ -159,9 +156,7 @@ pub(crate) struct EngineThread {
     pub(crate) inline: bool,
     pub(crate) worker: LocalWorker,
     pub(crate) observer: Option<Observer>,
-    /// When the queue was last walked for the metrics.
     pub(crate) queue_looked_at: Timestamp,
-    /// When memory was last released.
     pub(crate) shrunk_at: Timestamp,
     pub(crate) running: HashMap<Token, CancellationToken>,
     /// How many these are, for readers in other threads.

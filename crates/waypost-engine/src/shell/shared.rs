@@ -19,7 +19,6 @@ use crate::config::Config;
 use crate::driver::Input;
 use crate::metrics::EngineMetrics;
 
-/// See the module.
 pub(crate) struct Shared {
     pub(crate) instance: InstanceId,
     pub(crate) clock: Arc<dyn Clock>,

@@ -237,7 +237,6 @@ impl StoreThread {
         answer.into_iter().for_each(|answer| self.shared.input_queue.push(answer));
     }
 
-    /// Puts requests into inboxes, many at once.
     fn deliver(&self, mut mail: Vec<Outgoing>) {
         while !mail.is_empty() {
             let rest = mail.split_off(mail.len().min(MAIL_AT_ONCE));
@@ -318,7 +317,6 @@ impl StoreThread {
     }
 }
 
-/// How often a call has failed.
 #[derive(Default)]
 struct Backoff {
     tries: u32,

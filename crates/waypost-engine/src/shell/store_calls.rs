@@ -53,16 +53,11 @@ impl Performed {
 /// See the module.
 pub struct StoreCalls {
     pub store: Arc<dyn Store>,
-    /// Compiled definitions.
     pub plans: Arc<Plans>,
-    /// Intervals and limits.
     pub config: Config,
     pub instance: InstanceId,
-    /// What it publishes about itself.
     pub about: About,
-    /// Attempts that run in it.
     pub running: Arc<AtomicU32>,
-    /// Verifies the tokens of remote attempts.
     pub issuer: TokenIssuer,
     /// How the owners of executions with new mail are nudged.
     pub nudges: Arc<dyn Nudges>,

@@ -40,13 +40,11 @@ const HEAR_EVERY: Duration = Duration::from_secs(5);
 /// Longest sleep of the thread while no poll waits.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 
-/// Something for the tasks thread.
 pub(crate) enum TasksOrder {
     Perform(TaskWork),
     Poll(Waiting),
     /// A worker's cancellations and tasks, in an answer that was not read.
     Undelivered(WorkerId, Vec<Token>, Vec<Offer>),
-    /// Tasks may wait.
     Offered,
     /// A worker that waits here may have to stop something.
     Cancelled,
@@ -55,17 +53,13 @@ pub(crate) enum TasksOrder {
     Stop,
 }
 
-/// A poll that waits.
 pub(crate) struct Waiting {
     pub(crate) poll: WorkerPoll,
     pub(crate) reply: Reply,
     /// When its worker sent it, with its list of tasks.
     pub(crate) asked_at: Instant,
-    /// When it is answered with nothing.
     pub(crate) until: Instant,
-    /// When its worker's sign of life is recorded again.
     pub(crate) hear_at: Instant,
-    /// The place in the queue that it takes.
     pub(crate) _permit: OwnedSemaphorePermit,
 }
 

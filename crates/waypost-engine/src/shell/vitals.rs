@@ -16,7 +16,6 @@ use waypost_ports::store::StoreError;
 /// For how long writes may fail, where each failure may be the last, before new requests are refused.
 const FAILING_MAX: Millis = Millis::from_secs(1);
 
-/// See the module.
 pub(crate) struct Vitals {
     /// Since when writes fail, by the steady clock.
     failing_since: Mutex<Option<Millis>>,
@@ -32,7 +31,6 @@ impl Vitals {
         Self { failing_since, trouble, stepped_at: AtomicU64::new(now.0) }
     }
 
-    /// The store did not take a write.
     pub(crate) fn failed(&self, error: &StoreError, clock: &dyn Clock) {
         let now = clock.steady();
         let since = *self.failing_since.lock().get_or_insert(now);
@@ -45,7 +43,6 @@ impl Vitals {
         }
     }
 
-    /// The store took a write.
     pub(crate) fn worked(&self) {
         if self.failing_since.lock().take().is_some() {
             self.trouble.send_if_modified(|trouble| trouble.take().is_some());
@@ -70,12 +67,10 @@ impl Vitals {
         }
     }
 
-    /// The engine thread begins a step.
     pub(crate) fn steps(&self, clock: &dyn Clock) {
         self.stepped_at.store(clock.steady().0, Ordering::Relaxed);
     }
 
-    /// How long ago that was.
     pub(crate) fn since_step(&self, clock: &dyn Clock) -> Millis {
         Millis(clock.steady().0.saturating_sub(self.stepped_at.load(Ordering::Relaxed)))
     }

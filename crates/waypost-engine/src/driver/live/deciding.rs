@@ -24,21 +24,16 @@ const HEARD_MAX: usize = 1_000;
 /// Bytes of stored signals from which on an execution stays in memory for a while after a signal.
 const STAYS_BYTES_MIN: usize = 64 * 1024;
 
-/// The driver's inputs to a round of decisions.
 pub(in crate::driver) struct Round<'a> {
     pub(in crate::driver) env: Env,
-    /// The id of the frame, if there is one.
     pub(in crate::driver) append_id: AppendId,
     pub(in crate::driver) draining: bool,
-    /// May the execution stay in memory for more signals?
     pub(in crate::driver) may_stay: bool,
     pub(in crate::driver) config: &'a Config,
     pub(in crate::driver) slots: &'a Slots,
 }
 
-/// The result of a round of decisions.
 pub(in crate::driver) enum Decided {
-    /// A frame is in flight.
     Appended,
     /// There is nothing to record, so what follows, follows at once.
     Nothing(Box<Consequences>),
@@ -255,7 +250,6 @@ impl Live {
     }
 }
 
-/// The result of one round of a mailbox.
 #[derive(Default)]
 struct Batch {
     decision: Decision,

@@ -19,12 +19,10 @@ use crate::driver::io::{Answer, Committed, Output, StoreWork, Ticket};
 use crate::driver::slots::SlotGrant;
 use crate::driver::suspicion::Suspicion;
 
-/// A frame in flight, and what waits for its commit.
 pub(in crate::driver) struct PendingFrame {
     header: FrameHeader,
     events: Arc<[Event]>,
     effects: Vec<Effect>,
-    /// The slots of the attempts that it starts.
     slots: SlotGrant,
     answers: Vec<(Ticket, Answer)>,
     /// When the reports came that it answers to.
@@ -45,12 +43,10 @@ impl PendingFrame {
         &self.events
     }
 
-    /// When the reports came that it answers to.
     pub(in crate::driver) fn reported(&self) -> &[Timestamp] {
         &self.reported
     }
 
-    /// Is it the first frame of its execution?
     pub(in crate::driver) fn is_first(&self) -> bool {
         self.header.parent.is_none()
     }

@@ -27,12 +27,10 @@ pub(in crate::driver) struct Consequences {
     pub(in crate::driver) offers: Vec<Offer>,
     /// Attempts to cancel, with the worker of a remote one.
     pub(in crate::driver) cancelled: Vec<(Token, Option<WorkerId>)>,
-    /// Nodes whose attempts have started remotely.
     pub(in crate::driver) started_remote: Vec<NodeIx>,
     /// Attempts that were started in the log and will not be made: their config cannot be rendered,
     /// or they were cancelled in the frame that started them.
     pub(in crate::driver) never_ran: Vec<Report>,
-    /// Why the execution leaves memory, if it does.
     pub(in crate::driver) leaves: Option<Leave>,
 }
 
@@ -162,7 +160,6 @@ impl Live {
         })
     }
 
-    /// The handler of a task.
     pub(in crate::driver) fn handler(&self, at: NodeIx) -> Option<&Arc<str>> {
         match &self.plan.nodes.get(at.at())?.behaviour {
             Behaviour::Task { handler, .. } => Some(handler),

@@ -20,12 +20,9 @@ pub struct TaskReport {
     pub execution: ExecutionNo,
     /// That execution's key, where it is known: by it others show that they own it.
     pub key: Option<ExecutionId>,
-    /// The node's path.
     pub node: Arc<str>,
     pub attempt: u32,
-    /// The right to report.
     pub token: Token,
-    /// The reporting worker.
     pub worker: WorkerId,
     pub outcome: Outcome,
 }

@@ -76,7 +76,6 @@ impl Driver {
         }
     }
 
-    /// Repeats the cancellations, each once.
     fn say_again(&mut self) {
         let now = self.now;
         self.remote.stopping.retain(|_, (_, since)| now < since.plus(STOPPING_MAX));

@@ -71,7 +71,6 @@ impl Layout {
         self.bytes.push(SEPARATOR);
     }
 
-    /// The texts as they are.
     pub(super) fn view(&self) -> View {
         let texts = self.pieces.iter().filter(|piece| piece.kind == PieceKind::Text);
         let texts = texts.map(|piece| piece.laid.clone()).collect();
@@ -188,7 +187,6 @@ impl View {
     }
 }
 
-/// A decoded character.
 pub(super) struct Decoded {
     utf8: [u8; 4],
     length: usize,
@@ -266,7 +264,6 @@ fn hex(digits: &[u8]) -> Option<u32> {
     digits.iter().try_fold(0, |number, byte| Some(number * 16 + digit(byte)?))
 }
 
-/// The text of a JSON string.
 fn unescape(inside: &str) -> std::borrow::Cow<'_, str> {
     if !inside.contains('\\') {
         return inside.into();

@@ -21,7 +21,6 @@ use waypost_core::json::Json;
 use super::forms::{Form, Within, forms};
 use super::layout::{Layout, View};
 
-/// Replaces a secret.
 const MASK: &str = "***";
 /// The shortest form that is searched for.
 pub(super) const FORM_BYTES_MIN: usize = 4;
@@ -40,7 +39,6 @@ impl Scrubber {
         Self { needles: forms.into_iter().map(Needle::new).collect() }
     }
 
-    /// An outcome without secrets.
     pub(in crate::shell) fn outcome(&self, outcome: Outcome) -> Outcome {
         if self.needles.is_empty() {
             return outcome;
@@ -149,7 +147,6 @@ fn spread(hit: &mut Range<usize>, bytes: &[u8]) {
     }
 }
 
-/// A piece with its secrets masked.
 fn masked(bytes: &[u8], piece: Range<usize>, hits: &[Range<usize>]) -> String {
     let text = |range: Range<usize>| {
         String::from_utf8_lossy(bytes.get(range).unwrap_or_default()).into_owned()
@@ -164,7 +161,6 @@ fn masked(bytes: &[u8], piece: Range<usize>, hits: &[Range<usize>]) -> String {
     out
 }
 
-/// A form, ready to be searched for.
 struct Needle {
     finder: Finder<'static>,
     within: Within,

@@ -12,7 +12,6 @@ use super::TasksOrder;
 use crate::shell::Shared;
 use crate::shell::remote_tasks::{Polled, WorkerPoll};
 
-/// The channel of a poll's answer.
 pub(crate) type Reply = oneshot::Sender<Result<Given, StoreError>>;
 
 /// A worker's tasks, and the offers that they came from: to put them back.

@@ -14,10 +14,8 @@ const AT_MOST_EVERY: Duration = Duration::from_secs(1);
 /// for them anyway.
 const LAST_FOR: Duration = Duration::from_secs(5);
 
-/// See the module.
 #[derive(Default)]
 pub(super) struct CancelReads {
-    /// When the last notification came.
     since: Option<Instant>,
     /// When each worker's cancellations were read from the store.
     read_at: BTreeMap<WorkerId, Instant>,
@@ -35,7 +33,6 @@ pub(super) enum CancelRead {
 }
 
 impl CancelReads {
-    /// A cancel notification came.
     pub(super) fn notified(&mut self, now: Instant) {
         self.since = Some(now);
         self.read_at.retain(|_, at| now < *at + AT_MOST_EVERY);

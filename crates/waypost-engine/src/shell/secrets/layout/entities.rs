@@ -12,7 +12,6 @@ const LATIN: &str = "nbsp iexcl cent pound curren yen brvbar sect uml copy ordf 
     ntilde ograve oacute ocirc otilde ouml divide oslash ugrave uacute ucirc uuml \
     yacute thorn yuml";
 
-/// The longest name.
 const NAME_BYTES_MAX: usize = 6;
 /// The most digits that a number may have: zeros in front of it do not count for its value.
 const DIGITS_MAX: usize = 10;
