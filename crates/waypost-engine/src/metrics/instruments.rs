@@ -10,43 +10,27 @@ use super::text::{Decimal, Metric, Sample};
 /// stay whole numbers that one instruction can add to.
 pub(super) const PARTS: u64 = 1_000_000;
 
-/// Upper bounds for spans, in microseconds: from a commit on a fast disk to five minutes.
-pub const SECONDS: &[u64] = &[
-    100,
-    250,
-    500,
-    1_000,
-    2_500,
-    5_000,
-    10_000,
-    25_000,
-    50_000,
-    100_000,
-    250_000,
-    500_000,
-    1_000_000,
-    2_500_000,
-    5_000_000,
-    10_000_000,
-    30_000_000,
-    60_000_000,
-    300_000_000,
-];
+/// Upper bounds for spans, in microseconds, listed in tens of them: from a commit on a fast disk to
+/// five minutes.
+pub const SECONDS: &[u64] = &times(
+    10,
+    [
+        10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000,
+        500_000, 1_000_000, 3_000_000, 6_000_000, 30_000_000,
+    ],
+);
 
 /// Upper bounds for numbers of things, in millionths of one: the powers of two up to 1,024.
-pub const POWERS_OF_TWO: &[u64] = &[
-    PARTS,
-    2 * PARTS,
-    4 * PARTS,
-    8 * PARTS,
-    16 * PARTS,
-    32 * PARTS,
-    64 * PARTS,
-    128 * PARTS,
-    256 * PARTS,
-    512 * PARTS,
-    1_024 * PARTS,
-];
+pub const POWERS_OF_TWO: &[u64] = &times(PARTS, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024]);
+
+const fn times<const N: usize>(unit: u64, mut bounds: [u64; N]) -> [u64; N] {
+    let mut at = 0;
+    while at < N {
+        bounds[at] *= unit;
+        at += 1;
+    }
+    bounds
+}
 
 /// Something that only grows.
 #[derive(Debug, Default)]
@@ -61,16 +45,6 @@ impl Counter {
     /// How many so far.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
-    }
-}
-
-impl Metric for Counter {
-    fn kind(&self) -> &'static str {
-        "counter"
-    }
-
-    fn samples(&self, each: &mut dyn FnMut(Sample<'_>)) {
-        each(Sample::plain(Decimal::whole(self.get())));
     }
 }
 
@@ -90,16 +64,6 @@ impl Gauge {
     }
 }
 
-impl Metric for Gauge {
-    fn kind(&self) -> &'static str {
-        "gauge"
-    }
-
-    fn samples(&self, each: &mut dyn FnMut(Sample<'_>)) {
-        each(Sample::plain(Decimal::whole(self.get())));
-    }
-}
-
 /// A gauge of a span of time, in seconds.
 #[derive(Debug, Default)]
 pub struct SecondsGauge(AtomicU64);
@@ -116,14 +80,24 @@ impl SecondsGauge {
     }
 }
 
-impl Metric for SecondsGauge {
-    fn kind(&self) -> &'static str {
-        "gauge"
-    }
+macro_rules! instruments_of_one_value {
+    ($($Instrument:ident, $kind:literal, $decimal:path;)*) => {$(
+        impl Metric for $Instrument {
+            fn kind(&self) -> &'static str {
+                $kind
+            }
 
-    fn samples(&self, each: &mut dyn FnMut(Sample<'_>)) {
-        each(Sample::plain(Decimal::parts(micros(self.get()))));
-    }
+            fn samples(&self, each: &mut dyn FnMut(Sample<'_>)) {
+                each(Sample::plain($decimal(self.0.load(Ordering::Relaxed))));
+            }
+        }
+    )*};
+}
+
+instruments_of_one_value! {
+    Counter, "counter", Decimal::whole;
+    Gauge, "gauge", Decimal::whole;
+    SecondsGauge, "gauge", Decimal::parts;
 }
 
 /// One counter for each value of a label. The values are fixed, so that none is absent until it

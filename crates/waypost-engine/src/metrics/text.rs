@@ -69,39 +69,21 @@ pub fn write_metric(name: &str, help: &str, metric: &dyn Metric, out: &mut Strin
     if !metric.is_known() {
         return;
     }
-    out.push_str("# HELP ");
-    out.push_str(name);
-    out.push(' ');
-    escape(help, false, out);
-    out.push_str("\n# TYPE ");
-    out.push_str(name);
-    out.push(' ');
-    out.push_str(metric.kind());
-    out.push('\n');
+    let (help, kind) = (escaped(help), metric.kind());
+    writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}").expect(WRITES);
     metric.samples(&mut |Sample { suffix, label, value }| {
-        out.push_str(name);
-        out.push_str(suffix);
-        if let Some((label, of)) = label {
-            out.push('{');
-            out.push_str(label);
-            out.push_str("=\"");
-            escape(of, true, out);
-            out.push_str("\"}");
-        }
-        writeln!(out, " {value}").expect("a string takes everything");
+        let label = label.map(|(label, of)| (label, escaped(of).replace('"', "\\\"")));
+        let label = label.map(|(label, of)| format!("{{{label}=\"{of}\"}}")).unwrap_or_default();
+        writeln!(out, "{name}{suffix}{label} {value}").expect(WRITES);
     });
 }
 
-/// A help text ends with its line; a label's value ends with its quote, too.
-fn escape(text: &str, quoted: bool, out: &mut String) {
-    for character in text.chars() {
-        match character {
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '"' if quoted => out.push_str("\\\""),
-            other => out.push(other),
-        }
-    }
+const WRITES: &str = "a string takes everything";
+
+/// A help text ends with its line; the value of a label ends with its quote, too, which its caller
+/// escapes.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('\n', "\\n")
 }
 
 #[cfg(test)]
