@@ -18,14 +18,16 @@ mod rows;
 mod shown;
 mod walk;
 
+pub use one::check_examined;
+
 use tracing::warn;
-use waypost_core::check::{Invariant, LogCheck, Violation};
+use waypost_core::check::{Invariant, Violation};
 use waypost_core::event::{Event, RunEvent};
 use waypost_core::frame::decode;
 use waypost_core::id::{ExecutionId, ExecutionNo};
 use waypost_core::time::Timestamp;
-use waypost_ports::inspect::{Examined, Inspect, PermitQueue, Remedy, Repair, Shown, StrayKind};
-use waypost_ports::store::{History, Store, StoreError};
+use waypost_ports::inspect::{Examined, Inspect, PermitQueue, Remedy, Repair, StrayKind};
+use waypost_ports::store::StoreError;
 
 use crate::Plans;
 
@@ -73,6 +75,14 @@ pub struct Finding {
     pub repaired: bool,
 }
 
+impl Finding {
+    /// About an execution as a whole, not about a place in its log.
+    fn new(execution: ExecutionNo, invariant: Invariant, what: String, cure: Option<Cure>) -> Self {
+        let violation = Violation { execution, invariant, seq: 0, what };
+        Self { key: None, violation, cure, repaired: false }
+    }
+}
+
 /// The repair of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Cure {
@@ -101,9 +111,7 @@ pub fn check(
         warn!(%error, "could not update the projections");
     }
     if let Some(execution) = options.only {
-        let mut report = CheckReport::default();
-        walk::check_one(store, plans, execution, &mut report)?;
-        return Ok(report);
+        return walk::check_one(store, plans, execution);
     }
     let mut report = walk::check_all(store, plans, options.since, progress)?;
     if options.since.is_none() {
@@ -114,26 +122,6 @@ pub fn check(
         (finding.violation.execution, finding.violation.seq, finding.violation.invariant)
     });
     Ok(report)
-}
-
-/// Checks one log, and its snapshot where it comes with one. The history must be a whole one.
-pub fn check_history(
-    history: &History,
-    plans: &Plans,
-    store: &dyn Store,
-) -> Result<LogCheck, StoreError> {
-    Ok(one::read(history, plans, store, None)?.log)
-}
-
-/// Checks one execution with everything around it. The projections, if they are checked, must have
-/// been read before the rest.
-pub fn check_examined(
-    examined: &Examined,
-    shown: Option<&Shown>,
-    plans: &Plans,
-    store: &dyn Store,
-) -> Result<CheckReport, StoreError> {
-    one::check(examined, shown, plans, store)
 }
 
 /// Repairs what can be derived from the logs, in a store that this process has to itself, and marks
@@ -167,8 +155,7 @@ fn look_again(
     plans: &Plans,
     execution: ExecutionNo,
 ) -> Result<Vec<Finding>, StoreError> {
-    let mut report = CheckReport::default();
-    walk::check_one(store, plans, execution, &mut report)?;
+    let mut report = walk::check_one(store, plans, execution)?;
     if report.tally.executions == 0 {
         // It has no log: all its rows are stray.
         report.findings = strays(store)?;
@@ -192,24 +179,23 @@ fn apply(
     execution: ExecutionNo,
     cure: Cure,
 ) -> Result<(), StoreError> {
-    if cure == Cure::Projections {
-        return store.reproject(&[execution]);
-    }
-    if cure == Cure::Promote {
-        return store.promote();
-    }
-    if cure == Cure::Sweep {
-        let remedy = Remedy::Nothing;
-        store.repair(&Repair { execution, last: None, seen: None, remedy })?;
-        return store.reproject(&[execution]);
+    match cure {
+        Cure::Projections => return store.reproject(&[execution]),
+        Cure::Promote => return store.promote(),
+        Cure::Sweep => {
+            let remedy = Remedy::Nothing;
+            store.repair(&Repair { execution, last: None, seen: None, remedy })?;
+            return store.reproject(&[execution]);
+        }
+        Cure::Rows | Cure::Snapshot => {}
     }
     let Some(Examined { history, .. }) = store.examine(&[execution])?.pop() else { return Ok(()) };
     let Some(last) = history.frames.last().map(|frame| frame.header) else { return Ok(()) };
     let remedy = match cure {
         Cure::Snapshot => Some(Remedy::NoSnapshot),
         _ => {
-            let log = check_history(&history, plans, store)?;
-            log.state().map(|state| rows::remedy(state, last.requires))
+            let read = one::read(&history, plans, store, None)?;
+            read.log.state().map(|state| rows::remedy(state, last.requires))
         }
     };
     if let Some(remedy) = remedy {
@@ -230,9 +216,7 @@ fn strays(store: &dyn Inspect) -> Result<Vec<Finding>, StoreError> {
             StrayKind::Projection => "projections",
         };
         let what = format!("there is no log, and {what}");
-        let invariant = Invariant::NothingStray;
-        let violation = Violation { execution, invariant, seq: 0, what };
-        Finding { key: None, violation, cure: Some(Cure::Sweep), repaired: false }
+        Finding::new(execution, Invariant::NothingStray, what, Some(Cure::Sweep))
     };
     let strays = store.strays()?;
     Ok(strays.into_iter().map(|stray| finding(stray.execution, stray.kind)).collect())
@@ -280,6 +264,5 @@ fn bad_line(queue: &PermitQueue) -> Option<Finding> {
         }
         (None, None) => return None,
     };
-    let violation = Violation { execution, invariant: Invariant::PermitsHold, seq: 0, what };
-    Some(Finding { key: None, violation, cure, repaired: false })
+    Some(Finding::new(execution, Invariant::PermitsHold, what, cure))
 }

@@ -62,7 +62,9 @@ pub(super) fn read(
     Ok(read)
 }
 
-pub(super) fn check(
+/// Checks one execution with everything around it. The projections, if they are checked, must have
+/// been read before the rest.
+pub fn check_examined(
     examined: &Examined,
     shown: Option<&Shown>,
     plans: &Plans,

@@ -1,7 +1,7 @@
 //! Through a store, chunk by chunk, with two threads: one decodes while the other reads.
 
 use parking_lot::Mutex;
-use waypost_core::check::{Invariant, Violation};
+use waypost_core::check::Invariant;
 use waypost_core::id::ExecutionNo;
 use waypost_core::time::Timestamp;
 use waypost_ports::inspect::{ChunkRequest, Inspect, Shown};
@@ -52,28 +52,15 @@ pub(super) fn check_all(
     Ok(walk.report.into_inner())
 }
 
-/// Checks one execution and adds the result to a report.
-pub(super) fn check_one(
-    store: &dyn Inspect,
-    plans: &Plans,
-    execution: ExecutionNo,
-    report: &mut CheckReport,
-) -> Result<(), StoreError> {
-    let found = read_one(store, plans, execution)?;
-    report.add(found);
-    Ok(())
-}
-
 impl StoreWalk<'_> {
     fn work(&self) -> Result<(), StoreError> {
         while let Some(executions) = self.next_chunk()? {
             let found =
                 self.check(&executions).inspect_err(|_| *self.place.lock() = WalkPosition::End)?;
-            let tally = {
-                let mut report = self.report.lock();
-                report.add(found);
-                report.tally
-            };
+            let mut report = self.report.lock();
+            report.add(found);
+            let tally = report.tally;
+            drop(report);
             (self.progress)(&tally);
         }
         Ok(())
@@ -97,7 +84,7 @@ impl StoreWalk<'_> {
                 // One row that cannot be read must not hide the others.
                 Err(StoreError::Corrupt(_)) => {
                     for execution in rest {
-                        check_one(self.store, self.plans, *execution, &mut report)?;
+                        report.add(check_one(self.store, self.plans, *execution)?);
                     }
                     &[]
                 }
@@ -120,14 +107,27 @@ impl StoreWalk<'_> {
         for examined in &examined {
             let execution = examined.history.execution;
             let shown = shown.iter().find(|shown| shown.execution == execution);
-            let found = one::check(examined, shown, self.plans, self.store)?;
-            report.add(match found.findings.iter().any(is_about_rows) {
-                false => found,
-                true => confirm(self.store, self.plans, execution, &found)?,
-            });
+            let found = one::check_examined(examined, shown, self.plans, self.store)?;
+            let doubtful = found.findings.iter().any(is_about_rows);
+            report.add(if doubtful { self.confirm(execution, &found)? } else { found });
         }
         let done = executions.iter().position(|execution| Some(*execution) == last);
         Ok(done.and_then(|at| executions.get(at + 1..)).unwrap_or_default())
+    }
+
+    /// Looks again at an execution whose rows are wrong: only what stays is wrong.
+    fn confirm(
+        &self,
+        execution: ExecutionNo,
+        first: &CheckReport,
+    ) -> Result<CheckReport, StoreError> {
+        let mut again = check_one(self.store, self.plans, execution)?;
+        let stays = |finding: &Finding| {
+            let same = |other: &Finding| other.violation.invariant == finding.violation.invariant;
+            !is_about_rows(finding) || first.findings.iter().any(same)
+        };
+        again.findings.retain(stays);
+        Ok(again)
     }
 }
 
@@ -135,37 +135,20 @@ fn is_about_rows(finding: &Finding) -> bool {
     finding.cure.is_some()
 }
 
-/// Looks again at an execution whose rows are wrong: only what stays is wrong.
-fn confirm(
-    store: &dyn Inspect,
-    plans: &Plans,
-    execution: ExecutionNo,
-    first: &CheckReport,
-) -> Result<CheckReport, StoreError> {
-    let mut again = read_one(store, plans, execution)?;
-    let stays = |finding: &Finding| {
-        let same = |other: &Finding| other.violation.invariant == finding.violation.invariant;
-        !is_about_rows(finding) || first.findings.iter().any(same)
-    };
-    again.findings.retain(stays);
-    Ok(again)
-}
-
-fn read_one(
+/// Checks one execution; what cannot be read of it is a finding.
+pub(super) fn check_one(
     store: &dyn Inspect,
     plans: &Plans,
     execution: ExecutionNo,
 ) -> Result<CheckReport, StoreError> {
     let unreadable = |invariant, reason: String, cure| {
-        let what = format!("it cannot be read: {reason}");
-        let violation = Violation { execution, invariant, seq: 0, what };
-        Finding { key: None, violation, cure, repaired: false }
+        Finding::new(execution, invariant, format!("it cannot be read: {reason}"), cure)
     };
     let mut findings = Vec::new();
     let shown: Option<Shown> = match store.shown(&[execution]) {
         Err(StoreError::Corrupt(reason)) => {
-            let invariant = Invariant::ProjectionsFold;
-            findings.push(unreadable(invariant, reason, Some(Cure::Projections)));
+            let cure = Some(Cure::Projections);
+            findings.push(unreadable(Invariant::ProjectionsFold, reason, cure));
             None
         }
         other => other?.pop(),
@@ -173,13 +156,11 @@ fn read_one(
     let mut report = match store.examine(&[execution]) {
         Err(StoreError::Corrupt(reason)) => {
             findings.push(unreadable(Invariant::Folds, reason, None));
-            CheckReport {
-                tally: Tally { executions: 1, ..Tally::default() },
-                ..CheckReport::default()
-            }
+            let tally = Tally { executions: 1, ..Tally::default() };
+            CheckReport { tally, ..CheckReport::default() }
         }
         other => match other?.pop() {
-            Some(examined) => one::check(&examined, shown.as_ref(), plans, store)?,
+            Some(examined) => one::check_examined(&examined, shown.as_ref(), plans, store)?,
             None => CheckReport::default(),
         },
     };
