@@ -303,7 +303,7 @@ impl Driver {
             Some(_) => self.staying.insert(execution),
             None => self.staying.remove(&execution),
         };
-        self.measures.refused(std::mem::take(&mut live.reports_refused));
+        self.measures.reports_refused += std::mem::take(&mut live.reports_refused);
         match decided {
             Ok(Decided::Appended) => {}
             Ok(Decided::Nothing(next)) => {

@@ -15,8 +15,8 @@ impl Driver {
         let Some(frame) = live.take_pending() else { return };
         match appended {
             Appended::Committed { at } => {
-                self.measures.committed(frame.events(), live);
-                self.measures.reports_landed(frame.reported(), self.now);
+                self.measures.committed(&frame.events, live);
+                self.measures.reports_landed(&frame.reported, self.now);
                 self.measures.takeovers += u64::from(live.confirm_take_over());
                 let next = live.committed(at, frame, &mut self.outputs);
                 if !live.suspicion.doubt {

@@ -147,11 +147,6 @@ impl Measures {
         self.schedule_to_start.push(now.since(scheduled));
     }
 
-    /// Remote workers were refused so many reports.
-    pub(super) fn refused(&mut self, reports: u64) {
-        self.reports_refused += reports;
-    }
-
     pub(super) fn reports_landed(&mut self, reported: &[Timestamp], now: Timestamp) {
         self.report_to_commit.extend(reported.iter().map(|at| now.since(*at)));
     }
@@ -177,14 +172,13 @@ impl Driver {
     /// of it: not for every step.
     pub fn queue(&self) -> Queue {
         let mut queue = Queue::default();
-        let here = self.slots.offers().filter(|offer| !self.remote.is_open(offer));
-        let here = here.map(|offer| (offer.execution, offer.node, offer.attempt, offer.since));
-        for (execution, node, attempt, since) in here.chain(self.remote.waiting()) {
-            let live = self.live.get(&execution);
-            if live.is_none_or(|live| !live.is_queued(node, attempt)) {
+        let here = self.slots.offers().filter(|offer| !self.remote.is_open(offer)).copied();
+        for offer in here.chain(self.remote.waiting()) {
+            let live = self.live.get(&offer.execution);
+            if live.is_none_or(|live| !live.is_queued(offer.node, offer.attempt)) {
                 continue; // it was cancelled, or the execution is gone
             }
-            let age = self.now.since(since);
+            let age = self.now.since(offer.since);
             queue.depth += 1;
             queue.oldest = queue.oldest.max(age);
             queue.too_long += u64::from(age > self.config.queued_too_long);

@@ -133,10 +133,11 @@ impl Remote {
     }
 
     /// Waiting attempts, and since when.
-    pub(super) fn waiting(&self) -> impl Iterator<Item = (ExecutionNo, NodeIx, u32, Timestamp)> {
-        self.offers
-            .iter()
-            .map(|((execution, node), open)| (*execution, *node, open.attempt, open.since))
+    pub(super) fn waiting(&self) -> impl Iterator<Item = Offer> {
+        self.offers.iter().map(|((execution, node), open)| {
+            let Open { attempt, since, .. } = *open;
+            Offer { execution: *execution, node: *node, attempt, since }
+        })
     }
 
     /// Does this attempt wait for a remote worker, too?
@@ -158,22 +159,6 @@ impl Remote {
     fn watches(&self) -> bool {
         !(self.held.is_empty() && self.stopping.is_empty())
     }
-
-    /// When something is to be done, given since when the first in the queue waits for a slot.
-    pub(super) fn next_at(
-        &self,
-        may_offer: bool,
-        first: Option<Timestamp>,
-        config: &Config,
-    ) -> Timestamp {
-        let never = Timestamp(i64::MAX);
-        let offer = self.due.first().filter(|_| may_offer).map_or(never, |(at, ..)| *at);
-        let watch = if self.watches() { self.look_at } else { never };
-        let overflow = first
-            .zip(config.overflow_after)
-            .map_or(never, |(since, after)| since.plus(after).max(self.look_at));
-        offer.min(watch).min(overflow)
-    }
 }
 
 impl Held {
@@ -194,13 +179,16 @@ impl Held {
 
 impl Driver {
     pub(super) fn remote_wake(&self) -> Timestamp {
-        match self.knows_remote() {
-            true => {
-                let may_offer = self.goes_remote();
-                self.remote.next_at(may_offer, self.first_in_queue(), &self.config)
-            }
-            false => Timestamp(i64::MAX),
+        let (remote, never) = (&self.remote, Timestamp(i64::MAX));
+        if !self.knows_remote() {
+            return never;
         }
+        let due = remote.due.first().filter(|_| self.goes_remote());
+        let offer = due.map_or(never, |(at, ..)| *at);
+        let watch = if remote.watches() { remote.look_at } else { never };
+        let first = self.first_in_queue().zip(self.config.overflow_after);
+        let overflow = first.map_or(never, |(since, after)| since.plus(after).max(remote.look_at));
+        offer.min(watch).min(overflow)
     }
 
     /// Can remote attempts be driven here?

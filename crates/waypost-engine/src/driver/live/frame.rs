@@ -21,12 +21,12 @@ use crate::driver::suspicion::Suspicion;
 
 pub(in crate::driver) struct PendingFrame {
     header: FrameHeader,
-    events: Arc<[Event]>,
+    pub(in crate::driver) events: Arc<[Event]>,
     effects: Vec<Effect>,
     slots: SlotGrant,
     answers: Vec<(Ticket, Answer)>,
     /// When the reports came that it answers to.
-    reported: Vec<Timestamp>,
+    pub(in crate::driver) reported: Vec<Timestamp>,
     parked: bool,
     settled: Option<Settled>,
     /// Its copy for a mirror, if it parks.
@@ -37,14 +37,6 @@ impl PendingFrame {
     /// The tickets to answer if the frame is rejected.
     pub(in crate::driver) fn tickets(&self) -> Vec<Ticket> {
         self.answers.iter().map(|(ticket, _)| *ticket).collect()
-    }
-
-    pub(in crate::driver) fn events(&self) -> &[Event] {
-        &self.events
-    }
-
-    pub(in crate::driver) fn reported(&self) -> &[Timestamp] {
-        &self.reported
     }
 
     pub(in crate::driver) fn is_first(&self) -> bool {
