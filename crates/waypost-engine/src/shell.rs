@@ -40,5 +40,5 @@ pub use store_calls::{Performed, StoreCalls};
 pub(crate) use tasks::{PollAnswer, TasksOrder, TasksThread, Waiting};
 pub use time::StoreTime;
 pub(crate) use vitals::Vitals;
-pub(crate) use worker::LocalWorker;
 pub use worker::{Handlers, attempt_outcome, holds_secrets};
+pub(crate) use worker::{LocalWorker, completed};

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use waypost_core::command::Outcome;
-use waypost_core::failure::{Failure, kind};
 use waypost_core::limits::PAYLOAD_BYTES_MAX;
 use waypost_ports::store::StoreError;
 use waypost_ports::tasks::{Depth, Tasks, WorkerRow};
 
 use super::{Engine, EngineError};
 use crate::driver::{Answer, Input, TaskReport};
-use crate::shell::{PollAnswer, Polled, TasksOrder, Waiting, WorkerPoll};
+use crate::shell::{PollAnswer, Polled, TasksOrder, Waiting, WorkerPoll, completed};
 
 /// The result of a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,24 +110,17 @@ impl Engine {
 /// The outcome, within the limits of the log: a larger output is a failure, as it is for a handler
 /// here; a larger mark or larger details of a failure are rejected.
 fn limited(outcome: Outcome) -> Result<Outcome, EngineError> {
-    let fits = |bytes: usize| match bytes > PAYLOAD_BYTES_MAX {
-        true => Err(EngineError::TooLarge(bytes)),
-        false => Ok(()),
-    };
-    match &outcome {
-        Outcome::Completed(output) if output.bytes() > PAYLOAD_BYTES_MAX => {
-            let message = format!(
-                "the output has {} bytes; at most {PAYLOAD_BYTES_MAX} are kept",
-                output.bytes()
-            );
-            return Ok(Outcome::Failed(Failure::permanent(kind::TOO_LARGE, message)));
-        }
-        Outcome::Checkpoint(mark) => fits(mark.data.bytes())?,
+    let bytes = match &outcome {
+        Outcome::Checkpoint(mark) => mark.data.bytes(),
         Outcome::Failed(failure) | Outcome::Lost(failure) => {
             let details = failure.details.as_ref().map_or(0, |details| details.bytes());
-            fits(details.saturating_add(failure.message.len()).saturating_add(failure.kind.len()))?;
+            details.saturating_add(failure.message.len()).saturating_add(failure.kind.len())
         }
-        Outcome::Started | Outcome::Completed(_) | Outcome::Cancelled => {}
+        Outcome::Started | Outcome::Completed(_) | Outcome::Cancelled => 0,
+    };
+    match outcome {
+        _ if bytes > PAYLOAD_BYTES_MAX => Err(EngineError::TooLarge(bytes)),
+        Outcome::Completed(output) => Ok(completed(output)),
+        other => Ok(other),
     }
-    Ok(outcome)
 }

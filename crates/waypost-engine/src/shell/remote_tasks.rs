@@ -96,11 +96,6 @@ impl RemoteTasks {
         Ok(())
     }
 
-    /// Takes offers back.
-    pub fn withdraw(&self, offers: &[OfferId]) -> Result<(), StoreError> {
-        self.tasks.withdraw(offers)
-    }
-
     /// Stores cancellations for workers, and nudges the instances that those workers talk to.
     pub fn cancel(&self, cancels: &[(WorkerId, Token)]) -> Result<(), StoreError> {
         let through = self.tasks.cancel(cancels)?;
@@ -132,23 +127,16 @@ impl RemoteTasks {
         handlers.into_iter().collect()
     }
 
-    /// Records a sign of life of a worker, sent so long ago; returns its cancellations.
-    pub fn hear(&self, poll: &WorkerPoll, said_ago: Millis) -> Result<Vec<Token>, StoreError> {
-        self.tasks.hear(&self.sign(poll, said_ago))
-    }
-
-    /// As `hear`, after a notification of a cancellation.
-    pub fn hear_thoroughly(
+    /// Records a sign of life of a worker, sent so long ago; returns its cancellations. `thorough`
+    /// after a notification of a cancellation.
+    pub fn hear(
         &self,
         poll: &WorkerPoll,
         said_ago: Millis,
+        thorough: bool,
     ) -> Result<Vec<Token>, StoreError> {
-        self.tasks.hear(&SignOfLife { thorough: true, ..self.sign(poll, said_ago) })
-    }
-
-    fn sign(&self, poll: &WorkerPoll, said_ago: Millis) -> SignOfLife {
         let poll = poll.clone();
-        SignOfLife {
+        self.tasks.hear(&SignOfLife {
             worker: poll.worker,
             name: poll.name,
             handlers: poll.handlers,
@@ -157,8 +145,8 @@ impl RemoteTasks {
             through: self.instance,
             leaving: poll.leaving,
             hand: poll.tasks.map(|tokens| Hand { tokens, said_ago }),
-            thorough: false,
-        }
+            thorough,
+        })
     }
 
     /// Takes tasks of some handlers, and returns how many were invalid and are dropped.
@@ -180,11 +168,6 @@ impl RemoteTasks {
             }
         }
         Ok((taken, broken))
-    }
-
-    /// Puts back tasks that were not handed over.
-    pub fn put_back(&self, offers: &[Offer]) -> Result<(), StoreError> {
-        self.tasks.offer(offers)
     }
 
     /// A task for its one taker. The bits must be unpredictable.

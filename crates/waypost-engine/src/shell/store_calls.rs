@@ -130,11 +130,11 @@ impl StoreCalls {
     /// Claims, and folds the claimed executions. A failed claim is not repeated here: the driver
     /// claims again by itself, and has its current free capacity then.
     fn claim(&self, request: &ClaimRequest) -> Performed {
-        let claims = self.store.claim(request).and_then(|claims| match claims.lapsed {
+        let mut claims = self.store.claim(request);
+        if claims.as_ref().is_ok_and(|claims| claims.lapsed) {
             // A machine that slept, or a store that forgot the last heartbeats.
-            true => self.heartbeat(0, false).and_then(|_| self.store.claim(request)),
-            false => Ok(claims),
-        });
+            claims = self.heartbeat(0, false).and_then(|_| self.store.claim(request));
+        }
         let answered = claims.is_ok();
         let claims = claims.unwrap_or_else(|error| {
             warn!(%error, "executions cannot be claimed");
@@ -201,13 +201,12 @@ impl StoreCalls {
             // A retry would not fix it, and all other executions would wait.
             Err(StoreError::Corrupt(reason)) => self.hold(execution, reason),
             Err(error) => Performed::not(StoreWork::Reload(execution), error),
-            Ok(None) => Performed::default(),
-            Ok(Some(history)) => {
-                let owner = history.control.as_ref().and_then(|control| control.owner);
-                match owner == Some(self.instance) {
-                    true => self.load(history),
-                    false => Performed::default(),
-                }
+            Ok(history) => {
+                let ours = |history: &History| {
+                    let control = history.control.as_ref();
+                    control.and_then(|control| control.owner) == Some(self.instance)
+                };
+                history.filter(ours).map(|history| self.load(history)).unwrap_or_default()
             }
         }
     }

@@ -104,7 +104,7 @@ impl TasksThread {
                 return;
             }
             if draining {
-                answer_all(&mut waiting);
+                answer_where(&mut waiting, |_| true);
                 continue;
             }
             waiting.retain(|one| !one.reply.is_closed());
@@ -114,7 +114,7 @@ impl TasksThread {
                 self.look_for_tasks(&mut waiting);
             }
             let now = Instant::now();
-            answer_all_where(&mut waiting, |one| one.until <= now);
+            answer_where(&mut waiting, |one| one.until <= now);
         }
     }
 
@@ -127,7 +127,7 @@ impl TasksThread {
         };
         // Offers that are left were made after the withdrawal of the same attempt.
         if !batch.withdrawn.is_empty() {
-            warned("withdraw", self.remote_tasks.withdraw(&batch.withdrawn));
+            warned("withdraw", self.remote_tasks.tasks.withdraw(&batch.withdrawn));
         }
         if !batch.offers.is_empty() {
             warned("offer", self.remote_tasks.offer(std::mem::take(&mut batch.offers)));
@@ -158,13 +158,8 @@ impl TasksThread {
             // Each by its own time: the ones before it may have taken long.
             let said_ago = one.asked_at.elapsed().as_millis();
             let said_ago = Millis(u64::try_from(said_ago).unwrap_or(u64::MAX));
-            let heard = match read {
-                CancelRead::Thorough => self.remote_tasks.hear_thoroughly(&one.poll, said_ago),
-                CancelRead::Quick | CancelRead::QuickUntil(_) => {
-                    self.remote_tasks.hear(&one.poll, said_ago)
-                }
-            };
-            match heard {
+            let thorough = read == CancelRead::Thorough;
+            match self.remote_tasks.hear(&one.poll, said_ago, thorough) {
                 Ok(cancel) if cancel.is_empty() && !one.poll.leaving => waiting.push(one),
                 Ok(cancel) => self.tell_to_stop(one, cancel),
                 Err(error) => answer(one, Err(error)),
@@ -191,16 +186,11 @@ impl TasksThread {
     /// One read for all polls of the same handlers.
     fn look_for_tasks(&self, waiting: &mut Vec<Waiting>) {
         let mut groups: BTreeMap<Vec<Arc<str>>, Vec<Waiting>> = BTreeMap::new();
-        for one in std::mem::take(waiting) {
-            match one.poll.max {
-                0 => waiting.push(one),
-                _ => {
-                    let mut handlers = one.poll.handlers.clone();
-                    handlers.sort_unstable();
-                    handlers.dedup();
-                    groups.entry(handlers).or_default().push(one);
-                }
-            }
+        for one in waiting.extract_if(.., |one| one.poll.max > 0) {
+            let mut handlers = one.poll.handlers.clone();
+            handlers.sort_unstable();
+            handlers.dedup();
+            groups.entry(handlers).or_default().push(one);
         }
         for (handlers, group) in groups {
             let room = group.iter().map(|one| one.poll.max).fold(0, usize::saturating_add);
@@ -223,10 +213,10 @@ impl TasksThread {
         let mut taken = taken.into_iter();
         let (mut left, mut unclaimed) = (Vec::new(), Vec::new());
         for one in group {
-            let mine: Vec<Taken> = match one.reply.is_closed() {
-                true => continue,
-                false => taken.by_ref().take(one.poll.max).collect(),
-            };
+            if one.reply.is_closed() {
+                continue;
+            }
+            let mine: Vec<Taken> = taken.by_ref().take(one.poll.max).collect();
             if mine.is_empty() {
                 left.push(one);
                 continue;
@@ -248,7 +238,7 @@ impl TasksThread {
 
     fn put_back(&self, unclaimed: &[Offer]) {
         if !unclaimed.is_empty()
-            && let Err(error) = self.remote_tasks.put_back(unclaimed)
+            && let Err(error) = self.remote_tasks.tasks.offer(unclaimed)
         {
             warn!(%error, "could not requeue undelivered tasks");
         }
@@ -308,11 +298,7 @@ fn answer(one: Waiting, given: Result<Given, StoreError>) {
     drop(one.reply.send(given));
 }
 
-fn answer_all(waiting: &mut Vec<Waiting>) {
-    answer_all_where(waiting, |_| true);
-}
-
-fn answer_all_where(waiting: &mut Vec<Waiting>, which: impl Fn(&Waiting) -> bool) {
+fn answer_where(waiting: &mut Vec<Waiting>, which: impl Fn(&Waiting) -> bool) {
     for one in waiting.extract_if(.., |one| which(one)) {
         answer(one, Ok(Given::default()));
     }

@@ -153,20 +153,23 @@ type Finished = Result<Result<Json, Failure>, Box<dyn std::any::Any + Send>>;
 
 fn finished(result: Finished) -> Outcome {
     match result {
-        Ok(Ok(output)) if output.bytes() > PAYLOAD_BYTES_MAX => {
-            let message = format!(
-                "the output has {} bytes; at most {PAYLOAD_BYTES_MAX} are kept",
-                output.bytes()
-            );
-            Outcome::Failed(Failure::permanent(kind::TOO_LARGE, message))
-        }
-        Ok(Ok(output)) => Outcome::Completed(output),
+        Ok(Ok(output)) => completed(output),
         Ok(Err(failure)) => Outcome::Failed(failure),
         Err(panic) => {
             let message = format!("the handler panicked: {}", panic_text(&*panic));
             Outcome::Lost(Failure::transient(kind::PANIC, message))
         }
     }
+}
+
+/// The outcome of an attempt with this output: one that is too large for the log is a failure.
+pub(crate) fn completed(output: Json) -> Outcome {
+    let bytes = output.bytes();
+    if bytes <= PAYLOAD_BYTES_MAX {
+        return Outcome::Completed(output);
+    }
+    let message = format!("the output has {bytes} bytes; at most {PAYLOAD_BYTES_MAX} are kept");
+    Outcome::Failed(Failure::permanent(kind::TOO_LARGE, message))
 }
 
 #[cfg(test)]

@@ -80,9 +80,9 @@ fn who_has_to_stop_something_is_told_though_people_cannot_look() {
         leaving: false,
         tasks: None,
     };
-    other.hear(&poll(1), Millis(0)).unwrap();
-    other.hear(&poll(2), Millis(0)).unwrap();
-    owner.hear(&poll(3), Millis(0)).unwrap();
+    other.hear(&poll(1), Millis(0), false).unwrap();
+    other.hear(&poll(2), Millis(0), false).unwrap();
+    owner.hear(&poll(3), Millis(0), false).unwrap();
     let cancels = [1, 2, 3].map(|worker| (WorkerId(Uuid::from_u128(worker)), Token(worker)));
     owner.cancel(&cancels).unwrap();
     assert_eq!(*sent.0.lock(), [Nudge::Cancelled(other.instance)], "once, and not to oneself");

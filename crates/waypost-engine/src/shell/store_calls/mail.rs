@@ -8,17 +8,10 @@ use waypost_core::command::Refusal;
 use waypost_core::refused::Heard;
 use waypost_core::state::State;
 use waypost_ports::nudge::Nudge;
-use waypost_ports::store::{Mail, MailBody, MailDelivery, StoreError};
+use waypost_ports::store::{History, Mail, MailBody, MailDelivery, StoreError};
 
 use super::{Damage, Performed, StoreCalls, end_of, fold_guarded};
 use crate::driver::{Answer, ControlRequest, Input, Loaded, Outgoing, StoreWork, Ticket};
-
-/// A request that need not be delivered.
-enum AlreadyKnown {
-    Answer(Answer),
-    /// A message of its id was received before.
-    Received,
-}
 
 impl StoreCalls {
     /// Puts requests into inboxes, those that need it, all in one call.
@@ -28,12 +21,7 @@ impl StoreCalls {
         for outgoing in requests {
             match self.known(&outgoing) {
                 Ok(None) => news.push(outgoing),
-                Ok(Some(AlreadyKnown::Answer(answer))) => {
-                    performed.add(self.answered(&outgoing, answer))
-                }
-                Ok(Some(AlreadyKnown::Received)) => {
-                    performed.add(self.delivered(outgoing, &MailDelivery::Duplicate));
-                }
+                Ok(Some(answer)) => performed.add(self.answered(&outgoing, answer)),
                 Err(error) => performed.again.push((StoreWork::Deliver(outgoing), error)),
             }
         }
@@ -73,12 +61,8 @@ impl StoreCalls {
             }
             Err(damage) => return answer(Answer::Poisoned(damage.to_string())),
         };
-        if request
-            .origin
-            .message
-            .as_ref()
-            .is_some_and(|message| loaded.state.messages.contains(message))
-        {
+        let message = request.origin.message.as_ref();
+        if message.is_some_and(|message| loaded.state.messages.contains(message)) {
             return answer(Answer::Refused(Refusal::Duplicate));
         }
         match loaded.state.retries(&loaded.plan) {
@@ -88,11 +72,20 @@ impl StoreCalls {
     }
 
     /// The answer to a request that is known without delivering it.
-    fn known(&self, outgoing: &Outgoing) -> Result<Option<AlreadyKnown>, StoreError> {
+    fn known(&self, outgoing: &Outgoing) -> Result<Option<Answer>, StoreError> {
         if let Some(answer) = self.report_answer(outgoing)? {
-            return Ok(Some(AlreadyKnown::Answer(answer)));
+            return Ok(Some(answer));
         }
-        Ok(self.was_received(outgoing)?.then_some(AlreadyKnown::Received))
+        Ok(self.was_received(outgoing)?.then_some(Answer::Refused(Refusal::Duplicate)))
+    }
+
+    /// Folds an execution; `None` if it is damaged, so that no instance can drive it as it is.
+    fn fold_sound(&self, history: History) -> Result<Option<Loaded>, StoreError> {
+        match fold_guarded(history, &self.plans, &*self.store) {
+            Ok(loaded) => Ok(Some(loaded)),
+            Err(Damage::Store(error)) if !matches!(error, StoreError::Corrupt(_)) => Err(error),
+            Err(_) => Ok(None),
+        }
     }
 
     /// Was a message of this id consumed before? The inbox forgets consumed messages, the execution
@@ -107,12 +100,9 @@ impl StoreCalls {
             loaded => loaded?.filter(|history| history.control.is_some()),
         };
         let Some(history) = history else { return Ok(false) };
-        match fold_guarded(history, &self.plans, &*self.store) {
-            Ok(loaded) => Ok(loaded.state.messages.contains(message)),
-            Err(Damage::Store(error)) if !matches!(error, StoreError::Corrupt(_)) => Err(error),
-            // No instance can drive it as it is, so the message is not consumed twice.
-            Err(_) => Ok(false),
-        }
+        // Where it is damaged, the message is not consumed twice.
+        let loaded = self.fold_sound(history)?;
+        Ok(loaded.is_some_and(|loaded| loaded.state.messages.contains(message)))
     }
 
     /// The answer to a report that need not be delivered: it is a repeat, or would be rejected.
@@ -128,14 +118,8 @@ impl StoreCalls {
         };
         let Some(history) = history else { return Ok(Some(Answer::Unknown)) };
         let owned = history.control.as_ref().is_some_and(|row| row.owner.is_some());
-        let Loaded { plan, state, .. } = match fold_guarded(history, &self.plans, &*self.store) {
-            Ok(loaded) => loaded,
-            Err(Damage::Store(error)) if !matches!(error, StoreError::Corrupt(_)) => {
-                return Err(error);
-            }
-            // It waits in the inbox until a person has looked.
-            Err(_) => return Ok(None),
-        };
+        // Where it is damaged, the report waits in the inbox until a person has looked.
+        let Some(Loaded { plan, state, .. }) = self.fold_sound(history)? else { return Ok(None) };
         if let Err(refusal) = self.issuer.admit(&plan, &state, report) {
             return Ok(Some(Answer::Refused(refusal)));
         }

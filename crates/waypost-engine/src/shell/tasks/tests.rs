@@ -92,7 +92,7 @@ fn an_answer_that_nobody_read_is_given_back() {
         thread.shared.task_orders.take(&mut work, Instant::now());
         thread.carry_out(&mut sort(work.drain(..)));
         let taken = tasks.take(&["far".into()], 9).unwrap();
-        (taken, thread.remote_tasks.hear(&poll(false), Millis(0)).unwrap())
+        (taken, thread.remote_tasks.hear(&poll(false), Millis(0), false).unwrap())
     };
     assert_eq!(left(), (vec![], vec![]), "its worker is known");
     drop(answered(false));
