@@ -110,10 +110,11 @@ pub fn check(
     if let Err(error) = store.catch_up() {
         warn!(%error, "could not update the projections");
     }
+    let checker = Checker { store, plans };
     if let Some(execution) = options.only {
-        return walk::check_one(store, plans, execution);
+        return checker.check_one(execution);
     }
-    let mut report = walk::check_all(store, plans, options.since, progress)?;
+    let mut report = walk::check_all(checker, options.since, progress)?;
     if options.since.is_none() {
         report.findings.extend(strays(store)?);
         report.findings.extend(bad_lines(store)?);
@@ -131,15 +132,16 @@ pub fn repair(
     plans: &Plans,
     report: &mut CheckReport,
 ) -> Result<(), StoreError> {
+    let checker = Checker { store, plans };
     let sick = |finding: &&Finding| finding.cure.is_some();
     let mut executions: Vec<ExecutionNo> =
         report.findings.iter().filter(sick).map(|finding| finding.violation.execution).collect();
     executions.dedup();
     for execution in executions {
-        for cure in cures(&look_again(store, plans, execution)?) {
-            apply(store, plans, execution, cure)?;
+        for cure in cures(&checker.look_again(execution)?) {
+            checker.apply(execution, cure)?;
         }
-        let left = look_again(store, plans, execution)?;
+        let left = checker.look_again(execution)?;
         for finding in &mut report.findings {
             let same = |left: &Finding| left.violation.invariant == finding.violation.invariant;
             if finding.violation.execution == execution && finding.cure.is_some() {
@@ -150,22 +152,6 @@ pub fn repair(
     Ok(())
 }
 
-fn look_again(
-    store: &dyn Inspect,
-    plans: &Plans,
-    execution: ExecutionNo,
-) -> Result<Vec<Finding>, StoreError> {
-    let mut report = walk::check_one(store, plans, execution)?;
-    if report.tally.executions == 0 {
-        // It has no log: all its rows are stray.
-        report.findings = strays(store)?;
-        report.findings.retain(|finding| finding.violation.execution == execution);
-    }
-    let queues = bad_lines(store)?.into_iter();
-    report.findings.extend(queues.filter(|finding| finding.violation.execution == execution));
-    Ok(report.findings)
-}
-
 fn cures(findings: &[Finding]) -> Vec<Cure> {
     let mut cures: Vec<Cure> = findings.iter().filter_map(|finding| finding.cure).collect();
     cures.sort_unstable();
@@ -173,37 +159,57 @@ fn cures(findings: &[Finding]) -> Vec<Cure> {
     cures
 }
 
-fn apply(
-    store: &dyn Inspect,
-    plans: &Plans,
-    execution: ExecutionNo,
-    cure: Cure,
-) -> Result<(), StoreError> {
-    match cure {
-        Cure::Projections => return store.reproject(&[execution]),
-        Cure::Promote => return store.promote(),
-        Cure::Sweep => {
-            let remedy = Remedy::Nothing;
-            store.repair(&Repair { execution, last: None, seen: None, remedy })?;
-            return store.reproject(&[execution]);
+/// A store that is checked, and the plans of its definitions.
+#[derive(Clone, Copy)]
+struct Checker<'a> {
+    store: &'a dyn Inspect,
+    plans: &'a Plans,
+}
+
+impl Checker<'_> {
+    /// The current findings of an execution.
+    fn look_again(&self, execution: ExecutionNo) -> Result<Vec<Finding>, StoreError> {
+        let mut report = self.check_one(execution)?;
+        if report.tally.executions == 0 {
+            // It has no log: all its rows are stray.
+            report.findings = strays(self.store)?;
+            report.findings.retain(|finding| finding.violation.execution == execution);
         }
-        Cure::Rows | Cure::Snapshot => {}
+        let queues = bad_lines(self.store)?.into_iter();
+        report.findings.extend(queues.filter(|finding| finding.violation.execution == execution));
+        Ok(report.findings)
     }
-    let Some(Examined { history, .. }) = store.examine(&[execution])?.pop() else { return Ok(()) };
-    let Some(last) = history.frames.last().map(|frame| frame.header) else { return Ok(()) };
-    let remedy = match cure {
-        Cure::Snapshot => Some(Remedy::NoSnapshot),
-        _ => {
-            let read = one::read(&history, plans, store, None)?;
-            read.log.state().map(|state| rows::remedy(state, last.requires))
+
+    fn apply(&self, execution: ExecutionNo, cure: Cure) -> Result<(), StoreError> {
+        let Self { store, plans } = *self;
+        match cure {
+            Cure::Projections => return store.reproject(&[execution]),
+            Cure::Promote => return store.promote(),
+            Cure::Sweep => {
+                let remedy = Remedy::Nothing;
+                store.repair(&Repair { execution, last: None, seen: None, remedy })?;
+                return store.reproject(&[execution]);
+            }
+            Cure::Rows | Cure::Snapshot => {}
         }
-    };
-    if let Some(remedy) = remedy {
-        let (last, seen) = (Some(last.as_parent()), history.control);
-        // If it has changed meanwhile there is nothing to do: its owner wrote its rows.
-        store.repair(&Repair { execution, last, seen, remedy })?;
+        let Some(Examined { history, .. }) = store.examine(&[execution])?.pop() else {
+            return Ok(());
+        };
+        let Some(last) = history.frames.last().map(|frame| frame.header) else { return Ok(()) };
+        let remedy = match cure {
+            Cure::Snapshot => Some(Remedy::NoSnapshot),
+            _ => {
+                let read = one::read(&history, plans, store, None)?;
+                read.log.state().map(|state| rows::remedy(state, last.requires))
+            }
+        };
+        if let Some(remedy) = remedy {
+            let (last, seen) = (Some(last.as_parent()), history.control);
+            // If it has changed meanwhile there is nothing to do: its owner wrote its rows.
+            store.repair(&Repair { execution, last, seen, remedy })?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 fn strays(store: &dyn Inspect) -> Result<Vec<Finding>, StoreError> {

@@ -4,19 +4,17 @@ use parking_lot::Mutex;
 use waypost_core::check::Invariant;
 use waypost_core::id::ExecutionNo;
 use waypost_core::time::Timestamp;
-use waypost_ports::inspect::{ChunkRequest, Inspect, Shown};
+use waypost_ports::inspect::{ChunkRequest, Shown};
 use waypost_ports::store::StoreError;
 
-use super::{CheckReport, Cure, Finding, Tally, one};
-use crate::Plans;
+use super::{CheckReport, Checker, Cure, Finding, Tally, one};
 
 /// Executions that are read from one moment of the store.
 const CHUNK: usize = 100;
 const THREADS: usize = 2;
 
 struct StoreWalk<'a> {
-    store: &'a dyn Inspect,
-    plans: &'a Plans,
+    checker: Checker<'a>,
     since: Option<Timestamp>,
     place: Mutex<WalkPosition>,
     report: Mutex<CheckReport>,
@@ -31,14 +29,12 @@ enum WalkPosition {
 
 /// Checks every execution of a store, or those that moved since a time.
 pub(super) fn check_all(
-    store: &dyn Inspect,
-    plans: &Plans,
+    checker: Checker<'_>,
     since: Option<Timestamp>,
     progress: &(dyn Fn(&Tally) + Sync),
 ) -> Result<CheckReport, StoreError> {
     let walk = StoreWalk {
-        store,
-        plans,
+        checker,
         since,
         place: Mutex::new(WalkPosition::After(None)),
         report: Mutex::default(),
@@ -71,7 +67,7 @@ impl StoreWalk<'_> {
         let mut place = self.place.lock();
         let WalkPosition::After(after) = *place else { return Ok(None) };
         let request = ChunkRequest { after, limit: CHUNK, since: self.since };
-        let chunk = self.store.executions(&request)?;
+        let chunk = self.checker.store.executions(&request)?;
         *place = chunk.next.map_or(WalkPosition::End, |next| WalkPosition::After(Some(next)));
         Ok(Some(chunk.executions))
     }
@@ -84,7 +80,7 @@ impl StoreWalk<'_> {
                 // One row that cannot be read must not hide the others.
                 Err(StoreError::Corrupt(_)) => {
                     for execution in rest {
-                        report.add(check_one(self.store, self.plans, *execution)?);
+                        report.add(self.checker.check_one(*execution)?);
                     }
                     &[]
                 }
@@ -101,13 +97,14 @@ impl StoreWalk<'_> {
         report: &mut CheckReport,
     ) -> Result<&'a [ExecutionNo], StoreError> {
         // First the projections, then the log: so the log is never behind.
-        let shown = self.store.shown(executions)?;
-        let examined = self.store.examine(executions)?;
+        let Checker { store, plans } = self.checker;
+        let shown = store.shown(executions)?;
+        let examined = store.examine(executions)?;
         let last = examined.last().map(|examined| examined.history.execution);
         for examined in &examined {
             let execution = examined.history.execution;
             let shown = shown.iter().find(|shown| shown.execution == execution);
-            let found = one::check_examined(examined, shown, self.plans, self.store)?;
+            let found = one::check_examined(examined, shown, plans, store)?;
             let doubtful = found.findings.iter().any(is_about_rows);
             report.add(if doubtful { self.confirm(execution, &found)? } else { found });
         }
@@ -121,7 +118,7 @@ impl StoreWalk<'_> {
         execution: ExecutionNo,
         first: &CheckReport,
     ) -> Result<CheckReport, StoreError> {
-        let mut again = check_one(self.store, self.plans, execution)?;
+        let mut again = self.checker.check_one(execution)?;
         let stays = |finding: &Finding| {
             let same = |other: &Finding| other.violation.invariant == finding.violation.invariant;
             !is_about_rows(finding) || first.findings.iter().any(same)
@@ -135,37 +132,36 @@ fn is_about_rows(finding: &Finding) -> bool {
     finding.cure.is_some()
 }
 
-/// Checks one execution; what cannot be read of it is a finding.
-pub(super) fn check_one(
-    store: &dyn Inspect,
-    plans: &Plans,
-    execution: ExecutionNo,
-) -> Result<CheckReport, StoreError> {
-    let unreadable = |invariant, reason: String, cure| {
-        Finding::new(execution, invariant, format!("it cannot be read: {reason}"), cure)
-    };
-    let mut findings = Vec::new();
-    let shown: Option<Shown> = match store.shown(&[execution]) {
-        Err(StoreError::Corrupt(reason)) => {
-            let cure = Some(Cure::Projections);
-            findings.push(unreadable(Invariant::ProjectionsFold, reason, cure));
-            None
-        }
-        other => other?.pop(),
-    };
-    let mut report = match store.examine(&[execution]) {
-        Err(StoreError::Corrupt(reason)) => {
-            findings.push(unreadable(Invariant::Folds, reason, None));
-            let tally = Tally { executions: 1, ..Tally::default() };
-            CheckReport { tally, ..CheckReport::default() }
-        }
-        other => match other?.pop() {
-            Some(examined) => one::check_examined(&examined, shown.as_ref(), plans, store)?,
-            None => CheckReport::default(),
-        },
-    };
-    report.findings.extend(findings);
-    Ok(report)
+impl Checker<'_> {
+    /// Checks one execution; what cannot be read of it is a finding.
+    pub(super) fn check_one(&self, execution: ExecutionNo) -> Result<CheckReport, StoreError> {
+        let Self { store, plans } = *self;
+        let unreadable = |invariant, reason: String, cure| {
+            Finding::new(execution, invariant, format!("it cannot be read: {reason}"), cure)
+        };
+        let mut findings = Vec::new();
+        let shown: Option<Shown> = match store.shown(&[execution]) {
+            Err(StoreError::Corrupt(reason)) => {
+                let cure = Some(Cure::Projections);
+                findings.push(unreadable(Invariant::ProjectionsFold, reason, cure));
+                None
+            }
+            other => other?.pop(),
+        };
+        let mut report = match store.examine(&[execution]) {
+            Err(StoreError::Corrupt(reason)) => {
+                findings.push(unreadable(Invariant::Folds, reason, None));
+                let tally = Tally { executions: 1, ..Tally::default() };
+                CheckReport { tally, ..CheckReport::default() }
+            }
+            other => match other?.pop() {
+                Some(examined) => one::check_examined(&examined, shown.as_ref(), plans, store)?,
+                None => CheckReport::default(),
+            },
+        };
+        report.findings.extend(findings);
+        Ok(report)
+    }
 }
 
 impl CheckReport {
