@@ -47,7 +47,7 @@ crate::metrics! {
         contexts_used_total: Counter, "Claimed executions that were loaded from their copy in Redis, without reading the log.";
         ownership_lost_total: Counter, "Executions dropped because another instance owns them.";
         executions_scheduled_too_long: Gauge, "Executions in memory with a node that has waited too long to start.";
-        attempts_ended_total: CounterFamily("outcome", &AttemptEnd::ALL.map(AttemptEnd::name)), "Attempts that ended on this instance, including nodes that the engine evaluates itself, by outcome; handed_over: interrupted by an orderly stop.";
+        attempts_ended_total: CounterFamily("outcome", &AttemptEnd::NAMES), "Attempts that ended on this instance, including nodes that the engine evaluates itself, by outcome; handed_over: interrupted by an orderly stop.";
         slots_busy: Gauge, "Slots in use.";
         slots: Gauge, "Slots for concurrent attempts.";
         attempts_remote: Gauge, "Attempts that remote workers are running for executions in memory.";
@@ -84,9 +84,9 @@ impl EngineMetrics {
         for status in &measures.ended {
             self.executions_ended_total.add(status.name(), 1);
         }
-        for (end, count) in AttemptEnd::ALL.into_iter().zip(measures.attempts) {
+        for (end, count) in AttemptEnd::NAMES.into_iter().zip(measures.attempts) {
             if count > 0 {
-                self.attempts_ended_total.add(end.name(), count);
+                self.attempts_ended_total.add(end, count);
             }
         }
         for (spans, histogram) in [

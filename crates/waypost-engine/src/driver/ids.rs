@@ -25,9 +25,7 @@ impl Ids {
     pub(super) fn random(&mut self) -> u128 {
         self.counter += 1;
         let hash = blake3::keyed_hash(&self.key, &self.counter.to_le_bytes());
-        let mut bytes = [0; 16];
-        bytes.iter_mut().zip(hash.as_bytes()).for_each(|(to, from)| *to = *from);
-        u128::from_le_bytes(bytes)
+        u128::from_le_bytes(std::array::from_fn(|at| hash.as_bytes()[at]))
     }
 
     pub(super) fn uuid(&mut self) -> Uuid {
@@ -37,8 +35,7 @@ impl Ids {
     /// A key for an execution, in the order of time.
     pub(super) fn key(&mut self, now: Timestamp) -> ExecutionId {
         let random = self.random().to_le_bytes();
-        let mut bits = [0; 10];
-        bits.iter_mut().zip(random).for_each(|(bit, byte)| *bit = byte);
+        let bits = std::array::from_fn(|at| random[at]);
         let ms = u64::try_from(now.0).unwrap_or(0);
         ExecutionId::from_uuid(uuid::Builder::from_unix_timestamp_millis(ms, &bits).into_uuid())
     }

@@ -15,8 +15,8 @@ pub struct Measures {
     /// Executions whose first frame is durable.
     pub started: u64,
     pub ended: Vec<Status>,
-    /// Attempts that ended, by the order of [`AttemptEnd::ALL`].
-    pub attempts: [u64; AttemptEnd::ALL.len()],
+    /// Attempts that ended, in the order of [`AttemptEnd::NAMES`].
+    pub attempts: [u64; AttemptEnd::NAMES.len()],
     /// Executions whose last owner was gone.
     pub takeovers: u64,
     pub quarantined: u64,
@@ -53,27 +53,9 @@ pub enum AttemptEnd {
 }
 
 impl AttemptEnd {
-    /// All of them.
-    pub const ALL: [Self; 6] = [
-        Self::Completed,
-        Self::Failed,
-        Self::TimedOut,
-        Self::Abandoned,
-        Self::Cancelled,
-        Self::HandedOver,
-    ];
-
-    /// Its name on a page of metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::TimedOut => "timed_out",
-            Self::Abandoned => "abandoned",
-            Self::Cancelled => "cancelled",
-            Self::HandedOver => "handed_over",
-        }
-    }
+    /// Their names on a page of metrics, in the order of the variants.
+    pub const NAMES: [&'static str; 6] =
+        ["completed", "failed", "timed_out", "abandoned", "cancelled", "handed_over"];
 
     fn of(event: &Event, live: &Live) -> Option<Self> {
         match event {

@@ -155,8 +155,7 @@ impl Slots {
         now: Timestamp,
         until: Timestamp,
     ) -> Vec<(TaskOrder, SlotGrant)> {
-        let margin = i64::try_from(self.margin.0).unwrap_or(i64::MAX);
-        self.safe_until = Timestamp(until.0.saturating_sub(margin));
+        self.safe_until = until.minus(self.margin);
         // A renewal that does not help is not requested again: the next heartbeat comes by itself.
         self.renewing = !self.are_safe(now);
         std::mem::take(&mut self.kept_back)

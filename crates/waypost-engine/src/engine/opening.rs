@@ -40,12 +40,9 @@ impl Engine {
             Input::Numbers(renewal.numbers),
         ]);
         parts.nudges.listen(shared.instance, hear(Arc::clone(&shared)));
-        if let Some(relay) = &parts.relay {
-            relay.listen(shared.instance, hear_mail(Arc::clone(&shared)));
-        }
         let relaying = parts.relay.clone().map(|relay| {
-            let (mirror, metrics) = (Arc::clone(&parts.mirror), Arc::clone(&shared.metrics));
-            Arc::new(Relaying::new(shared.instance, relay, mirror, metrics))
+            relay.listen(shared.instance, hear_mail(Arc::clone(&shared)));
+            Arc::new(Relaying::new(Arc::clone(&shared), relay, Arc::clone(&parts.mirror)))
         });
         let tasks = Arc::clone(&parts.tasks);
         let mirror = Arc::clone(&parts.mirror);

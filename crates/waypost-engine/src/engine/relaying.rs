@@ -12,12 +12,10 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 use tracing::debug;
-use waypost_core::id::InstanceId;
 use waypost_ports::mirror::Mirror;
 use waypost_ports::relay::{HearMail, Relay, Relayed};
 
 use crate::driver::{Answer, Input, TaskReport};
-use crate::metrics::EngineMetrics;
 use crate::shell::Shared;
 
 /// Reports that may be forwarded at once. Each has a waiting thread; a report that finds no place
@@ -26,22 +24,16 @@ const ON_THEIR_WAY_MAX: usize = 128;
 
 /// The sender's side.
 pub(super) struct Relaying {
-    instance: InstanceId,
+    shared: Arc<Shared>,
     relay: Arc<dyn Relay>,
     mirror: Arc<dyn Mirror>,
-    metrics: Arc<EngineMetrics>,
     places: Arc<Semaphore>,
 }
 
 impl Relaying {
-    pub(super) fn new(
-        instance: InstanceId,
-        relay: Arc<dyn Relay>,
-        mirror: Arc<dyn Mirror>,
-        metrics: Arc<EngineMetrics>,
-    ) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, relay: Arc<dyn Relay>, mirror: Arc<dyn Mirror>) -> Self {
         let places = Arc::new(Semaphore::new(ON_THEIR_WAY_MAX));
-        Self { instance, relay, mirror, metrics, places }
+        Self { shared, relay, mirror, places }
     }
 
     /// Sends a report to the owner that the mirror names. Returns whether it is committed there; if
@@ -60,7 +52,9 @@ impl Relaying {
     fn send_now(&self, report: TaskReport) -> bool {
         let execution = report.execution;
         let owner = report.key.as_ref().and_then(|key| self.mirror.owner(key));
-        let Some(owner) = owner.filter(|owner| *owner != self.instance) else { return false };
+        let Some(owner) = owner.filter(|owner| *owner != self.shared.instance) else {
+            return false;
+        };
         let relayed = self.relay.send(owner, report.mail()).unwrap_or_else(|error| {
             debug!(%error, "a report cannot be relayed");
             Relayed::Unknown
@@ -73,7 +67,7 @@ impl Relaying {
             }
             Relayed::Unknown => "unanswered",
         };
-        self.metrics.reports_relayed_total.add(outcome, 1);
+        self.shared.metrics.reports_relayed_total.add(outcome, 1);
         relayed == Relayed::Committed
     }
 }

@@ -11,7 +11,7 @@ use waypost_core::id::DefinitionHash;
 use waypost_core::plan::Plan;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::state::State;
-use waypost_ports::store::{DefinitionRef, History, Store, StoreError, StoredFrame};
+use waypost_ports::store::{Control, DefinitionRef, History, Store, StoreError, StoredFrame};
 
 use crate::driver::{Loaded, Suspicion};
 
@@ -76,13 +76,9 @@ pub fn fold(history: History, plans: &Plans, store: &dyn Store) -> Result<Loaded
         Some(snapshot) => start_from_snapshot(&snapshot.body, snapshot.seq, plans, store)?,
         None => None,
     };
-    let permit = history.control.as_ref().and_then(|control| control.permit.as_ref());
-    let holds_permit = permit.is_some_and(|permit| permit.holding);
-    let row_held = history.control.as_ref().is_some_and(|control| control.held.is_some());
-    let suspicion = history.control.as_ref().map_or_else(Suspicion::default, |control| Suspicion {
-        crashes: control.crashes,
-        doubt: control.doubt,
-    });
+    let control = history.control.as_ref();
+    let permit = control.and_then(|control| control.permit.as_ref());
+    let suspicion = |row: &Control| Suspicion { crashes: row.crashes, doubt: row.doubt };
     let snapshot_bytes = history.snapshot.as_ref().map_or(0, |snapshot| snapshot.body.len());
     let (frames, start) = match (from_snapshot, &history.snapshot) {
         (None, Some(_)) => {
@@ -91,21 +87,19 @@ pub fn fold(history: History, plans: &Plans, store: &dyn Store) -> Result<Loaded
         }
         (start, _) => (history.frames, start),
     };
-    fold_frames(&frames, start, plans, store).map(|(plan, state, log_bytes)| {
-        let last = frames.last().expect("a folded log has a last frame");
-        let (last, stored_at) = (last.header, last.at);
-        Loaded {
-            parent: last.as_parent(),
-            stored_at,
-            requires: last.requires,
-            row_held,
-            suspicion,
-            holds_permit,
-            plan,
-            state,
-            sizes: (log_bytes, snapshot_bytes),
-            mail: history.mail,
-        }
+    let (plan, state, log_bytes) = fold_frames(&frames, start, plans, store)?;
+    let last = frames.last().expect("a folded log has a last frame");
+    Ok(Loaded {
+        parent: last.header.as_parent(),
+        stored_at: last.at,
+        requires: last.header.requires,
+        row_held: control.is_some_and(|control| control.held.is_some()),
+        suspicion: control.map(suspicion).unwrap_or_default(),
+        holds_permit: permit.is_some_and(|permit| permit.holding),
+        plan,
+        state,
+        sizes: (log_bytes, snapshot_bytes),
+        mail: history.mail,
     })
 }
 

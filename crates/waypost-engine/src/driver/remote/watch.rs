@@ -109,10 +109,11 @@ impl Driver {
     ) {
         let looked_at = self.remote.looking.take();
         if let Some((seen, looked_at)) = seen.zip(looked_at) {
-            let of = |((worker, _), holds): (&(WorkerId, Token), &Holds)| (*worker, *holds);
-            self.miss_workers(&asked.iter().zip(seen).map(of).collect());
-            let of = |((_, token), holds): (&(WorkerId, Token), &Holds)| (*token, *holds);
-            let seen = asked.iter().zip(seen).map(of).collect();
+            let seen = asked.iter().zip(seen);
+            self.miss_workers(
+                &seen.clone().map(|((worker, _), holds)| (*worker, *holds)).collect(),
+            );
+            let seen = seen.map(|((_, token), holds)| (*token, *holds)).collect();
             self.have_stopped(&seen, looked_at);
             if !is_planted(Bug::ForgottenTaskKept) {
                 self.miss_attempts(&seen, looked_at);
