@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sealed_is_opened() {
+    fn seal_opens_the_task_that_it_closed() {
         let seal = Seal::new(&[7; 32]);
         let opened = seal.open(&offer(&seal)).unwrap();
         assert_eq!(opened, task());
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is() {
+    fn seal_rejects_changed_moved_and_foreign_offers() {
         let seal = Seal::new(&[7; 32]);
         let whole = offer(&seal);
         assert_eq!(Seal::new(&[8; 32]).open(&whole), Err(Broken));

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn split_streams_do_not_depend_on_what_was_drawn() {
+    fn split_streams_do_not_depend_on_earlier_draws() {
         let mut random = Random::new(3);
         let before = random.split("faults").next();
         random.next();

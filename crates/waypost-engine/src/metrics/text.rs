@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_end_a_line_or_a_value_is_escaped() {
+    fn write_metric_with_quotes_and_line_ends_escapes_them() {
         let family = CounterFamily::new("path", &["C:\\\"x\"\n"]);
         let mut page = String::new();
         write_metric("x_total", "a \"back\\slash\"\nand more", &family, &mut page);

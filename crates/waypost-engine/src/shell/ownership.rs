@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn names_counts_what_it_does_not_name() {
+    fn names_above_the_limit_counts_the_rest() {
         let keys: Vec<_> = (0..12).map(|at| ExecutionId(format!("e{at}").into())).collect();
         assert_eq!(names(keys[..2].iter()), "e0, e1");
         assert_eq!(names(keys.iter()), "e0, e1, e2, e3, e4, e5, e6, e7, e8, e9 and 2 more");

@@ -1,6 +1,7 @@
 //! The driver alone: no threads, no clock but the test's, and every order of events is a choice.
 
 mod ahead;
+mod cancelling;
 mod claims;
 mod commits;
 mod crash;
@@ -20,4 +21,3 @@ mod slots;
 mod suspects;
 mod takeover;
 mod time;
-mod told;

@@ -173,7 +173,10 @@ impl Simulation {
             }
             TaskWork::Withdraw(id) => {
                 if self.reaches_tasks(life) {
-                    drop(self.remote_tasks(life).map(|remote_tasks| remote_tasks.tasks.withdraw(&[id])));
+                    drop(
+                        self.remote_tasks(life)
+                            .map(|remote_tasks| remote_tasks.tasks.withdraw(&[id])),
+                    );
                 }
             }
             TaskWork::Cancel(worker, token) => {

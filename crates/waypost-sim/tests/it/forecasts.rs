@@ -63,7 +63,7 @@ fn check(program: &Program, expected: &str) {
 }
 
 #[test]
-fn a_choice_is_foretold_exactly() {
+fn forecast_of_a_choice_is_exact() {
     let nodes = vec![
         node("a", Kind::Condition(Test::AtLeast(5)), ""),
         task("b", Script::Good, "a.true"),
@@ -78,7 +78,7 @@ fn a_choice_is_foretold_exactly() {
 }
 
 #[test]
-fn retries_are_foretold_exactly() {
+fn forecast_of_retries_is_exact() {
     let retry = |max_attempts, on| RetryRule { max_attempts, wait_ms: 10, backoff: true, on };
     for (script, retry, expected) in [
         (Script::Flaky(2), Some(retry(3, RetryOn::Transient)), "a COMPLETED = COMPLETED"),
@@ -94,7 +94,7 @@ fn retries_are_foretold_exactly() {
 }
 
 #[test]
-fn a_failure_stops_what_may_still_run_and_nothing_before_it() {
+fn forecast_of_a_failure_stops_only_later_nodes() {
     let nodes = vec![
         task("a", Script::Good, ""),
         task("b", Script::Bad, "a"),

@@ -35,12 +35,12 @@ fn check(
 }
 
 #[test]
-fn what_the_core_does_undisturbed_is_as_foretold() {
+fn undisturbed_core_matches_the_forecast() {
     check(0..3_000, &Appetite::simulated(), |_| Trouble::default());
 }
 
 #[test]
-fn what_the_core_does_in_trouble_is_allowed() {
+fn disturbed_core_does_only_what_the_model_allows() {
     check(0..3_000, &Appetite::simulated(), |random| Trouble {
         cancels: random.percent(40),
         pauses: random.percent(50),
@@ -67,6 +67,6 @@ fn forecasts_are_sharp_where_nothing_races() {
 }
 
 #[test]
-fn what_real_processes_will_run_is_as_foretold() {
+fn programs_for_real_processes_match_the_forecast() {
     check(0..1_000, &Appetite::real(), |_| Trouble::default());
 }

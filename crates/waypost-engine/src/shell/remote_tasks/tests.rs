@@ -59,7 +59,7 @@ impl Nudges for Sent {
 }
 
 #[test]
-fn who_has_to_stop_something_is_told_though_people_cannot_look() {
+fn cancellation_nudges_the_instance_of_an_unlisted_worker_once() {
     let tasks = MemoryTasks::new(Arc::new(ManualClock::at(Timestamp(0))), [7; 32]);
     let sent = Arc::new(Sent::default());
     let remote_tasks = |instance: u128| RemoteTasks {

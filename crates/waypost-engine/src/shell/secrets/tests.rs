@@ -81,7 +81,7 @@ async fn each_secret_lands_in_its_place() {
 }
 
 #[tokio::test]
-async fn what_a_task_may_not_have_it_is_not_given() {
+async fn supply_beyond_grants_and_limits_fails_the_task() {
     let config = r#"{"a":""}"#;
     let one = || task(config, &[(6, "k")]);
     let failure = refusal(one(), &Minds(true), Arc::new(NoSecrets)).await;
@@ -211,7 +211,7 @@ fn every_form_is_found_wherever_it_stands() {
 }
 
 #[test]
-fn json_is_read_for_what_it_says() {
+fn scrubber_reads_json_strings_as_decoded_text() {
     let scrubber = Scrubber::new(["canary", "123456"].into_iter());
     for (before, after) in [
         (r#"{"a":"\u0063an\u0061ry!"}"#, r#"{"a":"***!"}"#),
@@ -272,7 +272,7 @@ fn all_of_an_outcome_is_scrubbed() {
 }
 
 #[test]
-fn what_a_failure_is_called_does_not_depend_on_a_secret() {
+fn scrubber_keeps_the_failure_kinds_of_the_engine() {
     let scrubber = Scrubber::new(["connection"].into_iter());
     let failure = Failure::transient(kind::CONNECTION, "connection refused");
     let Outcome::Failed(scrubbed) = scrubber.outcome(Outcome::Failed(failure)) else { panic!() };

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_worker_is_heard_thoroughly_after_word_of_something_to_stop() {
+    fn notification_makes_one_thorough_read_per_worker() {
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
         let [one, two] = [1, 2].map(|number| WorkerId(Uuid::from_u128(number)));

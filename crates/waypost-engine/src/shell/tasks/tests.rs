@@ -50,7 +50,7 @@ fn waiting(leaving: bool, reply: Reply) -> Waiting {
 }
 
 #[test]
-fn what_is_to_be_stopped_waits_for_somebody_who_hears_it() {
+fn cancellation_for_a_closed_poll_is_delivered_with_the_next() {
     let tasks = MemoryTasks::new(Arc::new(ManualClock::at(Timestamp(0))), [7; 32]);
     let thread = thread(tasks.clone());
     let hear = |leaving: bool, listens: bool| {
@@ -74,7 +74,7 @@ fn what_is_to_be_stopped_waits_for_somebody_who_hears_it() {
 
 /// Its caller went away after it was answered, and before it read that.
 #[test]
-fn an_answer_that_nobody_read_is_given_back() {
+fn poll_answer_dropped_unread_returns_tasks_and_cancellations() {
     let tasks = MemoryTasks::new(Arc::new(ManualClock::at(Timestamp(0))), [7; 32]);
     let thread = thread(tasks.clone());
     let id = OfferId { execution: ExecutionNo(1), path: "a".into(), attempt: 1 };
@@ -110,7 +110,7 @@ fn an_answer_that_nobody_read_is_given_back() {
 }
 
 #[test]
-fn word_of_something_to_stop_has_it_looked_for_thoroughly() {
+fn cancel_notification_reads_cancellations_from_the_store() {
     let tasks = MemoryTasks::new(Arc::new(ManualClock::at(Timestamp(0))), [7; 32]);
     let thread = thread(Unseen(tasks.clone()));
     let hear = |cancel_reads: &mut CancelReads| {

@@ -209,7 +209,7 @@ fn claimed_early_when_its_owner_died_is_decided_at_once_by_the_next() {
 }
 
 #[test]
-fn claims_ahead_leave_room_to_what_is_overdue() {
+fn claims_ahead_leave_room_for_overdue_executions() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let early: Vec<_> = (0..20).map(|_| rig.start("d = delay(5s)")).collect();

@@ -140,7 +140,7 @@ fn submissions_and_claims_together_stay_within_the_room() {
 
 /// New submissions take every place that comes free; what waits in the store must get its turn.
 #[test]
-fn a_flood_of_submissions_does_not_starve_what_is_due() {
+fn flood_of_submissions_does_not_starve_due_executions() {
     let world = World::new();
     let ids = park_many(&world, 3);
     let mut rig = Rig::with(&world, |config| config.active_max = 2);
@@ -173,7 +173,7 @@ fn an_idle_driver_polls_and_sleeps_in_between() {
 }
 
 #[test]
-fn a_driver_with_a_scope_claims_only_what_it_adopted() {
+fn driver_with_a_scope_claims_only_adopted_executions() {
     let world = World::new();
     let ids = park_many(&world, 3);
     let mut rig = Rig::with(&world, |config| config.scope = Scope::Adopted);
@@ -239,7 +239,7 @@ fn a_claim_without_an_answer_is_followed_by_a_smaller_one() {
 /// Its sender put mail into the inbox, an owner took it, and then the sender made the execution
 /// ready. Nothing is due, here or in the store: it must not keep a place in memory until something is.
 #[test]
-fn bug_what_was_woken_for_mail_that_was_taken_stayed_in_memory() {
+fn bug_execution_woken_for_consumed_mail_stayed_in_memory() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = rig.start("d = delay(1m)");
@@ -267,7 +267,7 @@ fn bug_what_was_woken_for_mail_that_was_taken_stayed_in_memory() {
 
 /// What a claim took whose answer was lost is found whole, however little is asked for at once.
 #[test]
-fn a_reconciliation_goes_on_until_everything_is_found() {
+fn reconciliation_repeats_until_everything_is_found() {
     let world = World::new();
     let parked = park_many(&world, 20);
     let mut rig = Rig::with(&world, |config| config.claim_batch = 20);

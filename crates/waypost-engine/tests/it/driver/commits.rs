@@ -29,7 +29,7 @@ fn a_chain_ends_and_each_task_costs_one_commit() {
 }
 
 #[test]
-fn what_comes_while_a_frame_syncs_is_decided_together() {
+fn commands_during_an_append_are_decided_as_one_frame() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = rig.start("a; b; c; j needs a, b, c");
@@ -155,7 +155,7 @@ fn a_request_in_a_fenced_frame_is_answered() {
 }
 
 #[test]
-fn a_second_submission_under_one_key_is_told_of_the_first() {
+fn second_submission_under_one_key_returns_the_first() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.slots = 1);
     let plan = world.flow("w = signal(go); a needs w");
@@ -229,7 +229,7 @@ fn a_poisoned_submission_is_refused_with_the_reason() {
 }
 
 #[test]
-fn an_execution_with_a_poisoned_frame_is_held_and_others_go_on() {
+fn poisoned_frame_quarantines_its_execution_only() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.slots = 2);
     let poisoned = rig.start("a; b needs a");
@@ -299,7 +299,7 @@ fn a_take_over_with_more_mail_than_a_frame_holds_still_recovers() {
 }
 
 #[test]
-fn committed_events_are_told_in_order_and_once() {
+fn observer_receives_committed_events_in_order_and_once() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = rig.start("a; w = signal(s, within 10ms) needs a error continue; b needs w");

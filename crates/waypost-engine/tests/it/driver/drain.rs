@@ -9,7 +9,7 @@ use waypost_engine::driver::{Answer, Input, Ticket};
 use crate::support::{Rig, World};
 
 #[test]
-fn a_draining_driver_finishes_what_runs_and_starts_nothing() {
+fn draining_driver_finishes_running_attempts_and_starts_none() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.slots = 1);
     let execution = rig.start("a; b; c needs a; p = pass needs a");
@@ -114,7 +114,7 @@ fn a_draining_driver_does_not_spin() {
 }
 
 #[test]
-fn submissions_that_still_wait_are_told() {
+fn drain_answers_waiting_submissions() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.active_max = 1);
     let plan = world.flow("a");
@@ -154,7 +154,7 @@ fn a_promised_slot_is_not_used_by_a_draining_driver() {
 }
 
 #[test]
-fn what_was_claimed_too_late_is_left_to_others() {
+fn execution_claimed_during_a_drain_is_left_to_others() {
     let world = World::new();
     let execution = {
         let mut first = Rig::new(&world);

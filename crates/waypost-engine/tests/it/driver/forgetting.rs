@@ -73,7 +73,7 @@ fn an_attempt_that_its_worker_has_forgotten_is_made_again() {
 }
 
 #[test]
-fn whoever_may_have_an_attempt_keeps_it() {
+fn worker_that_may_have_an_attempt_keeps_it() {
     let forgotten = [no(0); 4];
     assert_eq!(lost_after(&forgotten), 1);
     let seen = |at: usize, holds| {
@@ -97,7 +97,7 @@ fn whoever_may_have_an_attempt_keeps_it() {
 }
 
 #[test]
-fn a_look_that_nobody_answers_says_nothing() {
+fn unanswered_look_abandons_no_attempt() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = begun(&mut rig);
@@ -115,7 +115,7 @@ fn a_look_that_nobody_answers_says_nothing() {
 
 /// The answer to a look may take long, and then it is not known when what it tells was said.
 #[test]
-fn what_was_said_once_is_not_taken_for_said_twice_because_an_answer_took_long() {
+fn list_answered_late_counts_once_against_an_attempt() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = begun(&mut rig);

@@ -177,7 +177,7 @@ fn an_attempt_that_was_given_up_while_it_was_kept_back_is_not_made() {
 /// A join of the first source fires before the others have settled; a retry must not see more of
 /// them than the first attempt saw, since it goes out under the same idempotency key.
 #[test]
-fn a_retry_sends_what_the_first_attempt_sent() {
+fn retry_sends_the_same_config_as_the_first_attempt() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let flow =
@@ -298,7 +298,7 @@ fn a_renewal_that_does_not_help_is_not_asked_for_again_and_again() {
 
 /// An engine that stops has nothing to wait for in attempts that it will not make.
 #[test]
-fn a_stop_drops_what_was_kept_back() {
+fn drain_drops_attempts_that_wait_for_the_lease() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     rig.inputs.push(Input::Renewed { until: world.now().plus(LEASE) });
@@ -352,7 +352,7 @@ fn mail_with_which_an_execution_ended_is_not_answered_as_too_late() {
 /// The store failed over while both versions had claimed an execution, the newer one wrote, and the
 /// older one, which owns it by its row, read it again.
 #[test]
-fn an_older_version_sets_aside_what_a_newer_one_has_written() {
+fn older_version_quarantines_an_execution_of_a_newer_one() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.log_format_min = LOG_FORMAT);
     let execution = rig.start("a");
@@ -380,7 +380,7 @@ fn an_older_version_sets_aside_what_a_newer_one_has_written() {
 /// no frame that would delete it: it lay there, and kept out what others said after it, until its own
 /// execution had something to write.
 #[test]
-fn bug_mail_that_came_again_kept_out_what_came_after_it() {
+fn bug_repeated_mail_kept_out_later_mail() {
     let world = World::new();
     let mut owner = Rig::with(&world, |config| config.claim_batch = 1);
     let mut other = Rig::new(&world);

@@ -13,7 +13,7 @@ use crate::support::{Rig, World};
 /// Nobody serves the handler, its owner dies, and the take-over itself cancels the node: an offer that
 /// nobody takes back would be shown for ever.
 #[test]
-fn what_a_dead_owner_offered_is_taken_back_where_the_take_over_settles_it() {
+fn take_over_that_settles_an_attempt_withdraws_its_offer() {
     for (body, status) in [
         (Request::Cancel { reason: None }, Status::Cancelled),
         (Request::Pause { now: false, reason: None }, Status::Paused),
@@ -41,7 +41,7 @@ fn what_a_dead_owner_offered_is_taken_back_where_the_take_over_settles_it() {
 
 /// Whoever put it into the inbox could not read the execution, and so could not tell.
 #[test]
-fn a_forged_report_in_the_inbox_is_not_heard() {
+fn forged_report_in_the_inbox_changes_nothing() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = rig.start("a = worker");

@@ -120,7 +120,7 @@ fn a_timer_that_comes_due_while_a_frame_is_in_flight_counts_once() {
 }
 
 #[test]
-fn only_what_a_dead_owner_left_is_taken_over() {
+fn takeovers_count_only_executions_of_dead_owners() {
     let world = World::new();
     let mut first = Rig::new(&world);
     first.start("a");

@@ -10,7 +10,7 @@ use crate::support::world::World;
 /// The copy is the state that was committed, and the store has its digest; a copy that was not
 /// committed is never made.
 #[test]
-fn what_is_parked_is_copied_after_its_commit_and_forgotten_after_its_end() {
+fn mirror_keeps_a_parked_execution_until_it_ends() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.contexts = true);
     let execution = rig.start("a; w = signal(go) needs a");

@@ -163,7 +163,7 @@ fn mail_that_is_seen_twice_is_consumed_once() {
 }
 
 #[test]
-fn a_parked_execution_goes_on_in_another_instance() {
+fn parked_execution_continues_on_another_instance() {
     let world = World::new();
     let execution = {
         let mut first = Rig::new(&world);

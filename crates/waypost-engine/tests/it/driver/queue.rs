@@ -86,7 +86,7 @@ fn the_limit_is_kept_per_key() {
 }
 
 #[test]
-fn who_is_cancelled_in_queue_never_begins() {
+fn execution_cancelled_in_queue_never_begins() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let first = rig.start("keyed k; a");
@@ -128,7 +128,7 @@ fn a_cancellation_comes_before_the_slot() {
 }
 
 #[test]
-fn a_deadline_ends_who_stands_in_queue() {
+fn deadline_in_queue_ends_the_execution() {
     for ms in [500, 1_999, 60_000] {
         let world = World::new();
         let mut rig = Rig::new(&world);
@@ -150,7 +150,7 @@ fn a_deadline_ends_who_stands_in_queue() {
 }
 
 #[test]
-fn who_is_woken_for_something_else_goes_back() {
+fn queued_execution_woken_without_a_permit_returns_to_the_queue() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     rig.start("keyed k; a");
@@ -244,7 +244,7 @@ fn an_owner_that_dies_before_it_lets_it_in_is_replaced() {
 }
 
 #[test]
-fn what_is_rejected_leaves_nothing() {
+fn rejected_submission_leaves_nothing() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let flow = "keyed k 1 reject; a";
@@ -336,7 +336,7 @@ fn an_append_whose_reply_was_lost_changes_nothing() {
 }
 
 #[test]
-fn a_pause_of_who_was_just_let_in_is_a_pause() {
+fn pause_right_after_admission_pauses_the_execution() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = rig.start("keyed k; a");

@@ -84,7 +84,7 @@ fn signal_after_the_claim_that_cancels_is_open_and_then_refused() {
 
 /// What is ending takes no signals, held or not.
 #[test]
-fn bug_signal_to_a_held_execution_that_is_ending_was_said_to_be_kept() {
+fn bug_signal_to_a_paused_ending_execution_was_reported_as_kept() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = rig.start("a");
@@ -99,7 +99,7 @@ fn bug_signal_to_a_held_execution_that_is_ending_was_said_to_be_kept() {
 
 /// What the control row alone holds acts on each signal when it goes on, and may end before the next.
 #[test]
-fn bug_signal_to_what_the_row_alone_holds_was_said_to_be_kept() {
+fn bug_signal_to_an_execution_held_by_its_row_was_reported_as_kept() {
     let world = World::new();
     let rig = &mut Rig::new(&world);
     let execution = rig.start("a");

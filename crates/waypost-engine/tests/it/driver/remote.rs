@@ -55,7 +55,7 @@ fn refused(rig: &Rig<'_>, ticket: waypost_engine::driver::Ticket) -> Refusal {
 /// Whoever cannot read of remote attempts could never take them over: while one such lives, none
 /// begins, and those that have begun go on.
 #[test]
-fn nothing_new_goes_remote_while_somebody_lives_who_could_not_read_of_it() {
+fn remote_attempts_wait_until_every_instance_reads_their_events() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let plan = world.flow("a = worker; b = worker needs a");
@@ -76,7 +76,7 @@ fn nothing_new_goes_remote_while_somebody_lives_who_could_not_read_of_it() {
 
 /// A handler that nobody serves keeps nobody else out.
 #[test]
-fn what_waits_for_workers_remote_has_places_of_its_own() {
+fn executions_waiting_for_remote_workers_have_their_own_places() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| {
         (config.active_max, config.remote_max) = (2, 3);
@@ -122,7 +122,7 @@ fn an_attempt_is_offered_after_its_commit_and_made_remote() {
 }
 
 #[test]
-fn what_nobody_starts_is_offered_again_ever_more_seldom() {
+fn offer_without_a_start_is_repeated_with_growing_intervals() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     rig.start("a = worker");
@@ -140,7 +140,7 @@ fn what_nobody_starts_is_offered_again_ever_more_seldom() {
 }
 
 #[test]
-fn an_end_without_a_start_withdraws_what_may_still_be_out() {
+fn end_without_a_start_withdraws_the_offer() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = rig.start("a = worker; b = worker needs a");
@@ -197,7 +197,7 @@ fn a_pause_takes_the_offer_back_and_a_resumption_makes_it_again() {
 }
 
 #[test]
-fn tokens_that_nobody_gave_out_are_refused() {
+fn report_with_a_forged_token_is_refused() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = rig.start("a = worker; b");
@@ -297,7 +297,7 @@ fn a_take_over_leaves_the_attempt_to_its_worker() {
 }
 
 #[test]
-fn a_report_to_somebody_else_goes_through_the_inbox() {
+fn report_for_another_owner_goes_through_the_inbox() {
     let world = World::new();
     let mut owner = Rig::new(&world);
     let execution = owner.start("a = worker; b = worker needs a");
@@ -410,7 +410,7 @@ fn mail_that_comes_too_late_changes_nothing_and_goes() {
 
 /// What a worker said twice lies in the inbox, and what another one says behind it.
 #[test]
-fn bug_mail_that_came_too_late_kept_out_what_came_after_it() {
+fn bug_late_mail_kept_out_later_mail() {
     let world = World::new();
     let mut owner = Rig::with(&world, |config| config.claim_batch = 1);
     let execution = owner.start("a = worker");
@@ -430,7 +430,7 @@ fn bug_mail_that_came_too_late_kept_out_what_came_after_it() {
 
 /// Between the look at the log and the delivery the execution ends, by what is being reported.
 #[test]
-fn bug_an_end_said_again_was_refused_when_the_execution_ended_meanwhile() {
+fn bug_repeated_end_report_was_refused_after_the_execution_ended() {
     let world = World::new();
     let mut owner = Rig::new(&world);
     let execution = owner.start("a = worker");
@@ -503,7 +503,7 @@ fn a_worker_that_is_missed_twice_loses_its_attempts() {
 }
 
 #[test]
-fn a_new_owner_tells_it_to_stop_and_gives_up_after_the_grace_time() {
+fn new_owner_cancels_the_attempt_and_abandons_it_after_the_grace_time() {
     let world = World::new();
     let mut first = Rig::new(&world);
     let execution = first.start("a = worker");
@@ -523,7 +523,7 @@ fn a_new_owner_tells_it_to_stop_and_gives_up_after_the_grace_time() {
 }
 
 #[test]
-fn what_waits_too_long_for_a_slot_is_offered_remote_too() {
+fn attempt_waiting_too_long_for_a_slot_is_offered_remotely() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.slots = 1);
     let execution = rig.start("a; b; c handler rare");
@@ -611,7 +611,7 @@ fn an_execution_whose_attempt_runs_remote_stays_in_memory() {
 }
 
 #[test]
-fn a_drain_leaves_what_runs_remote_and_offers_nothing() {
+fn drain_leaves_remote_attempts_and_offers_nothing() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = rig.start("a = worker; b = worker");
@@ -643,7 +643,7 @@ fn an_owner_that_is_fenced_off_forgets_without_a_word() {
 }
 
 #[test]
-fn a_frame_says_what_it_needs_and_an_older_fold_writes_nothing_newer() {
+fn frame_names_its_log_format_and_older_builds_write_none_newer() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = rig.start("a = worker; b");

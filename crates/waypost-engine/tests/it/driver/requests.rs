@@ -58,7 +58,7 @@ fn an_ended_and_an_unknown_execution_refuse() {
 
 /// The cancellation arrives while the frame that ends the execution is on its way to the store.
 #[test]
-fn a_request_that_meets_the_end_in_flight_is_told_of_the_end() {
+fn request_during_the_append_of_the_end_is_answered_with_the_end() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = rig.start("a");
@@ -89,7 +89,7 @@ fn a_refused_request_writes_nothing() {
 }
 
 #[test]
-fn whoever_awaits_an_end_hears_of_it_also_after_a_long_sleep() {
+fn caller_that_awaits_an_end_is_answered_after_a_park() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = rig.start("d = delay(1m); o = output(7) needs d");
@@ -109,7 +109,7 @@ fn whoever_awaits_an_end_hears_of_it_also_after_a_long_sleep() {
 }
 
 #[test]
-fn whoever_awaits_an_end_that_has_been_hears_of_it() {
+fn caller_that_awaits_a_past_end_is_answered() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = rig.start("o = output(7)");
@@ -196,7 +196,7 @@ fn mail_to_an_execution_that_was_claimed_meanwhile_is_read_at_once() {
 
 /// A broken invariant of the core concerns one execution.
 #[test]
-fn an_execution_that_makes_decide_panic_is_held_and_its_callers_hear_of_it() {
+fn decide_panic_quarantines_the_execution_and_answers_callers() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let broken = rig.start("w = signal(go)");
@@ -241,7 +241,7 @@ fn an_execution_that_makes_decide_panic_is_held_and_its_callers_hear_of_it() {
 
 /// Both arrive together; the frame that the first one leads to does not go in.
 #[test]
-fn nobody_is_told_of_a_duplicate_before_the_first_is_durable() {
+fn duplicate_is_refused_only_after_the_first_is_durable() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = rig.start("a");
@@ -279,7 +279,7 @@ fn a_message_in_the_inbox_and_in_the_mailbox_is_consumed_once() {
 }
 
 #[test]
-fn a_retry_that_somebody_asks_for_does_not_wait() {
+fn requested_retry_does_not_wait() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = rig.start("flaky retry 3");

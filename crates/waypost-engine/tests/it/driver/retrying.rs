@@ -14,7 +14,7 @@ fn names(world: &World, execution: waypost_core::id::ExecutionNo, name: &str) ->
 }
 
 #[test]
-fn retry_of_a_cancelled_execution_runs_what_had_not_completed() {
+fn retry_of_a_cancelled_execution_runs_incomplete_nodes() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = rig.start("a = pass; w = signal(go) needs a");
@@ -33,7 +33,7 @@ fn retry_of_a_cancelled_execution_runs_what_had_not_completed() {
 }
 
 #[test]
-fn retry_of_what_did_not_fail_is_refused_and_leaves_nothing_in_memory() {
+fn retry_of_an_execution_without_failure_is_refused_and_leaves_memory() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let done = rig.start("a = pass");

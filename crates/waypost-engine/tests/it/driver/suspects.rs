@@ -40,7 +40,7 @@ fn life<'w>(world: &'w World, killer: Option<ExecutionNo>) -> Option<Rig<'w>> {
 }
 
 #[test]
-fn an_execution_that_kills_every_process_is_quarantined_and_others_go_on() {
+fn execution_that_kills_every_process_is_quarantined_alone() {
     let world = World::new();
     let mut first = Rig::new(&world);
     let others: Vec<_> = (0..5).map(|_| first.start("a; b needs a")).collect();
@@ -73,7 +73,7 @@ fn an_execution_that_kills_every_process_is_quarantined_and_others_go_on() {
 
 /// Thousands are in hand at each of many deaths, none of which they have caused.
 #[test]
-fn what_waits_for_its_task_in_hand_of_many_dead_processes_is_no_suspect() {
+fn execution_waiting_for_its_task_at_many_deaths_is_no_suspect() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = rig.start("a timeout 1h");
@@ -128,7 +128,7 @@ fn a_take_over_with_something_left_to_evaluate_stays_in_doubt() {
 
 /// What is asked of it may be what kills: the store knows that it is decided before it is.
 #[test]
-fn what_was_in_hand_at_a_death_is_marked_before_it_is_decided() {
+fn execution_in_memory_at_a_death_is_marked_before_it_is_decided() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = rig.start("a; w = signal(go)");

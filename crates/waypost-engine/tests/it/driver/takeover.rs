@@ -91,7 +91,7 @@ fn an_execution_that_is_claimed_back_replaces_the_stale_memory_of_it() {
 /// The other instance claimed it and died before its take-over was durable: nobody else appended,
 /// so the old memory of it is right and nothing that runs is lost.
 #[test]
-fn an_execution_that_nobody_else_touched_is_claimed_back_as_it_is() {
+fn untouched_execution_is_claimed_back_with_its_state() {
     for in_flight in [false, true] {
         let world = World::new();
         let mut first = Rig::new(&world);

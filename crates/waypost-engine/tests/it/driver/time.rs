@@ -80,7 +80,7 @@ fn a_deadline_strikes_also_where_a_user_holds_the_execution() {
 }
 
 #[test]
-fn a_silent_attempt_is_given_up_and_its_worker_told_to_stop() {
+fn silent_attempt_is_abandoned_and_cancelled() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = rig.start("a timeout 1s");
@@ -99,7 +99,7 @@ fn a_silent_attempt_is_given_up_and_its_worker_told_to_stop() {
 }
 
 #[test]
-fn a_cancelled_attempt_that_says_nothing_is_awaited_for_the_grace_time_only() {
+fn silent_cancelled_attempt_is_awaited_for_the_grace_time_only() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = rig.start("a");

@@ -97,7 +97,7 @@ async fn a_handler_that_panics_is_tried_again_and_then_quarantined() {
 }
 
 #[tokio::test]
-async fn an_unknown_handler_fails_its_node_and_says_so() {
+async fn unknown_handler_fails_its_node_with_a_message() {
     let lab = Lab::new();
     let engine = lab.engine();
     let started = lab.start(&engine, "a handler absent").await;

@@ -47,7 +47,7 @@ async fn a_commit_whose_reply_is_lost_counts_once() {
 
 /// While appends are not answered, the lease is renewed and mail is delivered all the same.
 #[tokio::test]
-async fn appends_that_hang_hold_up_nothing_else() {
+async fn hanging_appends_do_not_delay_other_lanes() {
     let lab = Lab::new();
     let engine = engine(&lab).await;
     let parked = lab.start(&engine, "w = signal(go)").await;

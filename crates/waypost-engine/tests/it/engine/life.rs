@@ -26,7 +26,7 @@ async fn an_execution_is_started_and_awaited() {
 }
 
 #[tokio::test]
-async fn an_end_is_told_to_those_who_come_late() {
+async fn late_callers_receive_the_end() {
     let lab = Lab::new();
     let engine = lab.engine();
     let mut request = lab.request("o = output(7)");
@@ -118,7 +118,7 @@ async fn ten_thousand_executions_go_through_a_narrow_door() {
 
 /// Callers who lose patience leave their submissions in the queue; the line must stay short all the same.
 #[tokio::test]
-async fn callers_who_go_away_do_not_lengthen_the_line() {
+async fn callers_that_leave_free_their_place_in_the_queue() {
     let lab = Lab::new();
     let engine = lab.engine_with(|parts| {
         parts.config.active_max = 1;
@@ -138,7 +138,7 @@ async fn callers_who_go_away_do_not_lengthen_the_line() {
 }
 
 #[tokio::test]
-async fn an_observer_that_panics_harms_nobody() {
+async fn panicking_observer_does_not_stop_the_engine() {
     let lab = Lab::new();
     let engine = lab.engine_with(|parts| {
         parts.observer = Some(Arc::new(|_: &Committed| panic!("an observer's bug")));
@@ -148,7 +148,7 @@ async fn an_observer_that_panics_harms_nobody() {
 }
 
 #[tokio::test]
-async fn an_engine_tells_of_itself() {
+async fn engine_publishes_its_metrics() {
     let lab = Lab::new();
     let engine = lab.engine();
     let metrics = engine.metrics();

@@ -194,7 +194,7 @@ async fn a_report_goes_straight_to_the_owner_and_leaves_no_mail() {
 }
 
 #[tokio::test]
-async fn what_reaches_the_owner_itself_is_not_sent() {
+async fn report_at_the_owner_is_not_relayed() {
     let pair = Pair::new(Habit::Loses);
     let task = pair.task().await;
     let reported = pair.owner.report(report(&task, Outcome::Started)).await.unwrap();
@@ -217,7 +217,7 @@ async fn a_relay_that_loses_everything_leaves_it_to_the_inbox() {
 }
 
 #[tokio::test]
-async fn what_is_delivered_twice_is_recorded_once() {
+async fn report_relayed_twice_is_recorded_once() {
     for habit in [Habit::Doubles, Habit::LosesAnswers] {
         let pair = Pair::new(habit);
         let task = pair.task().await;
@@ -233,7 +233,7 @@ async fn what_is_delivered_twice_is_recorded_once() {
 }
 
 #[tokio::test]
-async fn what_comes_after_the_inbox_was_taken_changes_nothing() {
+async fn relayed_report_after_its_mail_changes_nothing() {
     let pair = Pair::new(Habit::Delays);
     // The first of two tasks, so that the execution goes on.
     pair.lab.start(&pair.owner, "a = worker; b = worker needs a").await;
@@ -283,7 +283,7 @@ async fn where_the_mirror_is_wrong_the_inbox_takes_it() {
 }
 
 #[tokio::test]
-async fn an_owner_that_stops_refuses_what_is_on_its_way() {
+async fn stopping_owner_refuses_relayed_reports() {
     let pair = Pair::new(Habit::Carries);
     let task = pair.task().await;
     pair.owner.stop(LONG).await;
@@ -321,7 +321,7 @@ async fn nothing_is_answered_before_it_is_committed() {
 
 /// Each that is on its way has a thread that waits, so there is an end to them.
 #[tokio::test]
-async fn what_finds_no_place_on_the_way_takes_the_inbox() {
+async fn report_without_a_relay_place_goes_through_the_inbox() {
     let pair = Pair::new(Habit::Waits);
     let task = pair.task().await;
     let mut reports: FuturesUnordered<_> =
@@ -341,7 +341,7 @@ async fn what_finds_no_place_on_the_way_takes_the_inbox() {
 }
 
 #[tokio::test]
-async fn a_refusal_says_why_whichever_way_the_report_took() {
+async fn relayed_report_with_a_foreign_token_is_refused_with_the_reason() {
     let pair = Pair::new(Habit::Carries);
     let task = pair.task().await;
     let stranger = TaskReport { token: Token(1), ..report(&task, done()) };

@@ -83,7 +83,7 @@ async fn a_worker_polls_starts_marks_and_completes() {
 }
 
 #[tokio::test]
-async fn polls_that_wait_are_woken_by_what_is_offered_and_share_it() {
+async fn waiting_polls_are_woken_by_offers_and_share_them() {
     let lab = Lab::new();
     let engine = lab.engine();
     let (first, second) = (engine.poll(poll(1, 1), LONG), engine.poll(poll(2, 5), LONG));
@@ -119,7 +119,7 @@ async fn a_poll_ends_with_nothing_when_its_time_is_over() {
 }
 
 #[tokio::test]
-async fn a_poll_that_waits_hears_what_to_stop() {
+async fn waiting_poll_returns_cancellations_at_once() {
     let lab = Lab::new();
     let engine = lab.engine();
     let started = lab.start(&engine, "a = worker").await;
@@ -138,7 +138,7 @@ async fn a_poll_that_waits_hears_what_to_stop() {
 }
 
 #[tokio::test]
-async fn what_was_taken_for_a_caller_who_went_away_is_put_back() {
+async fn tasks_taken_for_a_dropped_poll_are_offered_again() {
     let lab = Lab::new();
     let engine = lab.engine();
     // Dropped while it waits: it must not swallow the task that comes later.
@@ -189,7 +189,7 @@ async fn a_forged_offer_is_dropped_and_counted() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_a_failure_or_refused() {
+async fn report_above_the_payload_limit_fails_or_is_refused() {
     let lab = Lab::new();
     let engine = lab.engine();
     let started = lab.start(&engine, "a = worker").await;
@@ -207,7 +207,7 @@ async fn what_is_too_large_is_a_failure_or_refused() {
 }
 
 #[tokio::test]
-async fn a_stop_lets_nobody_wait() {
+async fn stop_answers_waiting_polls() {
     let lab = Lab::new();
     let engine = lab.engine();
     let (polled, ()) = tokio::join!(engine.poll(poll(1, 1), LONG), engine.stop(LONG));

@@ -250,7 +250,7 @@ async fn a_repeat_by_the_engine_is_no_duplicate() {
 }
 
 #[tokio::test]
-async fn an_end_is_told_also_where_the_definition_cannot_be_used_any_more() {
+async fn end_is_returned_without_a_usable_definition() {
     let lab = Lab::new();
     let first = lab.engine();
     let started = lab.start(&first, "o = output(7)").await;
@@ -302,7 +302,7 @@ fn open_wait(lab: &Lab, execution: ExecutionNo) -> u64 {
 }
 
 #[tokio::test]
-async fn a_wait_that_somebody_ends_goes_on_with_what_they_say() {
+async fn completed_wait_continues_with_the_given_output() {
     let cases = [
         ("w = signal(go); o = output(${{ nodes.w.output }}) needs w", "RunPaused", "7"),
         ("d = delay(1h); o = output(${{ nodes.d.output }}) needs d", "RunPaused", "null"),
@@ -331,7 +331,7 @@ async fn a_wait_that_somebody_ends_goes_on_with_what_they_say() {
 }
 
 #[tokio::test]
-async fn a_wait_ends_once_for_whoever_asks_and_is_refused_where_there_is_none() {
+async fn wait_is_completed_once_and_refused_where_there_is_none() {
     let lab = Lab::new();
     let engine = lab.engine();
     let flow = "w = signal(go); v = signal(go) needs w; a needs v handler hold";

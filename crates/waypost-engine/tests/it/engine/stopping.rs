@@ -31,7 +31,7 @@ async fn still_waits(future: &mut Pin<&mut impl Future>) -> bool {
 }
 
 #[tokio::test]
-async fn a_stop_awaits_what_runs_and_another_engine_does_the_rest() {
+async fn stop_awaits_running_attempts_and_another_engine_does_the_rest() {
     let lab = Lab::new();
     let first = lab.engine();
     let started = lab.start(&first, "a handler hold; b needs a").await;
@@ -55,7 +55,7 @@ async fn a_stop_awaits_what_runs_and_another_engine_does_the_rest() {
 }
 
 #[tokio::test]
-async fn a_stop_without_grace_hands_over_what_runs() {
+async fn stop_without_grace_hands_over_running_attempts() {
     let lab = Lab::new();
     let first = lab.engine();
     let started = lab.start(&first, "a handler hold; b needs a").await;
@@ -141,7 +141,7 @@ async fn a_second_stop_shortens_the_first_and_both_await_the_end() {
 /// Submissions in the queue, requests and awaited ends: whoever still waits when the engine is gone is
 /// told so.
 #[tokio::test]
-async fn nobody_waits_for_an_engine_that_stopped() {
+async fn callers_of_a_stopped_engine_are_answered() {
     let lab = Lab::new();
     let engine = lab.engine_with(|parts| parts.config.active_max = 1);
     let first = lab.start(&engine, "a handler hold").await;
@@ -216,7 +216,7 @@ async fn bug_a_stop_refused_a_request_that_went_into_an_inbox() {
 
 /// The store may take it after all, so nobody is told that it was refused.
 #[tokio::test]
-async fn what_is_not_answered_before_the_end_is_not_known() {
+async fn submission_unanswered_at_the_stop_is_reported_as_unanswered() {
     let lab = Lab::new();
     let engine = lab.engine_with(|parts| parts.config.append_lanes = 2);
     lab.store.first_claim().await;
@@ -240,7 +240,7 @@ async fn what_is_not_answered_before_the_end_is_not_known() {
 
 /// A process that left before its last heartbeat was heard would make everybody wait for its lease.
 #[tokio::test]
-async fn bug_a_stop_after_one_that_was_dropped_awaited_nobody() {
+async fn bug_stop_after_a_dropped_stop_did_not_wait() {
     let lab = Lab::new();
     let engine = lab.engine();
     let gate = lab.store.gate(Call::Leave);

@@ -16,7 +16,7 @@ fn full() -> Fault {
 }
 
 #[tokio::test]
-async fn a_full_store_acknowledges_nothing_and_everything_goes_on_afterwards() {
+async fn full_store_acknowledges_nothing_until_it_has_space() {
     let lab = Lab::new();
     let engine = lab.engine();
     let running = lab.start(&engine, "a handler hold; b needs a").await;
@@ -62,7 +62,7 @@ async fn a_commit_whose_reply_is_lost_counts_once() {
 }
 
 #[tokio::test]
-async fn a_damaged_log_is_held_and_others_go_on() {
+async fn damaged_log_quarantines_its_execution_only() {
     let lab = Lab::new();
     let engine = lab.engine();
     let damaged = lab.start(&engine, "w = signal(go)").await;
@@ -82,7 +82,7 @@ async fn a_damaged_log_is_held_and_others_go_on() {
 
 /// An execution that makes the fold panic must be set aside like any damaged one.
 #[tokio::test]
-async fn a_log_that_makes_its_reader_panic_is_held_and_others_go_on() {
+async fn log_that_panics_its_reader_quarantines_its_execution_only() {
     let lab = Lab::new();
     let poison = "w = signal(go); poison = pass needs w";
     let first = lab.engine();

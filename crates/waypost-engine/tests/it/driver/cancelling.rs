@@ -10,7 +10,7 @@ use crate::support::rig::token_of;
 use crate::support::{Rig, World};
 
 #[test]
-fn whoever_is_told_to_stop_is_told_again_until_it_is_over() {
+fn remote_cancellation_is_repeated_until_the_attempt_ends() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = begun(&mut rig);
@@ -33,7 +33,7 @@ fn whoever_is_told_to_stop_is_told_again_until_it_is_over() {
 
 /// The execution does not wait for it any longer than the grace time; the handler may still run.
 #[test]
-fn whoever_does_not_stop_in_time_is_told_on() {
+fn remote_cancellation_is_repeated_after_the_execution_ended() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = begun(&mut rig);
@@ -55,7 +55,7 @@ fn whoever_does_not_stop_in_time_is_told_on() {
 /// What does not count any more may still be made: its worker is told until it says that it has not got
 /// it, though not for ever.
 #[test]
-fn whoever_is_told_to_stop_for_a_pause_is_told_again_until_it_has() {
+fn remote_cancellation_for_a_pause_is_repeated_until_confirmed() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = begun(&mut rig);
