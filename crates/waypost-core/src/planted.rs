@@ -39,14 +39,14 @@ bugs! {
     // The store.
     FenceWithoutParent = "fence-without-parent", "a frame goes in where its place is free, whatever it builds on";
     CommitTagIgnored = "commit-tag-ignored", "a batch that the database rolled back counts as committed";
-    LookBeforeCommit = "look-before-commit", "the parker looks for mail before its commit, and nobody sweeps";
+    LookBeforeCommit = "look-before-commit", "parking checks for mail before its commit, and no sweep repairs that";
     VersionIgnored = "version-ignored", "a claim does not ask whether the claimer can read what is ready";
     SweepByIdAlone = "sweep-by-id-alone", "a claim takes what was claimable when the list was made";
-    HoldByIdAlone = "hold-by-id-alone", "an execution is set aside whoever owns it by now";
+    HoldByIdAlone = "hold-by-id-alone", "an execution is quarantined, although another instance owns it by now";
     ExpiryByOwnClock = "expiry-by-own-clock", "a lease is judged by the claimer's clock";
     LostReplyIsFailure = "lost-reply-is-failure", "a repeated append is not known by its id and taken for fenced";
-    CrashUncounted = "crash-uncounted", "the death of an owner is not counted against what it had in hand";
-    SuspectUnmarked = "suspect-unmarked", "what was in hand at a death is decided without a mark that a death would leave behind";
+    CrashUncounted = "crash-uncounted", "the death of an owner is not counted against the executions in its memory";
+    SuspectUnmarked = "suspect-unmarked", "an execution in memory at a death is decided without being marked as in doubt";
     CrashNeverForgiven = "crash-never-forgiven", "progress does not clear the deaths that were counted before it";
     OrphansIgnored = "orphans-ignored", "executions of dead owners are not claimed";
     // The engine.
@@ -55,23 +55,23 @@ bugs! {
     TimerOutsideCommit = "timer-outside-commit", "the due time is not in the commit that parks";
     IdByHostName = "id-by-host-name", "an instance is named after its machine, at every start";
     OwnClock = "own-clock", "waits are judged by the machine's clock";
-    SpansFromLeast = "spans-from-least", "what lasts for a span counts from the earliest time that it may be";
+    SpansFromLeast = "spans-from-least", "durations count from the lower bound of the time";
     ClaimedIsDue = "claimed-is-due", "an execution that was claimed ahead of its due time is decided as if it were due";
     ClaimForgotten = "claim-forgotten", "a claim whose reply was lost is not asked for again";
-    KeptBackRunsAnyway = "kept-back-runs-anyway", "an attempt that was given up while it was kept back is made";
-    KeptWhileOwned = "kept-while-owned", "a signal to a held execution is said to be kept although an owner is about to end it";
+    KeptBackRunsAnyway = "kept-back-runs-anyway", "an attempt that was abandoned while it waited for the lease is run";
+    KeptWhileOwned = "kept-while-owned", "a signal to a paused execution is reported as kept, although an owner is about to end it";
     CancelBeforeKept = "cancel-before-kept", "a held execution is cancelled before the signals in its inbox are read";
     MailConsumedUnread = "mail-consumed-unread", "mail is deleted with a frame that does not hold it";
     CacheTrustedBySeq = "cache-trusted-by-seq", "a snapshot counts for the seq on its label, whatever it holds";
-    QueuedTokenUnchecked = "queued-token-unchecked", "a report on a queued attempt counts whoever made its token";
+    QueuedTokenUnchecked = "queued-token-unchecked", "a report on a queued attempt counts with any token";
     SlotLeaked = "slot-leaked", "the slot of an attempt that has ended is not freed";
     OfferedOnce = "offered-once", "an offer to remote workers that was lost is not repeated";
-    WorkerNeverMissed = "worker-never-missed", "nobody notices that a remote worker has died";
-    ForgottenTaskKept = "forgotten-task-kept", "nobody notices that a living remote worker has forgotten an attempt";
-    ForgottenAtOnce = "forgotten-at-once", "a remote worker that is heard once without an attempt loses it";
+    WorkerNeverMissed = "worker-never-missed", "the death of a remote worker goes unnoticed";
+    ForgottenTaskKept = "forgotten-task-kept", "an attempt that a live remote worker has forgotten goes unnoticed";
+    ForgottenAtOnce = "forgotten-at-once", "a remote worker that omits an attempt from one list loses it";
     TimerNeverArmed = "timer-never-armed", "a wait in memory has no timer";
-    AdmittedWithoutPermit = "admitted-without-permit", "whoever takes an execution over lets it begin, slot or no slot";
-    PermitForgottenInQueue = "permit-forgotten-in-queue", "an execution that goes back in the queue does not ask whether it has a slot by now";
+    AdmittedWithoutPermit = "admitted-without-permit", "a take-over starts a queued execution without a permit";
+    PermitForgottenInQueue = "permit-forgotten-in-queue", "an execution that returns to the queue does not check whether it has a permit by now";
     // The core.
     PromotionLost = "promotion-lost", "the end of an execution promotes no waiting execution, and neither does a sweep";
     PermitReleasedTwice = "permit-released-twice", "the end of an execution gives its permit to two";
@@ -83,18 +83,18 @@ bugs! {
     JoinCountedTwice = "join-counted-twice", "a source counts twice for a join";
     RecoveryRunsCompleted = "recovery-runs-completed", "a take-over runs completed nodes again";
     CancelForgotten = "cancel-forgotten", "a take-over forgets that the execution is ending";
-    RetryForgets = "retry-forgets", "a retry does not know of the tries before it";
+    RetryForgets = "retry-forgets", "a retry does not count the attempts before it";
     RetryUnnamed = "retry-unnamed", "a retry does not record its message id, so that its repeat runs it again";
     RetryRunsCompleted = "retry-runs-completed", "a retry runs completed nodes again";
     JitterSubtracts = "jitter-subtracts", "jitter makes the wait between two tries shorter";
     TooEarly = "too-early", "waits end a little before they are due";
     MessageTwice = "message-twice", "a message that comes twice is consumed twice";
     AnyWait = "any-wait", "a request to end one wait ends whichever is open";
-    PauseIgnored = "pause-ignored", "nodes start while a user holds the execution";
+    PauseIgnored = "pause-ignored", "nodes start while the execution is paused";
     RemoteLostAtTakeOver = "remote-lost-at-take-over", "a take-over closes attempts that run remotely";
     RepeatRefused = "repeat-refused", "a worker that reports an end again is refused";
     LateMark = "late-mark", "a mark of an attempt that comes late replaces those after it";
-    ForeignToken = "foreign-token", "a report counts whoever sends it";
+    ForeignToken = "foreign-token", "a report counts with any token";
     // The projector.
     ProjectionMissesLast = "projection-misses-last", "the projector leaves out the last frame of a batch";
 }

@@ -44,7 +44,7 @@ faults! {
     Skew = "skew", "a machine's clock is wrong";
     Step = "step", "a machine's clock is set, forward or back";
     Drift = "drift", "a machine's clock runs fast or slow";
-    Outage = "outage", "the store answers nobody for a while";
+    Outage = "outage", "the store answers no call for a while";
     Fails = "fails", "a call fails before it is done";
     LostReply = "lost-reply", "a call is done and its reply is lost";
     Slow = "slow", "a call takes long, sometimes longer than the lease";
@@ -61,29 +61,29 @@ faults! {
     DoubleNudge = "double-nudge", "a nudge arrives twice";
     WorkerDeath = "worker-death", "an attempt is lost with its worker";
     DoubleReport = "double-report", "a report arrives twice";
-    LateReport = "late-report", "a report arrives late, maybe after the attempt was given up";
-    Contradiction = "contradiction", "a second report says something else";
-    Zombie = "zombie", "a report comes from somebody who does not hold the attempt";
+    LateReport = "late-report", "a report arrives late, maybe after the attempt was abandoned";
+    Contradiction = "contradiction", "a second report contradicts the first";
+    Zombie = "zombie", "a report comes from a worker that does not hold the attempt";
     Checkpoints = "checkpoints", "attempts leave marks";
     FarDeath = "far-death", "a remote worker dies, and another comes up later";
-    FarSilence = "far-silence", "a remote worker reaches nobody for longer than its lease";
+    FarSilence = "far-silence", "a remote worker reaches no instance for longer than its lease";
     FarForgets = "far-forgets", "a remote worker forgets a task that it began";
-    LatePoll = "late-poll", "a poll of a remote worker is heard late, by several, when it has polled again";
-    NoStart = "no-start", "the first word of a remote worker is how its attempt ended";
+    LatePoll = "late-poll", "a poll of a remote worker arrives late, at several instances, after its next poll";
+    NoStart = "no-start", "the first report of a remote worker is the end of its attempt";
     OfferLost = "offer-lost", "an offer, or what a poll was given, is lost on the way";
-    TasksFail = "tasks-fail", "where tasks wait for remote workers, nobody answers";
-    TasksLost = "tasks-lost", "everything is lost where tasks wait for remote workers";
-    DeafWorker = "deaf-worker", "a worker does not stop when told to";
+    TasksFail = "tasks-fail", "the store of remote tasks does not answer";
+    TasksLost = "tasks-lost", "the store of remote tasks loses everything";
+    DeafWorker = "deaf-worker", "a worker ignores a cancellation";
     EffectWithoutReply = "effect-without-reply", "a call to the outside world works and is not answered";
     NoEffectNoReply = "no-effect-no-reply", "a call to the outside world is lost on the way";
-    Impatience = "impatience", "somebody submits again because the answer did not come";
-    DoubleRequest = "double-request", "somebody asks again under the same message id";
+    Impatience = "impatience", "a caller submits again because the answer did not come";
+    DoubleRequest = "double-request", "a caller repeats a request under the same message id";
     Signals = "signals", "signals come early, late, twice and unasked for";
-    Resumptions = "resumptions", "people end waits by hand, also such as there are none";
-    Pauses = "pauses", "people pause and resume";
-    Cancels = "cancels", "people cancel";
-    Retries = "retries", "people retry what has ended, twice, and at two instances at once";
-    Drains = "drains", "a process is told to stop and hands over";
+    Resumptions = "resumptions", "users complete waits, also such as do not exist";
+    Pauses = "pauses", "users pause and resume";
+    Cancels = "cancels", "users cancel";
+    Retries = "retries", "users retry ended executions, twice, and at two instances at once";
+    Drains = "drains", "a process is stopped in order and hands over";
     OldVersion = "old-version", "some processes cannot read what others write";
     ProjectorDies = "projector-dies", "the projector loses what it has not written";
 }
@@ -102,7 +102,7 @@ pub struct Weather {
     chances: Vec<u64>,
     struck: Vec<u64>,
     random: Random,
-    healed: bool,
+    faults_over: bool,
 }
 
 impl Weather {
@@ -122,7 +122,7 @@ impl Weather {
             chances: Fault::ALL.iter().map(chance).collect(),
             struck: vec![0; Fault::ALL.len()],
             random: seed.split("weather"),
-            healed: false,
+            faults_over: false,
         }
     }
 
@@ -130,7 +130,7 @@ impl Weather {
     pub fn strikes(&mut self, fault: Fault) -> bool {
         let at = fault as usize;
         let chance = self.chances.get(at).copied().unwrap_or(0);
-        let strikes = !self.healed && self.random.below(1_000) < chance;
+        let strikes = !self.faults_over && self.random.below(1_000) < chance;
         if strikes && let Some(struck) = self.struck.get_mut(at) {
             *struck += 1;
         }
@@ -141,7 +141,7 @@ impl Weather {
     pub fn strikes_apart(&mut self, fault: Fault, random: &mut Random) -> bool {
         let at = fault as usize;
         let chance = self.chances.get(at).copied().unwrap_or(0);
-        let strikes = !self.healed && random.below(1_000) < chance;
+        let strikes = !self.faults_over && random.below(1_000) < chance;
         if strikes && let Some(struck) = self.struck.get_mut(at) {
             *struck += 1;
         }
@@ -149,8 +149,8 @@ impl Weather {
     }
 
     /// Nothing goes wrong any more.
-    pub fn heal(&mut self) {
-        self.healed = true;
+    pub fn end_faults(&mut self) {
+        self.faults_over = true;
     }
 
     /// How often each fault has struck, by the order of [`Fault::ALL`].

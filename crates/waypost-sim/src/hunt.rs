@@ -47,14 +47,14 @@ pub fn hunt(
     bugs: &[Bug],
     seeds_max: u64,
     jobs: usize,
-    told: &(dyn Fn(&Hunted) + Sync),
+    progress: &(dyn Fn(&Hunted) + Sync),
 ) -> Vec<Hunted> {
     let next = AtomicUsize::new(0);
     let hunted = Mutex::new(Vec::new());
     let work = || {
         while let Some(bug) = bugs.get(next.fetch_add(1, Ordering::Relaxed)) {
             let found = Hunted { bug: *bug, caught: first_seed(*bug, seeds_max) };
-            told(&found);
+            progress(&found);
             hunted.lock().expect("no job panics while it holds this").push(found);
         }
     };

@@ -157,9 +157,9 @@ pub struct Simulation {
     replica: Option<(Tables, u64)>,
     failovers: u32,
     killer: killer::Killer,
-    /// Processes that did not survive the healing.
+    /// Processes that did not survive the end of the faults.
     kills: u32,
-    healed: bool,
+    faults_over: bool,
     finding: Option<Finding>,
 }
 
@@ -220,7 +220,7 @@ impl Simulation {
             failovers: 0,
             killer,
             kills: 0,
-            healed: false,
+            faults_over: false,
             finding: None,
         }
     }
@@ -232,19 +232,19 @@ impl Simulation {
         self.after(1_000, WorldEvent::Fate);
         self.after(500, WorldEvent::Request(None));
         self.after(100, WorldEvent::Project);
-        let heal_at = CHAOS_MS;
+        let faults_end_at = CHAOS_MS;
         while self.finding.is_none() {
             let due = self.queue.first_key_value().map(|((ms, _), _)| *ms);
             let out_of_events = self.options.events_max.is_some_and(|most| self.events >= most);
-            if !self.healed && (due.is_none_or(|ms| ms > heal_at) || out_of_events) {
-                self.heal();
+            if !self.faults_over && (due.is_none_or(|ms| ms > faults_end_at) || out_of_events) {
+                self.end_faults();
                 continue;
             }
             let Some(((ms, _), event)) = self.queue.pop_first() else { break };
             self.truth.advance_to(ms);
             self.events += 1;
             self.handle(event);
-            if self.healed && self.is_at_rest() {
+            if self.faults_over && self.is_at_rest() {
                 break;
             }
             if self.events > EVENTS_MAX || self.is_stuck() {

@@ -71,7 +71,7 @@ pub(super) struct Live {
     /// Reports of remote workers that were rejected, and not counted yet.
     pub(super) reports_refused: u64,
     /// Reports that came as mail and were decided: mail is read again until its frame is committed.
-    heard: VecDeque<MessageId>,
+    decided_mail: VecDeque<MessageId>,
     pub(super) suspicion: Suspicion,
     recovery: Recovery,
     /// The fold that its log requires so far.
@@ -157,7 +157,7 @@ impl Live {
             recovery: if parent.is_none() { Recovery::Decided } else { Recovery::Undecided },
             requires: 1,
             reports_refused: 0,
-            heard: VecDeque::new(),
+            decided_mail: VecDeque::new(),
             mailbox: VecDeque::new(),
             phase: LivePhase::Idle,
             promised: Vec::new(),

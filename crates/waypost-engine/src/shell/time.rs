@@ -32,7 +32,7 @@ pub struct StoreTime {
     /// The latest bounds that were returned; neither goes back. A wall clock that is set back must
     /// not take the driver's time back, and a wait that begins after its node's deadline was set
     /// must not be due before it.
-    told: Now,
+    returned: Now,
     /// Was the question to the store requested?
     doubted: bool,
     drift_ppm: u32,
@@ -42,8 +42,8 @@ impl StoreTime {
     /// Nothing is known until the first observation.
     pub fn new(drift_ppm: u32) -> Self {
         let never = Timestamp(i64::MIN);
-        let (base, told) = (never.into(), never.into());
-        Self { base, steady: Millis(0), wall: never, told, doubted: false, drift_ppm }
+        let (base, returned) = (never.into(), never.into());
+        Self { base, steady: Millis(0), wall: never, returned, doubted: false, drift_ppm }
     }
 
     /// Records the store's time, from a call that was sent when the steady clock was at `sent`.
@@ -76,13 +76,13 @@ impl StoreTime {
             return clock.now().into();
         }
         let carried_on = self.carried_on(clock.steady(), clock.now());
-        let least = self.told.least.max(carried_on.least);
-        let most = self.told.most.max(carried_on.most).max(least);
-        self.told = Now { least, most };
+        let least = self.returned.least.max(carried_on.least);
+        let most = self.returned.most.max(carried_on.most).max(least);
+        self.returned = Now { least, most };
         if is_planted(Bug::SpansFromLeast) {
             return least.into();
         }
-        self.told
+        self.returned
     }
 
     /// The lower bound advances by what both clocks agree on. One of them alone may be wrong: the
@@ -194,7 +194,7 @@ mod tests {
         time.observe(Millis(1_000), Timestamp(5_000_800), &Clocks { steady: 1_002, wall: 1_002 });
         let better = time.base.most.0;
         assert_eq!(better, 5_000_803, "a quick answer says more");
-        assert_eq!(most(&mut time, 1_002, 1_002), 5_000_803, "what was told was earlier");
+        assert_eq!(most(&mut time, 1_002, 1_002), 5_000_803, "the returned bound was earlier");
         time.observe(Millis(2_000), Timestamp(5_001_900), &Clocks { steady: 4_000, wall: 4_000 });
         assert_eq!(time.base.most.0, 5_003_804, "a slow one does not say less");
         time.observe(Millis(5_000), Timestamp(9_000_000), &Clocks { steady: 5_000, wall: 5_000 });

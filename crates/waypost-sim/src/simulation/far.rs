@@ -113,7 +113,7 @@ impl Far {
     }
 
     /// Ends every death and silence.
-    pub(super) fn heal(&mut self) {
+    pub(super) fn end_faults(&mut self) {
         for worker in &mut self.workers {
             (worker.dead_until, worker.silent_until) = (0, 0);
         }

@@ -1,4 +1,4 @@
-//! Fate: machines and their processes, what happens to them and to the store; and the healing.
+//! Fate: machines and their processes, what happens to them and to the store; and the end of the faults.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ impl Simulation {
     /// nothing.
     pub(super) fn start(&mut self, machine: usize) {
         // An older version that lives on would keep what only a newer one has made remotely.
-        let outlived = self.healed && self.machines[machine].fold < LOG_FORMAT;
+        let outlived = self.faults_over && self.machines[machine].fold < LOG_FORMAT;
         if self.machines[machine].life.is_some() || outlived {
             return;
         }
@@ -78,7 +78,7 @@ impl Simulation {
         self.note("kill", &[life.into()], || format!("p{life}"));
         self.machines[process.machine].life = None;
         let later = self.random.below(LEASE.0 + 5_000);
-        if !self.healed {
+        if !self.faults_over {
             self.after(later, WorldEvent::Start { machine: process.machine });
         }
     }
@@ -113,7 +113,7 @@ impl Simulation {
 
     /// Something may go wrong.
     pub(super) fn fate(&mut self) {
-        if self.healed {
+        if self.faults_over {
             return;
         }
         let next = self.random.between(100, 2_500);
@@ -225,17 +225,17 @@ impl Simulation {
 
     /// All faults end: the store works, one process stays (the newest version, which can read
     /// everything), and its clock stays as wrong as it is.
-    pub(super) fn heal(&mut self) {
-        self.note("heal", &[], String::new);
-        self.healed = true;
+    pub(super) fn end_faults(&mut self) {
+        self.note("faults-end", &[], String::new);
+        self.faults_over = true;
         {
             let mut inner = self.store.inner();
-            inner.weather.heal();
+            inner.weather.end_faults();
             inner.outage = false;
             inner.full = false;
         }
         self.poisoned.clear();
-        self.far.heal();
+        self.far.end_faults();
         let lives: Vec<Life> = self.processes.keys().copied().collect();
         for life in lives {
             let stays = self

@@ -66,7 +66,7 @@ impl Simulation {
         let machine = self.processes.get(&life).map(|process| process.machine);
         self.kills += 1;
         self.kill(life);
-        if let Some(machine) = machine.filter(|_| self.healed) {
+        if let Some(machine) = machine.filter(|_| self.faults_over) {
             self.after(1_000, WorldEvent::Start { machine });
         }
     }

@@ -63,7 +63,7 @@ impl Simulation {
                 }
                 Output::Run(order) => self.run_task(life, order),
                 Output::Cancel(token) => self.cancel_task(life, token),
-                Output::Answer(ticket, answer) => self.told(life, ticket, answer),
+                Output::Answer(ticket, answer) => self.answered(life, ticket, answer),
                 Output::Tasks(work) => {
                     let latency = self.latency();
                     self.after(latency, WorldEvent::Far(FarEvent::Perform(life, work)));

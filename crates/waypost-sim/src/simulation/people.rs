@@ -267,7 +267,7 @@ impl Simulation {
     }
 
     /// An answer. What it acknowledges must be durable now.
-    pub(super) fn told(&mut self, life: Life, Ticket(ticket): Ticket, answer: Answer) {
+    pub(super) fn answered(&mut self, life: Life, Ticket(ticket): Ticket, answer: Answer) {
         let Some(asked) = self.people.asked.remove(&(life, ticket)) else {
             return self.fail("answers", format!("p{life} answered question {ticket} twice"));
         };

@@ -21,12 +21,12 @@ use crate::program::Program;
 impl Simulation {
     /// The projector: reads the log in the order of commits and writes rows, at its own pace.
     pub(super) fn project(&mut self) {
-        if !self.healed {
+        if !self.faults_over {
             let next = self.random.between(50, 2_000);
             self.after(next, WorldEvent::Project);
         }
         let from = self.auditor.projected;
-        let most = match self.healed {
+        let most = match self.faults_over {
             true => usize::MAX,
             false => 1 + self.random.index(8),
         };
@@ -63,7 +63,7 @@ impl Simulation {
     /// Has nothing been committed for long, although something could have been? Checked now and
     /// then: it costs more than an event.
     pub(super) fn is_stuck(&self) -> bool {
-        if !self.healed || !self.events.is_multiple_of(256) {
+        if !self.faults_over || !self.events.is_multiple_of(256) {
             return false;
         }
         let due = |execution: &ExecutionNo| self.auditor.state(*execution)?.next_due();

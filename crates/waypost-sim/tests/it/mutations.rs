@@ -159,7 +159,7 @@ const MUTATIONS: &[(&str, Mutation)] = &[
         ran.ends += 1;
         ran.ends > 1
     }),
-    ("ended by a request that nobody made", |_, ran, _| {
+    ("ended by a request that was not made", |_, ran, _| {
         let seq = u64::MAX;
         (ran.cause, ran.output) = (Some((seq, Cause::Cancel)), None);
         let ended = ran.end != End::Waiting;
@@ -219,7 +219,7 @@ const MUTATIONS: &[(&str, Mutation)] = &[
         ran.sink.insert(id.clone(), calls);
         true
     }),
-    ("a signal that nobody sent", |program, ran, _| {
+    ("a signal that was not sent", |program, ran, _| {
         ran.world.signals.clear();
         program.nodes.iter().any(|node| {
             matches!(node.kind, Kind::Wait { .. })

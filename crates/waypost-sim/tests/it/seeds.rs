@@ -25,7 +25,7 @@ fn every_world_is_as_it_must_be() {
     }
     assert_eq!(harvest.seeds, seeds);
     assert!(harvest.twice >= seeds / 20, "some seeds are run twice, and were the same");
-    assert_eq!(harvest.coverage.unknown(), [], "an arrow that nobody has drawn was taken");
+    assert_eq!(harvest.coverage.unknown(), [], "an undeclared transition was taken");
 }
 
 /// The streams of a seed do not disturb each other: a world without a fault is the same world.

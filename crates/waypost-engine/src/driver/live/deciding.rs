@@ -19,7 +19,7 @@ use crate::driver::io::{Answer, EndSummary, Output, Ticket};
 use crate::driver::slots::Slots;
 
 /// Reports from the inbox that are remembered: more than one read returns.
-const HEARD_MAX: usize = 1_000;
+const DECIDED_MAIL_MAX: usize = 1_000;
 
 /// Bytes of stored signals from which on an execution stays in memory for a while after a signal.
 const STAYS_BYTES_MIN: usize = 64 * 1024;
@@ -111,14 +111,15 @@ impl Live {
                 }
                 // Mail is read again until its frame is committed: a duplicate is not a request. A
                 // caller that awaits an answer learns that the message was already received.
-                let echo = self.state.messages.contains(message) || self.heard.contains(message);
+                let echo =
+                    self.state.messages.contains(message) || self.decided_mail.contains(message);
                 if letter.ticket.is_none() && (echo || is_planted(Bug::MailConsumedUnread)) {
                     continue;
                 }
             }
             if let Some(message) = &letter.mail {
-                self.heard.truncate(HEARD_MAX - 1);
-                self.heard.push_front(Arc::clone(message));
+                self.decided_mail.truncate(DECIDED_MAIL_MAX - 1);
+                self.decided_mail.push_front(Arc::clone(message));
             }
             self.handed_over |= matches!(letter.command, Command::HandOver);
             if matches!(

@@ -23,11 +23,11 @@ impl Tasks for Unseen {
         self.0.take(handlers, limit)
     }
     fn hear(&self, sign: &SignOfLife) -> Result<Vec<Token>, StoreError> {
-        let heard = self.0.hear(sign)?;
+        let cancelled = self.0.hear(sign)?;
         if sign.thorough {
-            return Ok(heard);
+            return Ok(cancelled);
         }
-        let kept: Vec<_> = heard.into_iter().map(|token| (sign.worker, token)).collect();
+        let kept: Vec<_> = cancelled.into_iter().map(|token| (sign.worker, token)).collect();
         self.0.cancel(&kept).map(|_| Vec::new())
     }
     fn cancel(&self, cancels: &[(WorkerId, Token)]) -> Result<Vec<InstanceId>, StoreError> {

@@ -66,10 +66,10 @@ fn cancellation_for_a_closed_poll_is_delivered_with_the_next() {
     // Its caller went away after it was seen to be there.
     assert_eq!(hear(false, false), None);
     assert_eq!(hear(false, true), Some(vec![Token(5)]));
-    assert_eq!(hear(false, true), None, "it was heard");
+    assert_eq!(hear(false, true), None, "it was delivered");
     tasks.cancel(&[(WORKER, Token(6))]).unwrap();
     assert_eq!(hear(true, false), None);
-    assert_eq!(hear(false, true), None, "who leaves has nothing left to stop");
+    assert_eq!(hear(false, true), None, "a leaving worker has nothing left to cancel");
 }
 
 /// Its caller went away after it was answered, and before it read that.
@@ -98,10 +98,14 @@ fn poll_answer_dropped_unread_returns_tasks_and_cancellations() {
     drop(answered(false));
     assert_eq!(left(), (vec![offer.clone()], vec![Token(5)]));
     drop(answered(true));
-    assert_eq!(left(), (vec![offer.clone()], vec![]), "who leaves has nothing left to stop");
+    assert_eq!(
+        left(),
+        (vec![offer.clone()], vec![]),
+        "a leaving worker has nothing left to cancel"
+    );
     drop(answered(false));
     thread.shared.task_orders.push(TasksOrder::Perform(TaskWork::Withdraw(id)));
-    assert_eq!(left(), (vec![], vec![Token(5)]), "nobody should begin it any more");
+    assert_eq!(left(), (vec![], vec![Token(5)]), "it must not begin any more");
     let mut read = answered(false);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     assert_eq!(runtime.block_on(read.wait()).unwrap().unwrap().cancel, [Token(5)]);

@@ -163,7 +163,7 @@ fn claimed_early_by_an_instance_that_drains_still_fires() {
     let execution = claimed_early(&mut rig);
     rig.inputs.push(Input::Drain);
     rig.settle();
-    assert!(rig.driver.is_quiet(), "nobody waits for it");
+    assert!(rig.driver.is_quiet(), "it is not awaited");
     pass_until_due(&mut rig);
     assert!(world.names(execution).contains(&"NodeResumed"), "the next owner does the rest");
     world.check();

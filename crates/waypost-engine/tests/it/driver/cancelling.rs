@@ -1,4 +1,4 @@
-//! Remote workers that are told to stop: a word may be lost, so they are told until they have.
+//! Cancellations of remote attempts: one may be lost, so it is repeated until the attempt has stopped.
 
 use waypost_core::command::{Outcome, Request};
 use waypost_core::status::Status;
@@ -16,10 +16,10 @@ fn remote_cancellation_is_repeated_until_the_attempt_ends() {
     let execution = begun(&mut rig);
     rig.request(execution, Request::Cancel { reason: None });
     rig.settle_store();
-    let told = (worker(1), token_of(&world, 1, (execution, "a", 1)));
-    assert_eq!(rig.cancelled_remote, [told]);
+    let cancelled = (worker(1), token_of(&world, 1, (execution, "a", 1)));
+    assert_eq!(rig.cancelled_remote, [cancelled]);
     pass(&mut rig, 5_000);
-    assert_eq!(rig.cancelled_remote, [told, told]);
+    assert_eq!(rig.cancelled_remote, [cancelled, cancelled]);
     assert_eq!(world.status(execution), Status::Ending);
     rig.see(Some(&[1]), &[]);
     let stopped = rig.say(1, (execution, "a", 1), Outcome::Cancelled);
@@ -27,7 +27,7 @@ fn remote_cancellation_is_repeated_until_the_attempt_ends() {
     assert!(is_done(&rig, stopped));
     assert_eq!(world.status(execution), Status::Cancelled);
     pass(&mut rig, 5_000);
-    assert_eq!(rig.cancelled_remote, [told, told], "it has said so");
+    assert_eq!(rig.cancelled_remote, [cancelled, cancelled], "its worker has reported the end");
     world.check();
 }
 
@@ -39,7 +39,7 @@ fn remote_cancellation_is_repeated_after_the_execution_ended() {
     let execution = begun(&mut rig);
     rig.request(execution, Request::Cancel { reason: None });
     rig.settle_store();
-    let told = (worker(1), token_of(&world, 1, (execution, "a", 1)));
+    let cancelled = (worker(1), token_of(&world, 1, (execution, "a", 1)));
     for _ in 0..3 {
         pass(&mut rig, 5_000);
         rig.settle_store();
@@ -48,12 +48,12 @@ fn remote_cancellation_is_repeated_after_the_execution_ended() {
     assert_eq!(world.status(execution), Status::Cancelled);
     let times = rig.cancelled_remote.len();
     pass(&mut rig, 5_000);
-    assert_eq!(rig.cancelled_remote, vec![told; times + 1]);
+    assert_eq!(rig.cancelled_remote, vec![cancelled; times + 1]);
     world.check();
 }
 
-/// What does not count any more may still be made: its worker is told until it says that it has not got
-/// it, though not for ever.
+/// An attempt that does not count any more may still run: its cancellation is repeated until its worker
+/// does not list it, though not for ever.
 #[test]
 fn remote_cancellation_for_a_pause_is_repeated_until_confirmed() {
     let world = World::new();
@@ -62,32 +62,36 @@ fn remote_cancellation_for_a_pause_is_repeated_until_confirmed() {
     rig.request(execution, Request::Pause { now: true, reason: None });
     rig.settle_store();
     assert_eq!(world.status(execution), Status::Paused);
-    let told = (worker(1), token_of(&world, 1, (execution, "a", 1)));
-    let said = |rig: &mut Rig<'_>, holds: Option<Holds>| {
+    let cancelled = (worker(1), token_of(&world, 1, (execution, "a", 1)));
+    let cancels_after = |rig: &mut Rig<'_>, holds: Option<Holds>| {
         pass(rig, 5_000);
-        let said = std::mem::take(&mut rig.cancelled_remote);
+        let cancels = std::mem::take(&mut rig.cancelled_remote);
         if let Some(holds) = holds {
             rig.see_all(holds);
         }
         assert!(rig.looks.is_empty());
-        said
+        cancels
     };
-    assert_eq!(std::mem::take(&mut rig.cancelled_remote), [told]);
-    assert_eq!(said(&mut rig, Some(Holds::Yes)), [told]);
-    assert_eq!(said(&mut rig, Some(no(10_000))), [told], "said before it was told");
-    assert_eq!(said(&mut rig, Some(no(100))), [told]);
-    assert_eq!(said(&mut rig, None), []);
+    assert_eq!(std::mem::take(&mut rig.cancelled_remote), [cancelled]);
+    assert_eq!(cancels_after(&mut rig, Some(Holds::Yes)), [cancelled]);
+    assert_eq!(
+        cancels_after(&mut rig, Some(no(10_000))),
+        [cancelled],
+        "listed before the cancellation"
+    );
+    assert_eq!(cancels_after(&mut rig, Some(no(100))), [cancelled]);
+    assert_eq!(cancels_after(&mut rig, None), []);
     rig.request(execution, Request::Resume { reason: None });
     rig.settle_store();
     rig.say(1, (execution, "a", 2), Outcome::Started);
     rig.settle_store();
     rig.request(execution, Request::Pause { now: true, reason: None });
     rig.settle_store();
-    let told = (worker(1), token_of(&world, 1, (execution, "a", 2)));
-    assert_eq!(std::mem::take(&mut rig.cancelled_remote), [told]);
+    let cancelled = (worker(1), token_of(&world, 1, (execution, "a", 2)));
+    assert_eq!(std::mem::take(&mut rig.cancelled_remote), [cancelled]);
     for _ in 1..12 {
-        assert_eq!(said(&mut rig, Some(Holds::Unsaid)), [told]);
+        assert_eq!(cancels_after(&mut rig, Some(Holds::Unsaid)), [cancelled]);
     }
-    assert_eq!(said(&mut rig, None), [], "it has had a minute");
+    assert_eq!(cancels_after(&mut rig, None), [], "it has had a minute");
     world.check();
 }

@@ -112,7 +112,7 @@ fn a_fenced_frame_has_no_effects_and_its_execution_is_forgotten() {
     rig.step();
     assert_eq!(rig.running(), ["other"], "b never runs");
     let other = rig.take_task("other");
-    assert!(rig.cancelled.contains(&other.task.token), "what still runs is told to stop");
+    assert!(rig.cancelled.contains(&other.task.token), "the attempt that still runs is cancelled");
     assert_eq!(rig.driver.live(), 0);
     rig.finish(&other);
     rig.step();
@@ -304,9 +304,9 @@ fn observer_receives_committed_events_in_order_and_once() {
     let mut rig = Rig::new(&world);
     let execution = rig.start("a; w = signal(s, within 10ms) needs a error continue; b needs w");
     rig.run_to_end();
-    let told: Vec<_> =
+    let observed: Vec<_> =
         rig.committed.iter().flat_map(|committed| committed.events.iter().cloned()).collect();
-    assert_eq!(told, world.events(execution));
+    assert_eq!(observed, world.events(execution));
     let mut next = 1;
     for committed in &rig.committed {
         assert_eq!(committed.first_seq, next);

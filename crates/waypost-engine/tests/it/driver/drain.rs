@@ -48,7 +48,7 @@ fn an_attempt_that_outlasts_orderly_stops_is_handed_over_and_never_counted() {
         rig.settle_store();
         assert!(rig.driver.is_handed_over());
         assert_eq!(rig.driver.live(), 0, "nothing of it begins here any more");
-        assert!(!rig.cancelled.is_empty(), "its attempt is told to stop");
+        assert!(!rig.cancelled.is_empty(), "its attempt is cancelled");
         rig.leave();
         rig = Rig::new(&world);
         rig.settle_store();
@@ -76,7 +76,7 @@ fn an_attempt_that_could_not_be_handed_over_is_lost() {
     world.check();
 }
 
-/// Somebody cancels at another instance what still runs at the one that stops.
+/// An execution that runs on the stopping instance is cancelled through another one.
 #[test]
 fn a_draining_driver_reads_its_mail() {
     let world = World::new();
@@ -89,7 +89,7 @@ fn a_draining_driver_reads_its_mail() {
     other.settle_store();
     rig.inputs.push(Input::MailWaits);
     rig.settle_store();
-    assert_eq!(rig.cancelled.len(), 1, "the attempt is told to stop");
+    assert_eq!(rig.cancelled.len(), 1, "the attempt is cancelled");
     other.request(execution, Request::Signal { name: "s".into(), body: Json::null() });
     other.settle_store();
     world.pass(rig.config.poll_every.0);
@@ -177,7 +177,7 @@ fn execution_claimed_during_a_drain_is_left_to_others() {
     world.check();
 }
 
-/// Who asked is told what became of it, so whatever is on its way to the store is awaited.
+/// Callers get their answers, so calls that are on their way to the store are awaited.
 #[test]
 fn a_driver_is_quiet_when_nothing_is_on_its_way() {
     type Ask = fn(&mut Rig<'_>, ExecutionNo) -> Ticket;
@@ -185,7 +185,7 @@ fn a_driver_is_quiet_when_nothing_is_on_its_way() {
         ("a request to what is parked", |rig, parked| {
             rig.request(parked, Request::Signal { name: "go".into(), body: Json::null() })
         }),
-        ("a request to nobody", |rig, _| {
+        ("a request to an unknown execution", |rig, _| {
             rig.request(ExecutionNo(77), Request::Resume { reason: None })
         }),
         ("a report on what is parked", |rig, parked| {

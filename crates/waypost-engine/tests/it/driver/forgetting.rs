@@ -85,7 +85,7 @@ fn worker_that_may_have_an_attempt_keeps_it() {
         assert_eq!(seen(3, holds), 0, "in a row, without {holds:?} in between");
         assert_eq!(seen(2, holds), 1, "a lease after {holds:?}");
     }
-    // A poll that waits is heard again and again, and was said once.
+    // A waiting poll is recorded again and again, and was sent once.
     let same: Vec<Holds> = (0..20).map(|at| no(at * LOOK_MS)).collect();
     assert_eq!(lost_after(&same), 0);
     // Said at the start, or before it: by then it had nothing.
@@ -113,7 +113,7 @@ fn unanswered_look_abandons_no_attempt() {
     assert_eq!(world.state(execution).running, 0);
 }
 
-/// The answer to a look may take long, and then it is not known when what it tells was said.
+/// The answer to a look may take long, and then it is not known when its list was sent.
 #[test]
 fn list_answered_late_counts_once_against_an_attempt() {
     let world = World::new();
@@ -125,7 +125,7 @@ fn list_answered_late_counts_once_against_an_attempt() {
         rig.settle_store();
     };
     wait(&mut rig, LOOK_MS);
-    // Said 10 s after the look was asked for, looked up another 10 s later.
+    // Sent 10 s after the look was requested, read another 10 s later.
     wait(&mut rig, 20_000);
     rig.see_all(no(10_000));
     wait(&mut rig, LOOK_MS);
@@ -135,7 +135,7 @@ fn list_answered_late_counts_once_against_an_attempt() {
     world.check();
 }
 
-/// Whoever has reported an end has not got the attempt either.
+/// A worker that has reported the end does not list the attempt either.
 #[test]
 fn an_end_in_the_inbox_is_read_before_its_attempt_is_given_up() {
     let world = World::new();

@@ -22,8 +22,8 @@ fn take_claim(rig: &mut Rig<'_>) -> StoreWork {
     rig.work.remove(at).unwrap()
 }
 
-/// The store made this instance the owner and its answer was lost. Nobody else claims what a living
-/// instance owns, and this one never heard of it.
+/// The store made this instance the owner and its answer was lost. No other instance claims what a
+/// living one owns, and this one does not know of it.
 #[test]
 fn a_claim_whose_reply_is_lost_is_made_good_by_a_reconciliation() {
     let world = World::new();
@@ -108,7 +108,7 @@ fn a_number_that_is_given_out_twice_is_used_once() {
     world.check();
 }
 
-/// After two thirds of a lease that was not renewed nothing begins: somebody else may be about to.
+/// After two thirds of a lease that was not renewed nothing begins: another owner may be about to start it.
 #[test]
 fn nothing_begins_in_the_last_third_of_a_lease() {
     let world = World::new();
@@ -321,7 +321,7 @@ fn drain_drops_attempts_that_wait_for_the_lease() {
 }
 
 /// A signal was put into the inbox, its execution took it and ended, and only then the sender looked
-/// whom to wake: it was told that the execution had ended without it.
+/// whom to wake: the answer was that the execution had ended without it.
 #[test]
 fn mail_with_which_an_execution_ended_is_not_answered_as_too_late() {
     let world = World::new();

@@ -10,8 +10,8 @@ use waypost_ports::tasks::OfferId;
 
 use crate::support::{Rig, World};
 
-/// Nobody serves the handler, its owner dies, and the take-over itself cancels the node: an offer that
-/// nobody takes back would be shown for ever.
+/// No worker serves the handler, its owner dies, and the take-over itself cancels the node: an offer
+/// that is not withdrawn would be shown for ever.
 #[test]
 fn take_over_that_settles_an_attempt_withdraws_its_offer() {
     for (body, status) in [
@@ -39,7 +39,7 @@ fn take_over_that_settles_an_attempt_withdraws_its_offer() {
     }
 }
 
-/// Whoever put it into the inbox could not read the execution, and so could not tell.
+/// The sender that put it into the inbox could not read the execution, and so could not verify it.
 #[test]
 fn forged_report_in_the_inbox_changes_nothing() {
     let world = World::new();

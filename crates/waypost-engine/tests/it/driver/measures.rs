@@ -130,7 +130,7 @@ fn takeovers_count_only_executions_of_dead_owners() {
     world.pass(10_000);
     let mut second = Rig::new(&world);
     let measures = settled(&mut second);
-    assert_eq!(measures.takeovers, 1, "the parked one was nobody's");
+    assert_eq!(measures.takeovers, 1, "the parked one had no owner");
     assert_eq!(attempts(&measures, AttemptEnd::Abandoned), 1);
 }
 

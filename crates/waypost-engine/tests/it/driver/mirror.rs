@@ -1,4 +1,4 @@
-//! Copies of what is parked, for whoever claims it next.
+//! Copies of parked executions, for their next owners.
 
 use waypost_core::command::Request;
 use waypost_core::state::State;

@@ -99,7 +99,7 @@ fn mail_before_the_park_commits_makes_the_parked_execution_ready() {
     rig.perform_appends();
     rig.step();
     let execution = rig.started(ticket);
-    // Decided, not committed: the sender still sees an owner and wakes nobody.
+    // Decided, not committed: the sender still sees an owner and wakes no instance.
     world.store.deliver(&[mail(execution, "m", go())]).unwrap();
     rig.perform_appends();
     rig.step();
@@ -193,7 +193,7 @@ fn an_execution_that_waits_for_ever_costs_nothing() {
     assert_eq!((world.frames(execution), rig.driver.live()), (frames, 0));
 }
 
-/// The mail is in the store before the park is, and is looked for after it: by then nobody owns the
+/// The mail is in the store before the park is, and is looked for after it: by then no instance owns the
 /// execution, and nothing is found.
 #[test]
 fn mail_that_is_delivered_between_decision_and_park_wakes_it_at_once() {

@@ -1,4 +1,4 @@
-//! The line of a concurrency key: who stands in it is in nobody's memory, and is let in at once when
+//! The queue of a concurrency key: a queued execution is in no instance's memory, and begins at once when
 //! it is its turn.
 
 use waypost_core::command::{Refusal, Request};
@@ -39,7 +39,7 @@ fn one_after_the_other_and_no_time_passes() {
     let held = world.control(all[1]).and_then(|control| control.held);
     assert_eq!(held.as_deref(), Some("waits for a permit of concurrency key \"k\""));
     rig.settle();
-    assert_eq!(world.now(), began, "nobody had to wait for a poll");
+    assert_eq!(world.now(), began, "none had to wait for a poll");
     assert!(all.iter().all(|id| world.status(*id) == Status::Completed));
     let admitted = rig
         .committed
@@ -135,7 +135,7 @@ fn deadline_in_queue_ends_the_execution() {
         let first = rig.start("keyed k; w = signal(go)");
         let second = rig.start(&format!("within {ms}ms; keyed k; a"));
         rig.settle_store();
-        assert_eq!(rig.driver.live(), 0, "in nobody's memory, however soon");
+        assert_eq!(rig.driver.live(), 0, "in no instance's memory, however soon");
         let due = world.control(second).unwrap().next_due.unwrap();
         while world.status(second) == Status::Scheduling {
             assert!(world.now() <= due, "{ms}: it is late");
@@ -257,7 +257,7 @@ fn rejected_submission_leaves_nothing() {
     rig.inputs.push(Input::Start(start));
     rig.settle_store();
     assert!(matches!(rig.answer(ticket), Some(Answer::Rejected { holding: 1 })));
-    assert!(matches!(rig.answer(end), Some(Answer::Rejected { .. })), "nobody waits for its end");
+    assert!(matches!(rig.answer(end), Some(Answer::Rejected { .. })), "its end is not awaited");
     assert_eq!(rig.driver.live(), 1);
     rig.settle();
     assert_eq!(world.status(first), Status::Completed);
@@ -279,7 +279,7 @@ fn the_oldest_gives_way() {
             execution
         })
         .collect();
-    assert_eq!(rig.cancelled.len(), 1, "the one that runs is told to stop, without a poll");
+    assert_eq!(rig.cancelled.len(), 1, "the running one is cancelled, without a poll");
     assert_eq!(world.status(all[1]), Status::Cancelled, "the one in the queue is over");
     assert_eq!(world.status(all[2]), Status::Scheduling);
     rig.settle();
@@ -292,7 +292,7 @@ fn the_oldest_gives_way() {
 fn a_key_that_cannot_be_evaluated_is_a_failure() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("keyed ${{input.nobody}}; a");
+    let execution = rig.start("keyed ${{input.missing}}; a");
     rig.settle();
     assert_eq!(world.status(execution), Status::Failed);
     assert_eq!(world.names(execution), ["RunCreated", "RunOwned", "RunEnding", "RunFailed"]);

@@ -1,4 +1,4 @@
-//! What the sender of a signal is told while it is in an inbox: that it is kept only where it will be in
+//! The receipt of a signal while it is in an inbox: that it is kept only where it will be in
 //! the log.
 
 use waypost_core::command::Request;

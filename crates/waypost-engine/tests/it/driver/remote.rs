@@ -1,5 +1,5 @@
 //! Attempts that remote workers make, as the driver sees them: offers, lost and repeated; reports,
-//! from whoever may make them; workers that die.
+//! from the workers that may make them; workers that die.
 
 use uuid::Uuid;
 use waypost_core::command::{Outcome, Refusal, Request};
@@ -52,7 +52,7 @@ fn refused(rig: &Rig<'_>, ticket: waypost_engine::driver::Ticket) -> Refusal {
     }
 }
 
-/// Whoever cannot read of remote attempts could never take them over: while one such lives, none
+/// An instance that cannot read remote attempts could never take them over: while one lives, none
 /// begins, and those that have begun go on.
 #[test]
 fn remote_attempts_wait_until_every_instance_reads_their_events() {
@@ -74,7 +74,7 @@ fn remote_attempts_wait_until_every_instance_reads_their_events() {
     assert_eq!(offered(&mut rig), [("b".to_owned(), 1)]);
 }
 
-/// A handler that nobody serves keeps nobody else out.
+/// A handler without workers keeps no other execution out.
 #[test]
 fn executions_waiting_for_remote_workers_have_their_own_places() {
     let world = World::new();
@@ -109,7 +109,7 @@ fn an_attempt_is_offered_after_its_commit_and_made_remote() {
     assert!(order.task.idempotency_key.ends_with("/a/1"));
     let started = rig.say(1, (execution, "a", 1), Outcome::Started);
     rig.step();
-    assert!(rig.answer(started).is_none(), "nobody is told before the commit");
+    assert!(rig.answer(started).is_none(), "no answer before the commit");
     rig.settle_store();
     assert!(is_done(&rig, started));
     assert_eq!(rig.driver.running_remote(), 1);
@@ -182,7 +182,7 @@ fn a_pause_takes_the_offer_back_and_a_resumption_makes_it_again() {
     rig.request(execution, Request::Pause { now: false, reason: None });
     rig.settle_store();
     assert_eq!(rig.withdrawn, [id(execution, "a", 1)]);
-    assert_eq!(rig.driver.live(), 0, "nobody holds it");
+    assert_eq!(rig.driver.live(), 0, "it is not in memory");
     let early = rig.say(1, (execution, "a", 1), Outcome::Started);
     rig.settle_store();
     assert_eq!(refused(&rig, early), Refusal::Paused);
@@ -403,7 +403,10 @@ fn mail_that_comes_too_late_changes_nothing_and_goes() {
     let state = world.state(execution);
     assert_eq!(state.node(waypost_core::id::NodeIx(0)).status, NodeStatus::Waiting);
     assert_eq!(owner.cancelled_remote, [(worker(1), token_of(&world, 1, (execution, "a", 1)))]);
-    assert!(world.store.load(execution).unwrap().unwrap().mail.is_empty(), "it blocks nobody");
+    assert!(
+        world.store.load(execution).unwrap().unwrap().mail.is_empty(),
+        "it blocks no other mail"
+    );
     assert_eq!(world.names(execution).last(), Some(&"MessageIgnored"));
     world.check();
 }
@@ -461,7 +464,7 @@ fn a_worker_that_is_missed_twice_loses_its_attempts() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = rig.start("a = worker; b = worker; c = worker");
-    assert!(rig.looks.is_empty(), "nobody holds anything");
+    assert!(rig.looks.is_empty(), "no worker holds an attempt");
     for (number, node) in [(1, "a"), (1, "b"), (2, "c")] {
         rig.say(number, (execution, node, 1), Outcome::Started);
     }
@@ -533,7 +536,7 @@ fn attempt_waiting_too_long_for_a_slot_is_offered_remotely() {
     pass(&mut rig, 1);
     assert_eq!(rig.looks, [Look { held: Vec::new(), serving: true }]);
     rig.see(Some(&[]), &["work", "other"]);
-    assert_eq!(offered(&mut rig), [("b".to_owned(), 1)], "nobody serves `rare`");
+    assert_eq!(offered(&mut rig), [("b".to_owned(), 1)], "no worker serves `rare`");
     assert_eq!(rig.driver.queue().depth, 2, "each is counted once");
     rig.say(1, (execution, "b", 1), Outcome::Started);
     rig.settle_store();
@@ -665,7 +668,7 @@ fn frame_names_its_log_format_and_older_builds_write_none_newer() {
     let mut old = Rig::with(&world, |config| config.fold = REMOTE_LOG_FORMAT - 1);
     let execution = old.start("a = worker");
     old.settle_store();
-    assert!(old.offers.is_empty(), "somebody lives who could not read of its start");
+    assert!(old.offers.is_empty(), "a live instance could not read its start");
     let refused_start = old.say(1, (execution, "a", 1), Outcome::Started);
     old.settle_store();
     assert!(matches!(refused(&old, refused_start), Refusal::Stale { .. }));

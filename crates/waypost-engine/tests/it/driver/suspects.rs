@@ -205,7 +205,7 @@ fn bug_a_take_over_without_a_last_frame_kept_out_other_suspects() {
     world.check();
 }
 
-/// Another instance took it over and put it on hold without a frame, while this one was not heard of for
+/// Another instance took it over and put it on hold without a frame, while this one was not reachable for
 /// longer than its lease. The copy in memory here stayed, and answered everything that was asked.
 #[test]
 fn bug_a_suspect_that_was_lost_unnoticed_stayed_in_memory() {

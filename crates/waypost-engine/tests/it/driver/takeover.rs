@@ -88,7 +88,7 @@ fn an_execution_that_is_claimed_back_replaces_the_stale_memory_of_it() {
     world.check();
 }
 
-/// The other instance claimed it and died before its take-over was durable: nobody else appended,
+/// The other instance claimed it and died before its take-over was durable: no other instance appended,
 /// so the old memory of it is right and nothing that runs is lost.
 #[test]
 fn untouched_execution_is_claimed_back_with_its_state() {

@@ -1,4 +1,4 @@
-//! Time: nothing fires early, nothing fires twice, and nobody spins.
+//! Time: nothing fires early, nothing fires twice, and no driver spins.
 
 use waypost_core::command::Request;
 use waypost_core::event::{Event, FailureEnd, NodeEvent, RunEvent};

@@ -10,7 +10,7 @@ use crate::support::lab::Lab;
 use crate::support::store::{Call, Fault};
 
 /// An engine with several lanes, whose first claim is answered: it is a reconciliation, and may find what is
-/// started meanwhile and give it back as forgotten. Where appends hang, nobody would notice.
+/// started meanwhile and give it back as forgotten. Where appends hang, that would go unnoticed.
 async fn engine(lab: &Lab) -> Engine {
     let engine = lab.engine_with(|parts| parts.config.append_lanes = 2);
     lab.store.first_claim().await;

@@ -132,7 +132,7 @@ async fn callers_that_leave_free_their_place_in_the_queue() {
     }
     held.complete();
     first.ended().await.unwrap();
-    // Whoever comes now is behind all that are still in the queue.
+    // A caller that comes now is behind all that are still in the queue.
     lab.start(&engine, "last").await.ended().await.unwrap();
     assert_eq!(lab.count("RunCreated"), 1 + 2 + 1);
 }

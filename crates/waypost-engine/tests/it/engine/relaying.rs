@@ -29,7 +29,7 @@ enum Habit {
     Carries,
     /// Nothing arrives.
     Loses,
-    /// It arrives, and its sender is not told what became of it.
+    /// It arrives, and its sender gets no answer.
     LosesAnswers,
     /// It arrives twice.
     Doubles,
@@ -51,12 +51,12 @@ struct Switchboard {
 }
 
 impl Switchboard {
-    /// Hands mail to an instance and waits for its answer. `None` where nobody listens.
+    /// Hands mail to an instance and waits for its answer. `None` without a listener.
     fn hand_over(&self, to: InstanceId, mail: Mail) -> Option<Relayed> {
         let hear = self.listeners.lock().get(&to).cloned()?;
-        let (tell, told) = sync_channel(1);
-        hear(mail, RelayAnswer::new(move |relayed| tell.send(relayed).unwrap()));
-        told.recv().ok()
+        let (answer, answered) = sync_channel(1);
+        hear(mail, RelayAnswer::new(move |relayed| answer.send(relayed).unwrap()));
+        answered.recv().ok()
     }
 }
 
@@ -253,7 +253,7 @@ async fn relayed_report_after_its_mail_changes_nothing() {
     pair.end().await;
 }
 
-/// Whoever does not own it refuses at once, and does not put it into the inbox in its turn.
+/// An instance that does not own it refuses at once, and does not put it into the inbox in its turn.
 #[tokio::test]
 async fn where_the_mirror_is_wrong_the_inbox_takes_it() {
     let pair = Pair::new(Habit::Carries);
@@ -287,7 +287,7 @@ async fn stopping_owner_refuses_relayed_reports() {
     let pair = Pair::new(Habit::Carries);
     let task = pair.task().await;
     pair.owner.stop(LONG).await;
-    // Nobody owns it any more; whoever is told claims it, or finds it in the inbox.
+    // It has no owner any more; the next one finds the report in the inbox.
     let reported = pair.say(&task, Outcome::Started).await;
     assert!(matches!(reported, Reported::Accepted | Reported::Committed));
     assert_eq!(pair.relayed("committed"), 0);

@@ -94,7 +94,7 @@ async fn no_signal_is_lost_to_an_execution_that_parks() {
     }
 }
 
-/// A cancellation races with the end: whoever wins, the caller is told, and the log agrees.
+/// A cancellation races with the end: either way the caller gets an answer, and the log agrees.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancellation_at_the_moment_of_completion_is_answered() {
     let lab = Lab::new();
@@ -223,7 +223,7 @@ async fn a_message_that_is_sent_twice_at_once_is_consumed_once() {
             send(&engine, execution, signal("go"), "m"),
         );
         assert!(first.is_ok() || second.is_ok(), "{round}: {first:?}, {second:?}");
-        // Whatever the other one was told, it was not done: `v` still waits.
+        // Whatever the answer to the other one was, it was not done: `v` still waits.
         send(&engine, execution, signal("go"), "n").await.unwrap();
         assert_eq!(started.ended().await.unwrap().status, Status::Completed);
         let signals = lab.count("SignalReceived");

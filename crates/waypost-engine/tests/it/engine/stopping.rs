@@ -1,4 +1,4 @@
-//! Stopping: what runs may end, everything else is handed over, and nobody waits for ever.
+//! Stopping: running attempts may end, everything else is handed over, and no caller waits for ever.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -46,7 +46,7 @@ async fn stop_awaits_running_attempts_and_another_engine_does_the_rest() {
     held.complete();
     stop.await;
     first.over().await;
-    assert!(started.ended().await.is_none(), "it goes on elsewhere");
+    assert!(started.ended().await.is_none(), "another instance continues it");
 
     let second = lab.engine();
     let end = second.adopt(execution).ended().await.unwrap();
@@ -113,7 +113,7 @@ async fn a_stop_while_the_store_fails_returns() {
     engine.stop(Duration::from_millis(50)).await;
     assert!(started.ended().await.is_none());
 
-    // Its goodbye was not heard: the next engine has to wait for the lease to end.
+    // Its last heartbeat was lost: the next engine has to wait for the lease to end.
     lab.store.heal();
     lab.clock.advance(waypost_ports::store::LEASE);
     let second = lab.engine();
@@ -138,8 +138,8 @@ async fn a_second_stop_shortens_the_first_and_both_await_the_end() {
     drop(second);
 }
 
-/// Submissions in the queue, requests and awaited ends: whoever still waits when the engine is gone is
-/// told so.
+/// Submissions in the queue, requests and awaited ends: callers that still wait when the engine is
+/// gone get an answer.
 #[tokio::test]
 async fn callers_of_a_stopped_engine_are_answered() {
     let lab = Lab::new();
@@ -188,7 +188,7 @@ async fn a_store_that_panics_ends_the_engine_and_not_its_callers() {
     }
 }
 
-/// Whoever was told that nothing was taken would send his signal again, and it would count twice.
+/// A sender whose request was refused would send its signal again, and it would count twice.
 #[tokio::test]
 async fn bug_a_stop_refused_a_request_that_went_into_an_inbox() {
     for lanes in [0, 2] {
@@ -214,7 +214,7 @@ async fn bug_a_stop_refused_a_request_that_went_into_an_inbox() {
     }
 }
 
-/// The store may take it after all, so nobody is told that it was refused.
+/// The store may take it after all, so the answer is not a refusal.
 #[tokio::test]
 async fn submission_unanswered_at_the_stop_is_reported_as_unanswered() {
     let lab = Lab::new();
@@ -238,7 +238,7 @@ async fn submission_unanswered_at_the_stop_is_reported_as_unanswered() {
     assert!(matches!(again, Some(EngineError::IdTaken(_))), "it was taken: {again:?}");
 }
 
-/// A process that left before its last heartbeat was heard would make everybody wait for its lease.
+/// A process that left before its last heartbeat was stored would make the others wait for its lease.
 #[tokio::test]
 async fn bug_stop_after_a_dropped_stop_did_not_wait() {
     let lab = Lab::new();

@@ -108,7 +108,7 @@ async fn log_that_panics_its_reader_quarantines_its_execution_only() {
     assert!(held.contains("a compiler's bug"), "{held}");
 }
 
-/// What is claimed is owned: if it cannot be loaded just now, it must be loaded later, or nobody
+/// A claimed execution is owned: if it cannot be loaded just now, it must be loaded later, or no instance
 /// ever would.
 #[tokio::test]
 async fn an_execution_that_could_not_be_loaded_at_once_is_loaded_later() {

@@ -96,7 +96,7 @@ impl Handler for Hold {
             // Both are cancel-safe; dropping the answer of a cancelled attempt is the point.
             tokio::select! {
                 ended = ended => ended.unwrap(),
-                () = cancel.cancelled() => Err(Failure::transient("stopped", "told to stop")),
+                () = cancel.cancelled() => Err(Failure::transient("stopped", "cancelled")),
             }
         }
         .boxed()

@@ -68,7 +68,7 @@ pub(crate) struct Rig<'w> {
     pub(crate) looks: VecDeque<Look>,
     pub(crate) answers: HashMap<Ticket, Answer>,
     pub(crate) committed: Vec<Committed>,
-    /// What a mirror was given, and told to forget.
+    /// What a mirror was given to keep, and to forget.
     pub(crate) kept: Vec<Context>,
     pub(crate) forgotten: Vec<ExecutionId>,
     /// By how much the earliest time that it may be, for all that is known, is behind the store's.

@@ -56,7 +56,7 @@ impl Bar {
 pub(crate) struct Gate(Arc<Bar>);
 
 impl Gate {
-    /// Waits until somebody stands before it.
+    /// Waits until a call stands before it.
     pub(crate) async fn reached(&self) {
         self.0.reached.subscribe().wait_for(|reached| *reached).await.unwrap();
     }
@@ -123,7 +123,7 @@ impl TestStore {
         failed.wait_for(|failed| *failed >= enough).await.unwrap();
     }
 
-    /// Waits until somebody has claimed, whatever there was.
+    /// Waits until an engine has claimed, whatever there was.
     pub(crate) async fn first_claim(&self) {
         self.claims.subscribe().wait_for(|claims| *claims > 0).await.unwrap();
     }

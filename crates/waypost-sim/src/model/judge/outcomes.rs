@@ -19,7 +19,7 @@ impl Judge<'_> {
         });
         for wait in &ran.resumed {
             let asked = world.was_to_end(*wait, None);
-            self.expect(asked, || format!("{id}: nobody asked to end its wait {wait}"));
+            self.expect(asked, || format!("{id}: no request ended its wait {wait}"));
         }
         self.expect(ran.tries <= node.tries_max(), || {
             format!("{id}: {} tries of {}", ran.tries, node.tries_max())

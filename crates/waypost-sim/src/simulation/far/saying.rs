@@ -126,7 +126,8 @@ impl Simulation {
         let (execution, node, token) = (report.execution, &report.node, report.token);
         if *forged {
             if matches!(answer, Answer::Done { .. } | Answer::Accepted(_)) && !lost {
-                let what = format!("x{} {node}: what nobody was given counts", execution.0);
+                let what =
+                    format!("x{} {node}: a task that no worker was given counts", execution.0);
                 self.fail("forged", what);
             }
             return;

@@ -14,7 +14,7 @@ use crate::program::Signal;
 impl Simulation {
     /// A bad moment for an execution to get a request: people may choose it.
     pub(in crate::simulation) fn tempt(&mut self, execution: ExecutionNo) {
-        if !self.healed && self.people.random.percent(50) {
+        if !self.faults_over && self.people.random.percent(50) {
             let soon = self.people.random.below(30);
             self.after(soon, WorldEvent::Request(Some(execution)));
         }
@@ -26,7 +26,7 @@ impl Simulation {
         for execution in self.open_executions() {
             let state = self.auditor.state(execution);
             let owned = owner.is_some() && state.is_some_and(|state| state.owner == owner);
-            if owned && !self.healed && self.store.strikes(Fault::Pauses) {
+            if owned && !self.faults_over && self.store.strikes(Fault::Pauses) {
                 self.people.done_to.entry(execution).or_default().pause = true;
                 let pause =
                     ControlRequest::new(execution, Request::Pause { now: true, reason: None });
@@ -37,13 +37,13 @@ impl Simulation {
 
     /// A user who sees a quarantined execution may release it at once.
     pub(in crate::simulation) fn release(&mut self, execution: ExecutionNo) {
-        if !self.healed {
+        if !self.faults_over {
             self.ask(execution, Request::Resume { reason: None }, None);
         }
     }
 
     pub(in crate::simulation) fn request(&mut self, of: Option<ExecutionNo>) {
-        if self.healed {
+        if self.faults_over {
             return;
         }
         let executions = self.store.with(|tables, _| tables.executions());
