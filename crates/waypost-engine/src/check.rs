@@ -94,7 +94,7 @@ pub enum Cure {
     Projections,
     /// Remove what belongs to nothing.
     Sweep,
-    /// Give slots that are free to who waits for them.
+    /// Give free permits to waiting executions.
     Promote,
 }
 
@@ -117,7 +117,7 @@ pub fn check(
     let mut report = walk::check_all(checker, options.since, progress)?;
     if options.since.is_none() {
         report.findings.extend(strays(store)?);
-        report.findings.extend(bad_lines(store)?);
+        report.findings.extend(queue_faults(store)?);
     }
     report.findings.sort_by_key(|finding| {
         (finding.violation.execution, finding.violation.seq, finding.violation.invariant)
@@ -175,7 +175,7 @@ impl Checker<'_> {
             report.findings = strays(self.store)?;
             report.findings.retain(|finding| finding.violation.execution == execution);
         }
-        let queues = bad_lines(self.store)?.into_iter();
+        let queues = queue_faults(self.store)?.into_iter();
         report.findings.extend(queues.filter(|finding| finding.violation.execution == execution));
         Ok(report.findings)
     }
@@ -230,12 +230,12 @@ fn strays(store: &dyn Inspect) -> Result<Vec<Finding>, StoreError> {
 
 /// Faults in the queues of concurrency keys. A permit may be on its way to a waiting execution, so
 /// a fault counts only if it is seen twice.
-fn bad_lines(store: &dyn Inspect) -> Result<Vec<Finding>, StoreError> {
-    let found: Vec<_> = store.permit_queues()?.iter().filter_map(bad_line).collect();
+fn queue_faults(store: &dyn Inspect) -> Result<Vec<Finding>, StoreError> {
+    let found: Vec<_> = store.permit_queues()?.iter().filter_map(queue_fault).collect();
     if found.is_empty() {
         return Ok(found);
     }
-    let mut again: Vec<_> = store.permit_queues()?.iter().filter_map(bad_line).collect();
+    let mut again: Vec<_> = store.permit_queues()?.iter().filter_map(queue_fault).collect();
     again.retain(|finding| found.contains(finding));
     for finding in &mut again {
         finding.key = key_of(store, finding.violation.execution)?;
@@ -253,7 +253,7 @@ fn key_of(store: &dyn Inspect, execution: ExecutionNo) -> Result<Option<Executio
     })
 }
 
-fn bad_line(queue: &PermitQueue) -> Option<Finding> {
+fn queue_fault(queue: &PermitQueue) -> Option<Finding> {
     let PermitQueue { key, holding, limit_max, last_holding, first_waiting } = queue;
     let crowded = last_holding.filter(|_| *holding > u64::from(*limit_max));
     let stalled = first_waiting.filter(|(_, limit)| *holding < u64::from(*limit));

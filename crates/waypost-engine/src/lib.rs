@@ -12,6 +12,7 @@
 //! | `driver/slots`, `driver/running` | slots and the attempts in them |
 //! | `driver/wheel`, `driver/claims`, `driver/ids` | timers of live executions; when to call the store; ids |
 //! | `shell` | the threads around the driver: engine, store, worker |
+//! | `shell/shared` | what the callers and the threads of one engine share |
 //! | `shell/store_calls` | calls to the store, one try at a time |
 //! | `shell/secrets` | inserts secrets into a config just before a task runs, and masks them in its results |
 //! | `shell/vitals` | whether the store accepts writes, and whether the engine thread makes progress |

@@ -1,5 +1,5 @@
-//! Leaving: executions that leave memory for a line, the room that others took, and what still runs when a
-//! drain is over.
+//! Leaving: executions that leave memory for a queue, memory after a burst, and running attempts at the
+//! end of a drain.
 
 use waypost_core::command::Command;
 use waypost_core::id::ExecutionNo;

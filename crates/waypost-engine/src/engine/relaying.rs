@@ -83,7 +83,7 @@ pub(super) fn hear_mail(shared: Arc<Shared>) -> HearMail {
         let Ok(permit) = Arc::clone(&shared.requests).try_acquire_owned() else {
             return answer.refused("nothing more is taken here");
         };
-        let ticket = shared.questions.ask_then(permit, move |said| match said {
+        let ticket = shared.questions.ask_then(permit, move |outcome| match outcome {
             Answer::Done { .. } => answer.committed(),
             Answer::Refused(refusal) => answer.refused(refusal.to_string()),
             Answer::Elsewhere | Answer::Moved => answer.refused("it is not in memory here"),

@@ -1,5 +1,5 @@
-//! The engine's door for remote workers: they poll for tasks and report what became of them, at
-//! any instance of a cluster.
+//! The engine's interface for remote workers: they poll for tasks and report on them, at any instance
+//! of a cluster.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

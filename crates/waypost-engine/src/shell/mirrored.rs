@@ -8,18 +8,18 @@ use waypost_ports::mirror::{MIRROR_EVERY, Mirror};
 
 #[derive(Default)]
 pub(crate) struct Mirrored {
-    told_at: Option<Instant>,
+    written_at: Option<Instant>,
     owned: BTreeSet<ExecutionId>,
 }
 
 impl Mirrored {
     pub(crate) fn is_due(&self) -> bool {
-        self.told_at.is_none_or(|at| at.elapsed() >= MIRROR_EVERY.to_std())
+        self.written_at.is_none_or(|at| at.elapsed() >= MIRROR_EVERY.to_std())
     }
 
     /// Writes what is owned now. An execution that was owned only in between is never shown: a lock
     /// that no reader could have seen is not worth two writes.
-    pub(crate) fn tell(
+    pub(crate) fn write(
         &mut self,
         mirror: &dyn Mirror,
         instance: InstanceId,
@@ -34,7 +34,7 @@ impl Mirrored {
             mirror.owned(instance, owned);
         }
         self.owned = now;
-        self.told_at = Some(Instant::now());
+        self.written_at = Some(Instant::now());
     }
 
     /// Writes the ownership of executions with tasks for remote workers ahead of time: their

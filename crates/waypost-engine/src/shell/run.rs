@@ -178,7 +178,7 @@ impl EngineThread {
             let running = u32::try_from(self.running.len()).unwrap_or(u32::MAX);
             self.attempts.store(running, Ordering::Relaxed);
             if self.driver.has_mirror() && self.mirrored.is_due() {
-                self.mirrored.tell(&*self.mirror, self.driver.instance(), &self.driver.owned());
+                self.mirrored.write(&*self.mirror, self.driver.instance(), &self.driver.owned());
             }
             self.commit(&mut inputs, &mut outputs, &mut appends);
             if self.is_over() {

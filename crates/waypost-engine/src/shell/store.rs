@@ -44,9 +44,9 @@ const MAIL_LANES: usize = 2;
 /// How long an instance that leaves waits for its last nudge to go out.
 const PARTING: Duration = Duration::from_millis(100);
 
-/// First frames that is queued for a slot, in one call. Each key lets one in at a time, and the first
-/// of many would wait for the last.
-const LINED_AT_ONCE: usize = 32;
+/// Frames with a permit request in one call. Each key lets one in at a time, and the first of many
+/// would wait for the last.
+const PERMITS_AT_ONCE: usize = 32;
 
 /// Requests that go into inboxes in one call. Each is looked up before, so that the first of many would
 /// wait for the last.
@@ -141,12 +141,12 @@ impl StoreThread {
             }
             // Frames with a permit request wait for the lock of their key. They have batches of
             // their own, so that other frames do not wait with them.
-            let lined = |append: &Append| append.side.permit.is_some();
-            let (lined, appends): (Vec<_>, Vec<_>) = appends.into_iter().partition(lined);
+            let queued = |append: &Append| append.side.permit.is_some();
+            let (queued, appends): (Vec<_>, Vec<_>) = appends.into_iter().partition(queued);
             for batch in appends.chunks(self.store_calls.config.batch_frames_max) {
                 self.append(batch);
             }
-            for batch in lined.chunks(LINED_AT_ONCE) {
+            for batch in queued.chunks(PERMITS_AT_ONCE) {
                 self.append(batch);
             }
             self.deliver(mail);

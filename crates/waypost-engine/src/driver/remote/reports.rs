@@ -39,21 +39,21 @@ impl Driver {
     /// inbox if it is not, unless it is for this memory alone.
     pub(in crate::driver) fn task_report(
         &mut self,
-        said: TaskReport,
+        report: TaskReport,
         ticket: Ticket,
         only_here: bool,
     ) {
-        let execution = said.execution;
+        let execution = report.execution;
         let Some(live) = self.live.get_mut(&execution) else {
             match only_here {
                 true => self.outputs.push(Output::Answer(ticket, Answer::Elsewhere)),
                 false => {
-                    self.deliver(Outgoing { mail: said.mail(), chosen: false, ticket });
+                    self.deliver(Outgoing { mail: report.mail(), chosen: false, ticket });
                 }
             }
             return;
         };
-        let report = Report::from(said);
+        let report = Report::from(report);
         match live.refuses(&report, &self.issuer, &self.config) {
             Some(refusal) => {
                 self.measures.reports_refused += 1;
@@ -129,8 +129,8 @@ fn message_of(report: &Report) -> MessageId {
         Outcome::Lost(_) => "lost",
         Outcome::Checkpoint(_) => "checkpoint",
     };
-    let said = serde_json::to_vec(&report.outcome).unwrap_or_default();
-    let digest = blake3::hash(&said).to_hex();
+    let outcome = serde_json::to_vec(&report.outcome).unwrap_or_default();
+    let digest = blake3::hash(&outcome).to_hex();
     let digest = digest.get(..16).unwrap_or_default();
     format!("rep_{}_{kind}_{digest}", report.token).into()
 }

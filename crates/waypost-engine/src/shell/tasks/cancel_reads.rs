@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(
             cancel_reads.next_read(one, at(1_011)),
             CancelRead::Thorough,
-            "however often there is word"
+            "however often a notification comes"
         );
         assert_eq!(cancel_reads.next_read(two, at(4_000)), CancelRead::Thorough);
         cancel_reads.notified(at(9_000));
