@@ -63,7 +63,7 @@ pub trait StoreUnderTest {
     fn settle(&self, store: &Self::Store);
 }
 
-/// Makes one test for each case, from a function that makes a [`StoreUnderTest`](crate::conformance::Backend).
+/// Makes one test for each case, from a function that makes a [`StoreUnderTest`](crate::conformance::StoreUnderTest).
 #[macro_export]
 macro_rules! conformance_tests {
     ($make:path) => {
@@ -257,7 +257,7 @@ macro_rules! conformance_tests {
             $(
                 #[test]
                 fn $case() {
-                    $crate::conformance::$module::$case(&$make());
+                    $crate::conformance::$module::$case(&mut $crate::conformance::rig::Rig::new($make()));
                 }
             )*
         })*

@@ -5,12 +5,11 @@ use waypost_core::id::{AppendId, InstanceId};
 use waypost_core::time::Timestamp;
 
 use super::StoreUnderTest;
-use super::rig::{Draft, Hand, Rig, START, signal};
+use super::rig::{Draft, Hand, ONE, Rig, START, signal};
 use crate::store::{Append, Appended, ControlChange, Store};
 
-pub fn a_frame_on_the_last_one_is_committed<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let mut hand = rig.start(rig.instance(1));
+pub fn a_frame_on_the_last_one_is_committed<B: StoreUnderTest>(rig: &Rig<B>) {
+    let mut hand = rig.start(ONE);
     rig.commit(hand.next(1));
     rig.commit(hand.next(5));
     let seqs: Vec<_> = rig.load(hand.execution).frames.iter().map(|frame| frame.header).collect();
@@ -20,9 +19,8 @@ pub fn a_frame_on_the_last_one_is_committed<B: StoreUnderTest>(backend: &B) {
 
 /// The zombie has sent two frames without waiting; the first one loses against a takeover that is
 /// longer, so the second one's seq lies inside of it.
-pub fn a_pipelined_zombie_is_fenced<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let mut owner = rig.start(rig.instance(1));
+pub fn a_pipelined_zombie_is_fenced<B: StoreUnderTest>(rig: &Rig<B>) {
+    let mut owner = rig.start(ONE);
     let mut zombie = owner.clone();
     let (first, second) = (zombie.next(1), zombie.next(1));
     rig.commit(owner.next(3));
@@ -33,9 +31,8 @@ pub fn a_pipelined_zombie_is_fenced<B: StoreUnderTest>(backend: &B) {
 }
 
 /// The takeover is as long as the zombie's first frame, so the second one fits by its numbers.
-pub fn a_takeover_of_the_same_length_fences<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let mut owner = rig.start(rig.instance(1));
+pub fn a_takeover_of_the_same_length_fences<B: StoreUnderTest>(rig: &Rig<B>) {
+    let mut owner = rig.start(ONE);
     let mut zombie = owner.clone();
     let (first, second) = (zombie.next(1), zombie.next(1));
     rig.commit(owner.next(1));
@@ -43,9 +40,8 @@ pub fn a_takeover_of_the_same_length_fences<B: StoreUnderTest>(backend: &B) {
     assert_eq!(outcomes, [Appended::Fenced, Appended::Fenced]);
 }
 
-pub fn a_wrong_parent_id_is_fenced<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let mut hand = rig.start(rig.instance(1));
+pub fn a_wrong_parent_id_is_fenced<B: StoreUnderTest>(rig: &Rig<B>) {
+    let mut hand = rig.start(ONE);
     let Draft(mut append) = hand.clone().next(1);
     let parent = append.header.parent.as_mut().expect("it is not the first frame");
     parent.append_id = AppendId(Uuid::max());
@@ -53,9 +49,8 @@ pub fn a_wrong_parent_id_is_fenced<B: StoreUnderTest>(backend: &B) {
     rig.commit(hand.next(1));
 }
 
-pub fn a_gap_is_fenced<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let mut hand = rig.start(rig.instance(1));
+pub fn a_gap_is_fenced<B: StoreUnderTest>(rig: &Rig<B>) {
+    let mut hand = rig.start(ONE);
     let mut ahead = hand.clone();
     ahead.next_seq += 1;
     assert_eq!(rig.append(ahead.next(1)), Appended::Fenced, "a seq is left out");
@@ -67,20 +62,17 @@ pub fn a_gap_is_fenced<B: StoreUnderTest>(backend: &B) {
     assert_eq!(rig.append(fork), Appended::Fenced, "the parent is not the last one");
 }
 
-pub fn a_first_frame_must_be_first<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let instance = rig.instance(1);
-    let hand = rig.start(instance);
-    assert_eq!(rig.append(Hand::new(hand.execution, instance).next(1)), Appended::Fenced);
-    let mut orphan = Hand::new(rig.number(instance), instance);
+pub fn a_first_frame_must_be_first<B: StoreUnderTest>(rig: &Rig<B>) {
+    let hand = rig.start(ONE);
+    assert_eq!(rig.append(Hand::new(hand.execution, ONE).next(1)), Appended::Fenced);
+    let mut orphan = rig.hand(ONE);
     orphan.next_seq = 2;
     assert_eq!(rig.append(orphan.next(1)), Appended::Fenced);
     assert!(rig.store().load(orphan.execution).expect("the load is answered").is_none());
 }
 
-pub fn a_repeat_is_committed_at_the_same_time<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let mut hand = rig.start(rig.instance(1));
+pub fn a_repeat_is_committed_at_the_same_time<B: StoreUnderTest>(rig: &Rig<B>) {
+    let mut hand = rig.start(ONE);
     let frame = hand.next(2);
     let at = rig.commit(frame.clone());
     rig.advance(500);
@@ -89,9 +81,8 @@ pub fn a_repeat_is_committed_at_the_same_time<B: StoreUnderTest>(backend: &B) {
 }
 
 /// The reply was lost, and so was the knowledge that more frames went in.
-pub fn a_repeat_from_the_middle_is_committed<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let mut hand = rig.start(rig.instance(1));
+pub fn a_repeat_from_the_middle_is_committed<B: StoreUnderTest>(rig: &Rig<B>) {
+    let mut hand = rig.start(ONE);
     let frame = hand.next(2);
     let at = rig.commit(frame.clone());
     rig.advance(500);
@@ -99,10 +90,8 @@ pub fn a_repeat_from_the_middle_is_committed<B: StoreUnderTest>(backend: &B) {
     assert_eq!(rig.append(frame), Appended::Committed { at });
 }
 
-pub fn a_mixed_batch_refuses_one_frame_only<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let instance = rig.instance(1);
-    let mut hands = [rig.start(instance), rig.start(instance), rig.start(instance)];
+pub fn a_mixed_batch_refuses_one_frame_only<B: StoreUnderTest>(rig: &Rig<B>) {
+    let mut hands = [rig.start(ONE), rig.start(ONE), rig.start(ONE)];
     let stale = hands[1].clone().next(1);
     rig.commit(hands[1].next(1));
     let [left, _, right] = &mut hands;
@@ -112,26 +101,21 @@ pub fn a_mixed_batch_refuses_one_frame_only<B: StoreUnderTest>(backend: &B) {
     assert_eq!(outcomes, [committed.clone(), Appended::Fenced, committed]);
 }
 
-pub fn one_batch_may_hold_a_whole_chain<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let instance = rig.instance(1);
-    let mut hand = Hand::new(rig.number(instance), instance);
+pub fn one_batch_may_hold_a_whole_chain<B: StoreUnderTest>(rig: &Rig<B>) {
+    let mut hand = rig.hand(ONE);
     let batch: Vec<Append> = vec![
         hand.next(2).control(ControlChange::Owned).into(),
         hand.next(3).into(),
         hand.next(1).control(ControlChange::Ended).into(),
     ];
-    for outcome in rig.append_all(&batch) {
-        assert!(matches!(outcome, Appended::Committed { .. }), "{outcome:?}");
-    }
+    rig.commit_all(&batch);
     let history = rig.load(hand.execution);
     assert_eq!(history.frames.len(), 3);
     assert_eq!(history.control, None);
 }
 
-pub fn side_rows_come_only_with_their_frame<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let mut hand = rig.start(rig.instance(1));
+pub fn side_rows_come_only_with_their_frame<B: StoreUnderTest>(rig: &Rig<B>) {
+    let mut hand = rig.start(ONE);
     rig.send(hand.execution, "m1", signal());
     let stale = hand.frame(1);
     rig.commit(hand.next(1));
@@ -146,11 +130,9 @@ pub fn side_rows_come_only_with_their_frame<B: StoreUnderTest>(backend: &B) {
     assert!(after.snapshot.is_none());
 }
 
-pub fn a_poisoned_frame_leaves_the_others_alone<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let instance = rig.instance(1);
-    let (mut left, mut right) = (rig.start(instance), rig.start(instance));
-    let mut bad = Hand::new(rig.number(instance), instance);
+pub fn a_poisoned_frame_leaves_the_others_alone<B: StoreUnderTest>(rig: &Rig<B>) {
+    let (mut left, mut right) = (rig.start(ONE), rig.start(ONE));
+    let mut bad = rig.hand(ONE);
     let Draft(mut backwards) = bad.create("bad", "welcome");
     backwards.header.last_seq = 0;
     let outcomes = rig.append_all(&[left.next(1).into(), backwards, right.next(1).into()]);
@@ -158,13 +140,11 @@ pub fn a_poisoned_frame_leaves_the_others_alone<B: StoreUnderTest>(backend: &B) 
     assert!(matches!(&outcomes[1], Appended::Poisoned { .. }), "{outcomes:?}");
     assert!(matches!(&outcomes[2], Appended::Committed { .. }), "{outcomes:?}");
     assert!(rig.store().load(bad.execution).expect("the load is answered").is_none());
-    let mut again = Hand::new(rig.number(instance), instance);
-    rig.commit(again.create("bad", "welcome"));
+    rig.create("bad", "welcome");
 }
 
-pub fn bytes_are_kept_exactly<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let mut hand = rig.start(rig.instance(1));
+pub fn bytes_are_kept_exactly<B: StoreUnderTest>(rig: &Rig<B>) {
+    let mut hand = rig.start(ONE);
     let every_byte: Vec<u8> = (0..=u8::MAX).collect();
     let bodies = [
         br#"[{"X":{"output":"\u0000"}}]"#.to_vec(),
@@ -183,9 +163,8 @@ pub fn bytes_are_kept_exactly<B: StoreUnderTest>(backend: &B) {
     }
 }
 
-pub fn headers_are_kept_exactly<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let mut hand = rig.start(rig.instance(1));
+pub fn headers_are_kept_exactly<B: StoreUnderTest>(rig: &Rig<B>) {
+    let mut hand = rig.start(ONE);
     let mut expected = Vec::new();
     for epoch in 1..4u32 {
         hand.instance = InstanceId(Uuid::from_u128(u128::from(epoch) << 64));
@@ -201,9 +180,8 @@ pub fn headers_are_kept_exactly<B: StoreUnderTest>(backend: &B) {
     assert_eq!(headers, expected);
 }
 
-pub fn time_never_goes_back<B: StoreUnderTest>(backend: &B) {
-    let mut rig = Rig::new(backend);
-    let mut hand = rig.start(rig.instance(1));
+pub fn time_never_goes_back<B: StoreUnderTest>(rig: &mut Rig<B>) {
+    let mut hand = rig.start(ONE);
     rig.advance(5_000);
     let high = rig.commit(hand.next(1));
     assert_eq!(high, Timestamp(START.0 + 5_000));

@@ -10,19 +10,15 @@ use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 
 use super::StoreUnderTest;
-use super::rig::{Hand, Rig, START, created};
-use crate::query::{ExecutionPage, ListRequest, Query};
+use super::rig::{Hand, ONE, Rig, START, created};
+use crate::query::{ListRequest, Query};
 
 fn everything() -> ListRequest {
     ListRequest { limit: 100, ..ListRequest::default() }
 }
 
-fn list<B: StoreUnderTest>(rig: &Rig<'_, B>, request: &ListRequest) -> ExecutionPage {
-    rig.store().list(request).expect("the list is answered")
-}
-
-fn keys<B: StoreUnderTest>(rig: &Rig<'_, B>, request: &ListRequest) -> Vec<String> {
-    let page = list(rig, request);
+fn keys<B: StoreUnderTest>(rig: &Rig<B>, request: &ListRequest) -> Vec<String> {
+    let page = rig.list(request);
     assert_eq!(page.next, None);
     page.rows.iter().map(|row| row.key.to_string()).collect()
 }
@@ -37,10 +33,10 @@ fn with_input(key: &str, input: &str) -> RunCreated {
 }
 
 /// Every page of a list, one after the other.
-fn all_pages<B: StoreUnderTest>(rig: &Rig<'_, B>, request: &ListRequest) -> Vec<Vec<ExecutionNo>> {
+fn all_pages<B: StoreUnderTest>(rig: &Rig<B>, request: &ListRequest) -> Vec<Vec<ExecutionNo>> {
     let (mut pages, mut request) = (Vec::new(), request.clone());
     loop {
-        let page = list(rig, &request);
+        let page = rig.list(&request);
         pages.push(page.rows.iter().map(|row| row.execution).collect());
         match page.next {
             Some(next) => {
@@ -53,7 +49,7 @@ fn all_pages<B: StoreUnderTest>(rig: &Rig<'_, B>, request: &ListRequest) -> Vec<
 }
 
 /// Ends every execution in turn in one of these ways, or not at all.
-fn end_in_turn<B: StoreUnderTest>(rig: &Rig<'_, B>, hands: &mut [Hand]) {
+fn end_in_turn<B: StoreUnderTest>(rig: &Rig<B>, hands: &mut [Hand]) {
     for (number, hand) in hands.iter_mut().enumerate() {
         let end = match number % 3 {
             0 => Event::Run(RunEvent::Completed { output: Json::null() }),
@@ -64,34 +60,31 @@ fn end_in_turn<B: StoreUnderTest>(rig: &Rig<'_, B>, hands: &mut [Hand]) {
     }
 }
 
-pub fn several_statuses_keep_the_order<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
+pub fn several_statuses_keep_the_order<B: StoreUnderTest>(rig: &Rig<B>) {
     let runs = (0..12).map(|number| created(&format!("{number}"), ["a", "b"][number % 2]));
-    let mut hands = rig.create_all(rig.instance(1), runs.collect());
-    end_in_turn(&rig, &mut hands);
+    let mut hands = rig.create_all(ONE, runs.collect());
+    end_in_turn(rig, &mut hands);
     rig.settle();
     let two = vec![Status::Cancelled, Status::Completed, Status::Cancelled];
     let request = ListRequest { statuses: two, ..everything() };
-    assert_eq!(keys(&rig, &request), ["10", "9", "7", "6", "4", "3", "1", "0"]);
+    assert_eq!(keys(rig, &request), ["10", "9", "7", "6", "4", "3", "1", "0"]);
     let paged = ListRequest { limit: 3, ..request.clone() };
-    let sizes: Vec<_> = all_pages(&rig, &paged).iter().map(Vec::len).collect();
+    let sizes: Vec<_> = all_pages(rig, &paged).iter().map(Vec::len).collect();
     assert_eq!(sizes, [3, 3, 2]);
     let of_a = ListRequest { workflow: Some("a".to_owned()), ..request.clone() };
-    assert_eq!(keys(&rig, &of_a), ["10", "6", "4", "0"]);
+    assert_eq!(keys(rig, &of_a), ["10", "6", "4", "0"]);
     let every_status = ListRequest { statuses: Status::ALL.to_vec(), ..request };
-    assert_eq!(keys(&rig, &every_status).len(), 12);
+    assert_eq!(keys(rig, &every_status).len(), 12);
 }
 
-pub fn lists_are_filtered_by_time<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let instance = rig.instance(1);
+pub fn lists_are_filtered_by_time<B: StoreUnderTest>(rig: &Rig<B>) {
     for number in 0..4 {
-        rig.create_all(instance, vec![created(&format!("{number}"), "w")]);
+        rig.create_all(ONE, vec![created(&format!("{number}"), "w")]);
         rig.advance(10);
     }
     rig.settle();
     let at = |after| Some(Timestamp(START.0 + after));
-    let between = |since, until| keys(&rig, &ListRequest { since, until, ..everything() });
+    let between = |since, until| keys(rig, &ListRequest { since, until, ..everything() });
     assert_eq!(between(at(10), None), ["3", "2", "1"]);
     assert_eq!(between(at(11), None), ["3", "2"]);
     assert_eq!(between(None, at(20)), ["1", "0"], "the end is not part of it");
@@ -99,8 +92,7 @@ pub fn lists_are_filtered_by_time<B: StoreUnderTest>(backend: &B) {
     assert!(between(at(30), at(30)).is_empty());
 }
 
-pub fn lists_are_filtered_by_labels<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
+pub fn lists_are_filtered_by_labels<B: StoreUnderTest>(rig: &Rig<B>) {
     let runs = vec![
         labelled("none", &[]),
         labelled("a", &[("team", "red"), ("$.team", "x\"y")]),
@@ -108,12 +100,12 @@ pub fn lists_are_filtered_by_labels<B: StoreUnderTest>(backend: &B) {
         labelled("c", &[("team", "red"), ("region", "eu")]),
         labelled("d", &[("team.red", ""), ("te\"am", "red")]),
     ];
-    rig.create_all(rig.instance(1), runs.clone());
+    rig.create_all(ONE, runs.clone());
     rig.settle();
     let with = |labels: &[(&str, &str)]| {
         let labels: BTreeMap<_, _> =
             labels.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-        keys(&rig, &ListRequest { labels, ..everything() })
+        keys(rig, &ListRequest { labels, ..everything() })
     };
     assert_eq!(with(&[("team", "red")]), ["c", "a"]);
     assert_eq!(with(&[("team", "red"), ("region", "eu")]), ["c"]);
@@ -122,20 +114,19 @@ pub fn lists_are_filtered_by_labels<B: StoreUnderTest>(backend: &B) {
     assert_eq!(with(&[("$.team", "x\"y")]), ["a"]);
     assert_eq!(with(&[("team.red", "")]), ["d"]);
     assert_eq!(with(&[("te\"am", "red")]), ["d"]);
-    let page = list(&rig, &everything());
+    let page = rig.list(&everything());
     let labels: Vec<_> = page.rows.into_iter().rev().map(|row| row.labels).collect();
     assert_eq!(labels, runs.into_iter().map(|run| run.labels).collect::<Vec<_>>());
 }
 
-pub fn lists_are_searched<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
+pub fn lists_are_searched<B: StoreUnderTest>(rig: &Rig<B>) {
     let runs = vec![
         created("Order-100%", "w"),
         labelled("b", &[("Owner", "Zoë"), ("50_50", "y")]),
         with_input("c", r#"{"City":"Oslo","note":"say \"hi\"","tab":"a\u0009b","n":42}"#),
         created("d", "w"),
     ];
-    let mut hands = rig.create_all(rig.instance(1), runs);
+    let mut hands = rig.create_all(ONE, runs);
     let failure = Failure::permanent("http", "Answered 404: it's gone");
     let failed = Event::Run(RunEvent::Failed { failure, nodes: Vec::new(), output: None });
     rig.commit(hands[3].write(&[failed]));
@@ -160,18 +151,17 @@ pub fn lists_are_searched<B: StoreUnderTest>(backend: &B) {
         ("o%o", &[]),
     ] {
         let request = ListRequest { text: Some(text.to_owned()), ..everything() };
-        assert_eq!(keys(&rig, &request), found, "{text:?}");
+        assert_eq!(keys(rig, &request), found, "{text:?}");
     }
 }
 
-pub fn filters_add_up_and_are_paged<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
+pub fn filters_add_up_and_are_paged<B: StoreUnderTest>(rig: &Rig<B>) {
     let runs = (0..24).map(|number| {
         let team = ["red", "blue"][number % 2];
         RunCreated { workflow: "w".into(), ..labelled(&format!("n{number}"), &[("team", team)]) }
     });
-    let mut hands = rig.create_all(rig.instance(1), runs.collect());
-    end_in_turn(&rig, &mut hands);
+    let mut hands = rig.create_all(ONE, runs.collect());
+    end_in_turn(rig, &mut hands);
     rig.settle();
     let request = ListRequest {
         statuses: vec![Status::Completed, Status::Cancelled],
@@ -187,31 +177,29 @@ pub fn filters_add_up_and_are_paged<B: StoreUnderTest>(backend: &B) {
         .map(|number: usize| hands[number].execution)
         .collect();
     for limit in 1..=9 {
-        let pages = all_pages(&rig, &ListRequest { limit, ..request.clone() });
+        let pages = all_pages(rig, &ListRequest { limit, ..request.clone() });
         assert!(pages.iter().all(|page| page.len() <= limit));
         assert_eq!(pages.concat(), expected, "pages of {limit}");
     }
     let nobody = ListRequest { workflow: Some("nobody".to_owned()), ..request };
-    assert_eq!(all_pages(&rig, &nobody), [[]]);
+    assert_eq!(all_pages(rig, &nobody), [[]]);
 }
 
-pub fn lists_say_of_when_they_are<B: StoreUnderTest>(backend: &B) {
-    let mut rig = Rig::new(backend);
-    let lag = |rig: &Rig<'_, B>| rig.store().lag().expect("the lag is answered");
-    assert_eq!((lag(&rig).frames, lag(&rig).as_of), (0, None));
-    assert_eq!(list(&rig, &everything()).lag.as_of, None);
-    let instance = rig.instance(1);
+pub fn lists_say_of_when_they_are<B: StoreUnderTest>(rig: &mut Rig<B>) {
+    let lag = |rig: &Rig<B>| rig.store().lag().expect("the lag is answered");
+    assert_eq!((lag(rig).frames, lag(rig).as_of), (0, None));
+    assert_eq!(rig.list(&everything()).lag.as_of, None);
     rig.advance(10);
-    let mut hand = rig.create_all(instance, vec![created("a", "w")]).remove(0);
+    let mut hand = rig.create_all(ONE, vec![created("a", "w")]).remove(0);
     rig.advance(10);
     let at = rig.commit(hand.next(1));
     rig.advance(10);
     rig.settle();
-    assert_eq!((lag(&rig).frames, lag(&rig).as_of), (0, Some(at)));
-    assert_eq!(list(&rig, &everything()).lag.as_of, Some(at));
+    assert_eq!((lag(rig).frames, lag(rig).as_of), (0, Some(at)));
+    assert_eq!(rig.list(&everything()).lag.as_of, Some(at));
     rig.reopen();
     rig.settle();
-    assert_eq!(lag(&rig).as_of, Some(at));
+    assert_eq!(lag(rig).as_of, Some(at));
     rig.store().rebuild(&mut |_, _| {}).expect("it is rebuilt");
-    assert_eq!(lag(&rig).as_of, Some(at));
+    assert_eq!(lag(rig).as_of, Some(at));
 }

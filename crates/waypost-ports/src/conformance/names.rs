@@ -5,27 +5,19 @@ use std::sync::Arc;
 use waypost_core::id::{DefinitionHash, ExecutionId};
 
 use super::StoreUnderTest;
-use super::rig::{Draft, Hand, Rig};
+use super::rig::{Draft, Hand, ONE, Rig};
 use crate::query::{Query, Submitted};
-use crate::store::{
-    Append, Appended, Definition, DefinitionRef, Idempotency, NewDefinition, Store, Submission,
-    TakenName,
-};
+use crate::store::{Append, Appended, DefinitionRef, Idempotency, Store, Submission, TakenName};
 
-pub fn a_key_is_given_once<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let instance = rig.instance(1);
-    let mut first = Hand::new(rig.number(instance), instance);
-    rig.commit(first.create("order-1", "welcome"));
-    let second = Hand::new(rig.number(instance), instance).create("order-1", "welcome");
+pub fn a_key_is_given_once<B: StoreUnderTest>(rig: &Rig<B>) {
+    let first = rig.create("order-1", "welcome");
+    let second = rig.hand(ONE).create("order-1", "welcome");
     let duplicate = Appended::Duplicate { execution: first.execution, taken: TakenName::Id };
     assert_eq!(rig.append(second), duplicate);
 }
 
-pub fn a_key_is_given_once_in_one_batch<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let instance = rig.instance(1);
-    let mut hands: Vec<_> = (0..3).map(|_| Hand::new(rig.number(instance), instance)).collect();
+pub fn a_key_is_given_once_in_one_batch<B: StoreUnderTest>(rig: &Rig<B>) {
+    let mut hands: Vec<_> = (0..3).map(|_| rig.hand(ONE)).collect();
     let keys = ["same", "same", "other"];
     let batch: Vec<Append> =
         hands.iter_mut().zip(keys).map(|(hand, key)| hand.create(key, "welcome").into()).collect();
@@ -42,10 +34,8 @@ fn submit(hand: &mut Hand, key: &str, idempotency: &str, digest: u8) -> Draft {
     hand.create(key, "welcome").submission(submission)
 }
 
-pub fn the_first_of_a_batch_gets_the_name<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let instance = rig.instance(1);
-    let mut hands: Vec<_> = (0..4).map(|_| Hand::new(rig.number(instance), instance)).collect();
+pub fn the_first_of_a_batch_gets_the_name<B: StoreUnderTest>(rig: &Rig<B>) {
+    let mut hands: Vec<_> = (0..4).map(|_| rig.hand(ONE)).collect();
     let batch: Vec<Append> = vec![
         submit(&mut hands[0], "z", "y", 1).into(),
         hands[1].create("z", "welcome").into(),
@@ -59,10 +49,8 @@ pub fn the_first_of_a_batch_gets_the_name<B: StoreUnderTest>(backend: &B) {
     assert!(matches!(&outcomes[3], Appended::Committed { .. }), "who is refused takes no name");
 }
 
-pub fn an_idempotency_key_tells_same_from_different<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let instance = rig.instance(1);
-    let hand = || Hand::new(rig.number(instance), instance);
+pub fn an_idempotency_key_tells_same_from_different<B: StoreUnderTest>(rig: &Rig<B>) {
+    let hand = || rig.hand(ONE);
     let mut first = hand();
     rig.commit(submit(&mut first, "k1", "once", 7));
     let duplicate = |taken| Appended::Duplicate { execution: first.execution, taken };
@@ -88,25 +76,20 @@ pub fn an_idempotency_key_tells_same_from_different<B: StoreUnderTest>(backend: 
     assert_eq!(rig.store().submitted("never").expect("the store answers"), None);
 }
 
-pub fn a_refused_start_leaves_nothing<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let instance = rig.instance(1);
-    let mut first = Hand::new(rig.number(instance), instance);
-    rig.commit(first.create("taken", "welcome"));
-    let mut refused = Hand::new(rig.number(instance), instance);
+pub fn a_refused_start_leaves_nothing<B: StoreUnderTest>(rig: &Rig<B>) {
+    let first = rig.create("taken", "welcome");
+    let mut refused = rig.hand(ONE);
     let outcome = rig.append(submit(&mut refused, "taken", "fresh", 1));
     assert!(matches!(outcome, Appended::Duplicate { taken: TakenName::Id, .. }), "{outcome:?}");
     assert!(rig.store().load(refused.execution).expect("the load is answered").is_none());
-    let mut clash = Hand::new(first.execution, instance);
+    let mut clash = Hand::new(first.execution, ONE);
     assert_eq!(rig.append(submit(&mut clash, "free", "fresh", 1)), Appended::Fenced);
-    let mut third = Hand::new(rig.number(instance), instance);
+    let mut third = rig.hand(ONE);
     rig.commit(submit(&mut third, "free", "fresh", 1));
 }
 
-pub fn a_repeated_start_is_committed<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let instance = rig.instance(1);
-    let mut hand = Hand::new(rig.number(instance), instance);
+pub fn a_repeated_start_is_committed<B: StoreUnderTest>(rig: &Rig<B>) {
+    let mut hand = rig.hand(ONE);
     let first = submit(&mut hand, "k1", "once", 7);
     let at = rig.commit(first.clone());
     rig.advance(100);
@@ -115,8 +98,7 @@ pub fn a_repeated_start_is_committed<B: StoreUnderTest>(backend: &B) {
     assert_eq!(rig.store().find(Some("k1")).expect("it is answered"), Some(hand.execution));
 }
 
-pub fn numbers_never_repeat<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
+pub fn numbers_never_repeat<B: StoreUnderTest>(rig: &Rig<B>) {
     let (one, two) = (rig.instance(1), rig.instance(2));
     let mut all = rig.numbers(one, 10);
     all.extend(rig.numbers(two, 1));
@@ -127,36 +109,25 @@ pub fn numbers_never_repeat<B: StoreUnderTest>(backend: &B) {
     assert!(all[0].0 >= 1);
 }
 
-pub fn numbers_never_repeat_after_reopening<B: StoreUnderTest>(backend: &B) {
-    let mut rig = Rig::new(backend);
-    let instance = rig.instance(1);
-    let last = rig.numbers(instance, 10).pop().expect("ten numbers were set aside");
+pub fn numbers_never_repeat_after_reopening<B: StoreUnderTest>(rig: &mut Rig<B>) {
+    let last = rig.numbers(ONE, 10).pop().expect("ten numbers were set aside");
     rig.reopen();
-    assert!(rig.numbers(instance, 1)[0] > last);
+    assert!(rig.numbers(ONE, 1)[0] > last);
 }
 
-fn define<B: StoreUnderTest>(rig: &Rig<'_, B>, name: &str, canonical: &str) -> Definition {
-    let hash = DefinitionHash::of(canonical.as_bytes());
-    let new =
-        NewDefinition { name: name.into(), hash, canonical: canonical.into(), make_current: true };
-    rig.store().define(&new).expect("the definition is kept").definition
-}
-
-pub fn definitions_are_versioned_by_content<B: StoreUnderTest>(backend: &B) {
-    let mut rig = Rig::new(backend);
-    let first = define(&rig, "welcome", "{\"a\":1}");
+pub fn definitions_are_versioned_by_content<B: StoreUnderTest>(rig: &mut Rig<B>) {
+    let first = rig.define("welcome", "{\"a\":1}").definition;
     assert_eq!((first.version, &*first.canonical), (1, "{\"a\":1}"));
-    assert_eq!(define(&rig, "welcome", "{\"a\":2}").version, 2);
-    assert_eq!(define(&rig, "other", "{\"b\":1}").version, 1);
+    assert_eq!(rig.define("welcome", "{\"a\":2}").definition.version, 2);
+    assert_eq!(rig.define("other", "{\"b\":1}").definition.version, 1);
     rig.reopen();
-    assert_eq!(define(&rig, "welcome", "{\"a\":1}"), first, "the same content again");
-    assert_eq!(define(&rig, "welcome", "{\"a\":3}").version, 3);
+    assert_eq!(rig.define("welcome", "{\"a\":1}").definition, first, "the same content again");
+    assert_eq!(rig.define("welcome", "{\"a\":3}").definition.version, 3);
 }
 
-pub fn definitions_are_found<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let first = define(&rig, "welcome", "{\"a\":1}");
-    let second = define(&rig, "welcome", "{\"a\":2}");
+pub fn definitions_are_found<B: StoreUnderTest>(rig: &Rig<B>) {
+    let first = rig.define("welcome", "{\"a\":1}").definition;
+    let second = rig.define("welcome", "{\"a\":2}").definition;
     let name: Arc<str> = "welcome".into();
     let find = |which: DefinitionRef| rig.store().definition(&which).expect("it is answered");
     assert_eq!(find(DefinitionRef::Hash(first.hash)).as_ref(), Some(&first));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use waypost_core::command::Request;
-use waypost_core::event::{Event, FailureEnd, NodeEvent, PauseReason, RunEvent, Wait};
+use waypost_core::event::{Event, FailureEnd, NodeEvent, RunEvent};
 use waypost_core::failure::Failure;
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
@@ -11,26 +11,22 @@ use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 
 use super::StoreUnderTest;
-use super::rig::{Hand, Rig, START};
+use super::rig::{Draft, Hand, ONE, Rig, START, delayed, started};
 use crate::query::{
     EventsRequest, ExecutionPage, FeedPosition, FeedRequest, ListRequest, MAIL_ROW_BYTES, Query,
     Read,
 };
 use crate::store::{ControlChange, Store};
 
-pub fn nothing_is_known_of_an_unknown_execution<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
+pub fn nothing_is_known_of_an_unknown_execution<B: StoreUnderTest>(rig: &Rig<B>) {
     assert!(rig.store().load(ExecutionNo(77)).expect("the load is answered").is_none());
     assert_eq!(rig.store().find(Some("nobody")).expect("it is answered"), None);
     assert_eq!(rig.store().find(None).expect("it is answered"), None);
     rig.store().hold(ExecutionNo(77), rig.instance(1), "nothing to hold").expect("it does nothing");
 }
 
-pub fn everything_survives_reopening<B: StoreUnderTest>(backend: &B) {
-    let mut rig = Rig::new(backend);
-    let instance = rig.instance(1);
-    let mut hand = Hand::new(rig.number(instance), instance);
-    rig.commit(hand.create("order-1", "welcome"));
+pub fn everything_survives_reopening<B: StoreUnderTest>(rig: &mut Rig<B>) {
+    let mut hand = rig.create("order-1", "welcome");
     rig.commit(hand.next(3).snapshot(b"state"));
     rig.commit(hand.next(1).control(ControlChange::Parked { next_due: Some(Timestamp(1 << 50)) }));
     let before = rig.load(hand.execution);
@@ -45,9 +41,8 @@ pub fn everything_survives_reopening<B: StoreUnderTest>(backend: &B) {
     rig.commit(hand.next(1));
 }
 
-pub fn the_latest_snapshot_wins<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let mut hand = rig.start(rig.instance(1));
+pub fn the_latest_snapshot_wins<B: StoreUnderTest>(rig: &Rig<B>) {
+    let mut hand = rig.start(ONE);
     assert!(rig.load(hand.execution).snapshot.is_none());
     rig.commit(hand.next(2).snapshot(b"one"));
     rig.commit(hand.next(3).snapshot(b"two"));
@@ -60,61 +55,46 @@ pub fn the_latest_snapshot_wins<B: StoreUnderTest>(backend: &B) {
     assert!(history.frames[0].header.parent.is_some(), "its parent is known although not loaded");
 }
 
-pub fn claims_start_from_the_snapshot<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let instance = rig.instance(1);
-    let mut hand = rig.start(instance);
+pub fn claims_start_from_the_snapshot<B: StoreUnderTest>(rig: &Rig<B>) {
+    let mut hand = rig.start(ONE);
     rig.commit(hand.next(1));
     let parked = ControlChange::Parked { next_due: Some(START) };
     rig.commit(hand.next(1).snapshot(b"state").control(parked));
-    let history = rig.claim(instance).claimed.remove(0);
+    let history = rig.claim(ONE).claimed.remove(0);
     assert_eq!(history.snapshot.as_ref().expect("there is a snapshot").seq, 4);
     assert_eq!(history.frames.len(), 1);
     rig.commit(Hand::of(&history).next(1).control(ControlChange::Owned));
 }
 
-pub fn the_end_discards_an_older_snapshot<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let instance = rig.instance(1);
-    let mut hand = rig.start(instance);
+pub fn the_end_discards_an_older_snapshot<B: StoreUnderTest>(rig: &Rig<B>) {
+    let mut hand = rig.start(ONE);
     rig.commit(hand.next(1).snapshot(b"old"));
     rig.commit(hand.next(1).control(ControlChange::Ended));
     let history = rig.load(hand.execution);
     assert!(history.snapshot.is_none());
     assert_eq!(history.frames.len(), 3);
-    let mut last = rig.start(instance);
+    let mut last = rig.start(ONE);
     rig.commit(last.next(1).snapshot(b"last").control(ControlChange::Ended));
     assert_eq!(rig.load(last.execution).snapshot.expect("it is kept").body, b"last");
 }
 
-pub fn executions_are_found_by_key<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let instance = rig.instance(1);
-    let mut first = Hand::new(rig.number(instance), instance);
-    rig.commit(first.create("order-1", "welcome"));
-    let mut second = Hand::new(rig.number(instance), instance);
-    rig.commit(second.create("order-2", "welcome"));
+pub fn executions_are_found_by_key<B: StoreUnderTest>(rig: &Rig<B>) {
+    let first = rig.create("order-1", "welcome");
+    let second = rig.create("order-2", "welcome");
     let find = |key| rig.store().find(key).expect("it is answered");
     assert_eq!(find(Some("order-1")), Some(first.execution));
     assert_eq!(find(Some("order-3")), None);
     assert_eq!(find(None), Some(second.execution), "the newest");
 }
 
-fn list<B: StoreUnderTest>(rig: &Rig<'_, B>, request: &ListRequest) -> ExecutionPage {
-    rig.store().list(request).expect("the list is answered")
-}
-
 fn numbers(page: &ExecutionPage) -> Vec<ExecutionNo> {
     page.rows.iter().map(|row| row.execution).collect()
 }
 
-pub fn lists_are_filtered_and_paged<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let instance = rig.instance(1);
+pub fn lists_are_filtered_and_paged<B: StoreUnderTest>(rig: &Rig<B>) {
     let mut all = Vec::new();
     for (number, workflow) in ["a", "b", "a", "b", "a"].into_iter().enumerate() {
-        let mut hand = Hand::new(rig.number(instance), instance);
-        rig.commit(hand.create(&format!("key-{number}"), workflow));
+        let mut hand = rig.create(&format!("key-{number}"), workflow);
         if number < 2 {
             rig.commit(hand.write(&[Event::Run(RunEvent::Completed { output: Json::null() })]));
         }
@@ -123,35 +103,25 @@ pub fn lists_are_filtered_and_paged<B: StoreUnderTest>(backend: &B) {
     rig.settle();
     all.reverse();
     let everything = ListRequest { limit: 10, ..ListRequest::default() };
-    assert_eq!(numbers(&list(&rig, &everything)), all);
-    assert_eq!(list(&rig, &everything).lag.frames, 0);
-    let page = list(&rig, &ListRequest { limit: 2, ..ListRequest::default() });
+    assert_eq!(numbers(&rig.list(&everything)), all);
+    assert_eq!(rig.list(&everything).lag.frames, 0);
+    let page = rig.list(&ListRequest { limit: 2, ..ListRequest::default() });
     assert_eq!((numbers(&page), page.next), (all[..2].to_vec(), Some(all[1])));
     let rest = ListRequest { before: page.next, ..everything.clone() };
-    let page = list(&rig, &rest);
+    let page = rig.list(&rest);
     assert_eq!((numbers(&page), page.next), (all[2..].to_vec(), None));
     let completed = ListRequest { statuses: vec![Status::Completed], ..everything.clone() };
-    assert_eq!(numbers(&list(&rig, &completed)), all[3..]);
+    assert_eq!(numbers(&rig.list(&completed)), all[3..]);
     let of_b = ListRequest { workflow: Some("b".to_owned()), ..everything.clone() };
-    assert_eq!(numbers(&list(&rig, &of_b)), [all[1], all[3]]);
+    assert_eq!(numbers(&rig.list(&of_b)), [all[1], all[3]]);
     let both = ListRequest { workflow: Some("b".to_owned()), ..completed };
-    assert_eq!(numbers(&list(&rig, &both)), [all[3]]);
+    assert_eq!(numbers(&rig.list(&both)), [all[3]]);
     let nobody = ListRequest { workflow: Some("nobody".to_owned()), ..everything };
-    assert_eq!(numbers(&list(&rig, &nobody)), []);
+    assert_eq!(numbers(&rig.list(&nobody)), []);
 }
 
-/// An execution with a node that completed, one that is retried and one that waits.
-fn busy(hand: &mut Hand) -> Vec<Event> {
-    let started = |node: &str| {
-        Event::Node(NodeEvent::Started {
-            node: node.into(),
-            attempt: 1,
-            worker: Some(hand.instance),
-            remote: None,
-            token: None,
-            due: None,
-        })
-    };
+/// A frame with a node that completed, one that is retried and one that waits.
+fn busy(hand: &mut Hand) -> Draft {
     let completed = Event::Node(NodeEvent::Completed {
         node: "a".into(),
         attempt: 1,
@@ -166,23 +136,16 @@ fn busy(hand: &mut Hand) -> Vec<Event> {
         end: FailureEnd::RetryAt(Timestamp(START.0 + 500)),
         wait: None,
     });
-    let wait = Wait::Delay { due: Timestamp(START.0 + 900) };
-    let waiting =
-        Event::Node(NodeEvent::Waiting { node: "c".into(), attempt: 1, wait, span: None });
-    let paused = Event::Run(RunEvent::Paused { reason: PauseReason::Waits });
-    vec![started("a"), completed, started("b"), failed, started("c"), waiting, paused]
+    let [started_c, waiting, paused] = delayed("c");
+    hand.write(&[started("a"), completed, started("b"), failed, started_c, waiting, paused])
 }
 
-pub fn lists_show_where_executions_stand<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let instance = rig.instance(1);
-    let mut hand = Hand::new(rig.number(instance), instance);
-    rig.commit(hand.create("order-1", "welcome"));
+pub fn lists_show_where_executions_stand<B: StoreUnderTest>(rig: &Rig<B>) {
+    let mut hand = rig.create("order-1", "welcome");
     rig.advance(10);
-    let events = busy(&mut hand);
-    rig.commit(hand.write(&events));
+    rig.commit(busy(&mut hand));
     rig.settle();
-    let page = list(&rig, &ListRequest { limit: 1, ..ListRequest::default() });
+    let page = rig.list(&ListRequest { limit: 1, ..ListRequest::default() });
     let row = &page.rows[0];
     assert_eq!((&*row.key, &*row.workflow, row.version), ("order-1", "welcome", 1));
     assert_eq!((row.view.status, row.view.nodes_executed), (Status::Waiting, 1));
@@ -195,7 +158,7 @@ pub fn lists_show_where_executions_stand<B: StoreUnderTest>(backend: &B) {
     hand.now = Timestamp(START.0 + 7);
     rig.commit(hand.write(&[failed]).control(ControlChange::Ended));
     rig.settle();
-    let page = list(&rig, &ListRequest { limit: 1, ..ListRequest::default() });
+    let page = rig.list(&ListRequest { limit: 1, ..ListRequest::default() });
     let row = &page.rows[0];
     assert_eq!(
         (row.view.status, row.view.error.as_deref()),
@@ -206,13 +169,9 @@ pub fn lists_show_where_executions_stand<B: StoreUnderTest>(backend: &B) {
 }
 
 /// The bytes that a read would take into memory are known before it.
-pub fn a_read_is_weighed_before_it_is_made<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let instance = rig.instance(1);
-    let mut hand = Hand::new(rig.number(instance), instance);
-    rig.commit(hand.create("order-1", "welcome"));
-    let events = busy(&mut hand);
-    rig.commit(hand.write(&events));
+pub fn a_read_is_weighed_before_it_is_made<B: StoreUnderTest>(rig: &Rig<B>) {
+    let mut hand = rig.create("order-1", "welcome");
+    rig.commit(busy(&mut hand));
     rig.commit(hand.next(1));
     let weigh = |read| rig.store().weigh(read).expect("the read is weighed");
     let execution = hand.execution;
@@ -246,14 +205,10 @@ pub fn a_read_is_weighed_before_it_is_made<B: StoreUnderTest>(backend: &B) {
     assert_eq!(weigh(Read::Mail(nothing)), 0);
 }
 
-pub fn events_are_filtered<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let instance = rig.instance(1);
-    let mut hand = Hand::new(rig.number(instance), instance);
-    rig.commit(hand.create("order-1", "welcome"));
+pub fn events_are_filtered<B: StoreUnderTest>(rig: &Rig<B>) {
+    let mut hand = rig.create("order-1", "welcome");
     rig.advance(10);
-    let events = busy(&mut hand);
-    rig.commit(hand.write(&events));
+    rig.commit(busy(&mut hand));
     let all = EventsRequest::all(hand.execution);
     let seqs = |request: &EventsRequest| -> Vec<u64> {
         let rows = rig.store().events(request).expect("the events are answered");
@@ -281,21 +236,17 @@ pub fn events_are_filtered<B: StoreUnderTest>(backend: &B) {
     assert_eq!(row.fields.text(), r#"{"node":"a","attempt":1,"output":{"n":1}}"#);
 }
 
-pub fn a_rebuild_changes_nothing<B: StoreUnderTest>(backend: &B) {
-    let rig = Rig::new(backend);
-    let instance = rig.instance(1);
+pub fn a_rebuild_changes_nothing<B: StoreUnderTest>(rig: &Rig<B>) {
     for number in 0..3 {
-        let mut hand = Hand::new(rig.number(instance), instance);
-        rig.commit(hand.create(&format!("key-{number}"), "welcome"));
-        let events = busy(&mut hand);
-        rig.commit(hand.write(&events));
+        let mut hand = rig.create(&format!("key-{number}"), "welcome");
+        rig.commit(busy(&mut hand));
     }
     rig.settle();
     let request = ListRequest { limit: 10, ..ListRequest::default() };
-    let before = format!("{:?}", list(&rig, &request).rows);
+    let before = format!("{:?}", rig.list(&request).rows);
     let mut reports = Vec::new();
     let frames = rig.store().rebuild(&mut |done, all| reports.push((done, all)));
     assert_eq!(frames.expect("it is rebuilt"), 6);
     assert_eq!(reports.last(), Some(&(6, 6)));
-    assert_eq!(format!("{:?}", list(&rig, &request).rows), before);
+    assert_eq!(format!("{:?}", rig.list(&request).rows), before);
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use uuid::Uuid;
 use waypost_core::command::Request;
-use waypost_core::event::{Event, Origin, RunCreated, RunEvent};
+use waypost_core::event::{Event, NodeEvent, Origin, PauseReason, RunCreated, RunEvent, Wait};
 use waypost_core::frame::{FrameHeader, Parent, encode};
 use waypost_core::id::{AppendId, DefinitionHash, ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::json::Json;
@@ -15,9 +15,12 @@ use waypost_core::time::{Millis, Timestamp};
 
 use super::StoreUnderTest;
 use crate::clock::{Clock, ManualClock};
+use crate::inspect::{Examined, Inspect, Remedy, Repair};
+use crate::query::{ExecutionPage, ListRequest, Query};
 use crate::store::{
-    About, Append, Appended, ClaimRequest, Claims, Control, ControlChange, Heartbeat, History,
-    LEASE, Mail, MailBody, MailDelivery, Renewal, Settled, Side, Store, Submission,
+    About, Append, Appended, ClaimRequest, Claims, Control, ControlChange, Defined, Heartbeat,
+    History, LEASE, Mail, MailBody, MailDelivery, NewDefinition, Renewal, Settled, Side, Store,
+    Submission,
 };
 
 /// When every case begins.
@@ -26,19 +29,23 @@ pub const START: Timestamp = Timestamp(1_000_000);
 /// The log format that instances read, unless a case chooses another.
 pub const FOLD: u16 = 1;
 
+/// The instance of cases that need only one. Reserving a number for an execution announces it.
+pub const ONE: InstanceId = InstanceId(Uuid::from_u128(1));
+
 /// A store under test.
-pub struct Rig<'a, B: StoreUnderTest> {
-    backend: &'a B,
-    pub clock: Arc<ManualClock>,
+pub struct Rig<B: StoreUnderTest> {
+    // Before the backend, whose data it uses: dropped in this order.
     store: Option<B::Store>,
+    backend: B,
+    pub clock: Arc<ManualClock>,
 }
 
-impl<'a, B: StoreUnderTest> Rig<'a, B> {
+impl<B: StoreUnderTest> Rig<B> {
     /// Opens the backend's data.
-    pub fn new(backend: &'a B) -> Self {
+    pub fn new(backend: B) -> Self {
         let clock = Arc::new(ManualClock::at(START));
         let store = Some(backend.open(clock.clone()));
-        Self { backend, clock, store }
+        Self { store, backend, clock }
     }
 
     /// The store.
@@ -69,49 +76,42 @@ impl<'a, B: StoreUnderTest> Rig<'a, B> {
         instance
     }
 
-    /// A sign of life.
+    /// Renews a lease.
     pub fn announce(&self, instance: InstanceId) {
-        self.beat(&Heartbeat {
-            instance,
-            numbers: 0,
-            fold: FOLD,
-            lease: Some(LEASE),
-            about: About::default(),
-        });
+        self.beat(&heartbeat(instance));
     }
 
-    /// The last sign of life.
+    /// Ends a lease.
     pub fn leave(&self, instance: InstanceId) {
-        self.beat(&Heartbeat {
-            instance,
-            numbers: 0,
-            fold: FOLD,
-            lease: None,
-            about: About::default(),
-        });
+        self.beat(&Heartbeat { lease: None, ..heartbeat(instance) });
     }
 
-    /// Any sign of life.
+    /// Sends any heartbeat.
     pub fn beat(&self, heartbeat: &Heartbeat) -> Renewal {
         self.store().heartbeat(heartbeat).expect("a heartbeat is taken")
     }
 
-    /// A number for a new execution.
-    pub fn number(&self, instance: InstanceId) -> ExecutionNo {
-        self.numbers(instance, 1).pop().expect("one number was set aside")
-    }
-
     /// Numbers for new executions.
     pub fn numbers(&self, instance: InstanceId, count: u32) -> Vec<ExecutionNo> {
-        let heartbeat = Heartbeat {
-            instance,
-            numbers: count,
-            fold: FOLD,
-            lease: Some(LEASE),
-            about: About::default(),
-        };
-        let renewal = self.store().heartbeat(&heartbeat).expect("a heartbeat is taken");
+        let renewal = self.beat(&Heartbeat { numbers: count, ..heartbeat(instance) });
         renewal.numbers.map(ExecutionNo).collect()
+    }
+
+    /// A number for a new execution.
+    pub fn number(&self, instance: InstanceId) -> ExecutionNo {
+        self.numbers(instance, 1).pop().expect("one number was reserved")
+    }
+
+    /// The hand of `instance` for an execution that does not exist yet.
+    pub fn hand(&self, instance: InstanceId) -> Hand {
+        Hand::new(self.number(instance), instance)
+    }
+
+    /// Starts an execution with names.
+    pub fn create(&self, key: &str, workflow: &str) -> Hand {
+        let mut hand = self.hand(ONE);
+        self.commit(hand.create(key, workflow));
+        hand
     }
 
     /// Starts executions in one batch; returns their hands.
@@ -123,17 +123,14 @@ impl<'a, B: StoreUnderTest> Rig<'a, B> {
             numbers.map(|number| Hand { now, ..Hand::new(number, instance) }).collect();
         let batch: Vec<Append> =
             hands.iter_mut().zip(runs).map(|(hand, run)| hand.create_as(run).into()).collect();
-        for outcome in self.append_all(&batch) {
-            assert!(matches!(outcome, Appended::Committed { .. }), "{outcome:?}");
-        }
+        self.commit_all(&batch);
         hands
     }
 
     /// Starts an execution that `instance` owns at epoch 1; its log has two events.
     pub fn start(&self, instance: InstanceId) -> Hand {
-        let mut hand = Hand::new(self.number(instance), instance);
-        let first = hand.next(2).control(ControlChange::Owned);
-        self.commit(first);
+        let mut hand = self.hand(instance);
+        self.commit(hand.next(2).control(ControlChange::Owned));
         hand
     }
 
@@ -165,22 +162,26 @@ impl<'a, B: StoreUnderTest> Rig<'a, B> {
         }
     }
 
-    /// Claims whatever `instance` can get.
+    /// Appends a batch of frames that must all be inserted.
+    pub fn commit_all(&self, batch: &[Append]) {
+        for outcome in self.append_all(batch) {
+            assert!(matches!(outcome, Appended::Committed { .. }), "{outcome:?}");
+        }
+    }
+
+    /// Claims everything that `instance` can get.
     pub fn claim(&self, instance: InstanceId) -> Claims {
-        self.claim_as(&ClaimRequest {
-            instance,
-            fold: FOLD,
-            limit: 100,
-            only: None,
-            held: None,
-            suspects: true,
-            ahead: Millis(0),
-        })
+        self.claim_as(&claim_request(instance))
     }
 
     /// Claims by this request.
     pub fn claim_as(&self, request: &ClaimRequest) -> Claims {
         self.store().claim(request).expect("the claim is answered")
+    }
+
+    /// The hand of `instance` after it has claimed at least one execution, for the first.
+    pub fn take(&self, instance: InstanceId, why: &str) -> Hand {
+        Hand::of(self.claim(instance).claimed.first().expect(why))
     }
 
     /// The executions that `instance` gets when it claims.
@@ -199,6 +200,27 @@ impl<'a, B: StoreUnderTest> Rig<'a, B> {
         self.load(execution).control.expect("the execution has a control row")
     }
 
+    /// A page of executions.
+    pub fn list(&self, request: &ListRequest) -> ExecutionPage {
+        self.store().list(request).expect("the list is answered")
+    }
+
+    /// Stores a definition as the current version of its workflow.
+    pub fn define(&self, name: &str, canonical: &str) -> Defined {
+        self.store().define(&new_definition(name, canonical)).expect("the definition is kept")
+    }
+
+    /// Everything that is stored of an execution.
+    pub fn examine(&self, execution: ExecutionNo) -> Examined {
+        let mut examined = self.store().examine(&[execution]).expect("it is examined");
+        examined.pop().expect("the execution is known")
+    }
+
+    /// Repairs an execution as it was examined; returns whether it was still the same.
+    pub fn repair(&self, repair: &Repair) -> bool {
+        self.store().repair(repair).expect("it is answered")
+    }
+
     /// Sends one piece of mail.
     pub fn deliver(&self, mail: Mail) -> MailDelivery {
         let mut deliveries = self.store().deliver(&[mail]).expect("the mail is answered");
@@ -212,6 +234,25 @@ impl<'a, B: StoreUnderTest> Rig<'a, B> {
     }
 }
 
+/// A heartbeat that renews the lease, and reserves no numbers.
+pub fn heartbeat(instance: InstanceId) -> Heartbeat {
+    let about = About::default();
+    Heartbeat { instance, numbers: 0, fold: FOLD, lease: Some(LEASE), about }
+}
+
+/// A claim of everything that is claimable now, one suspect included.
+pub fn claim_request(instance: InstanceId) -> ClaimRequest {
+    ClaimRequest {
+        instance,
+        fold: FOLD,
+        limit: 100,
+        only: None,
+        held: None,
+        suspects: true,
+        ahead: Millis(0),
+    }
+}
+
 /// The executions of a claim, in its order.
 pub fn executions(claims: &Claims) -> Vec<ExecutionNo> {
     claims.claimed.iter().map(|history| history.execution).collect()
@@ -220,6 +261,19 @@ pub fn executions(claims: &Claims) -> Vec<ExecutionNo> {
 /// A piece of mail.
 pub fn mail(execution: ExecutionNo, message: &str, body: impl Into<MailBody>) -> Mail {
     Mail { execution, message: message.into(), actor: None, body: body.into() }
+}
+
+/// A definition that is to become the current version of its workflow.
+pub fn new_definition(name: &str, canonical: &str) -> NewDefinition {
+    let hash = DefinitionHash::of(canonical.as_bytes());
+    NewDefinition { name: name.into(), hash, canonical: canonical.into(), make_current: true }
+}
+
+/// A repair of an execution that was just examined.
+pub fn repair_of(examined: &Examined, remedy: Remedy) -> Repair {
+    let last = examined.history.frames.last().map(|frame| frame.header.as_parent());
+    let seen = examined.history.control.clone();
+    Repair { execution: examined.history.execution, last, seen, remedy }
 }
 
 /// A signal without much in it.
@@ -323,6 +377,26 @@ pub fn created(key: &str, workflow: &str) -> RunCreated {
         deadline: None,
         origin: Origin::default(),
     }
+}
+
+/// The first attempt of a node starts.
+pub fn started(node: &str) -> Event {
+    Event::Node(NodeEvent::Started {
+        node: node.into(),
+        attempt: 1,
+        worker: Some(ONE),
+        remote: None,
+        token: None,
+        due: None,
+    })
+}
+
+/// A node starts and waits for 900 ms from [`START`] on, and its execution with it.
+pub fn delayed(node: &str) -> [Event; 3] {
+    let wait = Wait::Delay { due: Timestamp(START.0 + 900) };
+    let waiting = NodeEvent::Waiting { node: node.into(), attempt: 1, wait, span: None };
+    let paused = RunEvent::Paused { reason: PauseReason::Waits };
+    [started(node), Event::Node(waiting), Event::Run(paused)]
 }
 
 /// A frame that is being put together.
