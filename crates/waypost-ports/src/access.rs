@@ -75,7 +75,6 @@ pub struct NewKey {
     /// The public part of the key, by which it is found.
     pub id: Arc<str>,
     pub name: Arc<str>,
-    /// Its rights.
     pub role: Role,
     /// Of its secret.
     pub digest: [u8; 32],
@@ -112,7 +111,6 @@ pub struct AuditRequest {
     pub actor: Option<String>,
     /// Before this place, for paging.
     pub before: Option<u64>,
-    /// At most so many.
     pub limit: usize,
 }
 
@@ -121,6 +119,5 @@ pub struct AuditRequest {
 pub struct AuditPage {
     /// Entries with their places.
     pub rows: Vec<(u64, AuditEntry)>,
-    /// Is there more before the last one?
     pub more: bool,
 }

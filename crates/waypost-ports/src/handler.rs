@@ -16,7 +16,6 @@ use crate::secret::Grant;
 /// The order to make one attempt of one node.
 #[derive(Clone)]
 pub struct Task {
-    /// The execution it belongs to.
     pub execution: ExecutionId,
     pub workflow: Arc<str>,
     /// The node's path.

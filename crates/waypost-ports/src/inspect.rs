@@ -57,7 +57,6 @@ pub trait Inspect: Store + Query {
 /// Which executions come next.
 #[derive(Clone, Copy, Debug)]
 pub struct ChunkRequest {
-    /// After this one.
     pub after: Option<ExecutionNo>,
     /// At most so many are scanned.
     pub limit: usize,
@@ -88,7 +87,6 @@ pub struct Examined {
 /// The parts of a control row that only the store uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Standing {
-    /// The state of the owner.
     pub ownership: Ownership,
     /// The least urgent mail that makes it ready.
     pub wakes_from: Urgency,
@@ -115,7 +113,6 @@ pub struct Shown {
     pub execution: ExecutionNo,
     /// The first seq of the last frame that they have to show by now; 0 for none.
     pub due: u64,
-    /// The rows, if there are any.
     pub rows: Option<ShownRows>,
 }
 
@@ -123,9 +120,7 @@ pub struct Shown {
 #[derive(Clone, PartialEq, Debug)]
 pub struct ShownRows {
     pub key: Arc<str>,
-    /// When it was accepted.
     pub created_at: Timestamp,
-    /// Columns that change over its life.
     pub view: ExecutionView,
     /// Its output, as JSON.
     pub output: Option<String>,
@@ -157,9 +152,7 @@ impl ShownNode {
 pub struct ShownWait {
     /// The event that opened it.
     pub seq: u64,
-    /// The node that waits.
     pub path: String,
-    /// When time ends it.
     pub due: Option<Timestamp>,
 }
 
@@ -167,11 +160,9 @@ pub struct ShownWait {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PermitQueue {
     pub key: Arc<str>,
-    /// How many hold a permit.
     pub holding: u64,
-    /// The largest limit of those that do; 0 where none does.
+    /// The largest limit of the executions that hold a permit; 0 where none does.
     pub limit_max: u32,
-    /// The last one that does.
     pub last_holding: Option<ExecutionNo>,
     /// The first one that waits, with its limit.
     pub first_waiting: Option<(ExecutionNo, u32)>,
@@ -181,7 +172,6 @@ pub struct PermitQueue {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Stray {
     pub execution: ExecutionNo,
-    /// In which table.
     pub kind: StrayKind,
 }
 
@@ -191,7 +181,6 @@ pub enum StrayKind {
     Control,
     Mail,
     Snapshot,
-    /// A place in the queue of a concurrency key.
     Permit,
     Projection,
 }
@@ -205,7 +194,6 @@ pub struct Repair {
     pub last: Option<Parent>,
     /// Its control row when it was examined.
     pub seen: Option<Control>,
-    /// The repair of its rows.
     pub remedy: Remedy,
 }
 
@@ -214,7 +202,6 @@ pub struct Repair {
 pub enum Remedy {
     /// A control row that this follows from, derived from the log.
     Control {
-        /// Its columns.
         row: DerivedRow,
         /// The ownership that the log has reached; a row that is ahead stays so.
         epoch: u32,
@@ -244,17 +231,9 @@ pub enum DerivedRow {
     /// It is unowned and must be claimed.
     Ready,
     /// It is unowned until it is due or has mail.
-    Parked {
-        /// When time alone makes it claimable.
-        next_due: Option<Timestamp>,
-    },
+    Parked { next_due: Option<Timestamp> },
     /// It is unowned, and only urgent mail makes it ready.
-    Held {
-        /// The reason shown to people.
-        reason: String,
-        /// When time alone makes it claimable.
-        next_due: Option<Timestamp>,
-    },
+    Held { reason: String, next_due: Option<Timestamp> },
 }
 
 /// The waits that are open after these changes.

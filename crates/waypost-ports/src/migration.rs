@@ -8,9 +8,7 @@ use crate::store::StoreError;
 pub struct Migration {
     /// The layout it leads to, from 1 without gaps.
     pub version: u32,
-    /// Its topic.
     pub name: &'static str,
-    /// The statements that it runs.
     pub sql: &'static str,
 }
 

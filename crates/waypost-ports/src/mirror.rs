@@ -48,7 +48,6 @@ pub struct Presence {
     pub address: Option<Arc<str>>,
     /// Executions in memory.
     pub owned: u64,
-    /// Attempts that run in it.
     pub running: u64,
     /// The store's time.
     pub at: Timestamp,
@@ -59,9 +58,7 @@ pub struct Presence {
 pub struct Context {
     pub execution: ExecutionId,
     pub workflow: Arc<str>,
-    /// When it was started.
     pub started_at: Timestamp,
-    /// The nodes that it waits at.
     pub current_nodes: Vec<Arc<str>>,
     /// The nodes that it has behind it, in order; of many, the last.
     pub path: Vec<Arc<str>>,
@@ -81,7 +78,6 @@ pub enum Health {
     /// There is none, and none is wanted.
     Absent,
     Up,
-    /// No.
     Down {
         reason: String,
         /// For how long it has been.

@@ -104,7 +104,6 @@ pub const MAIL_ROW_BYTES: usize = 200;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Submitted {
     pub execution: ExecutionNo,
-    /// The digest of the submission.
     pub digest: [u8; 32],
 }
 
@@ -124,7 +123,6 @@ pub struct ListRequest {
     pub text: Option<String>,
     /// Older than this one, for paging.
     pub before: Option<ExecutionNo>,
-    /// At most so many.
     pub limit: usize,
 }
 
@@ -142,7 +140,6 @@ pub struct ExecutionPage {
     /// have a next one: a selective filter stops after [`SCANNED_MAX`] rows, or after
     /// [`SCANNED_BYTES_MAX`].
     pub next: Option<ExecutionNo>,
-    /// How far behind the log the rows may be.
     pub lag: ProjectionLag,
 }
 
@@ -153,13 +150,11 @@ pub struct ExecutionRow {
     pub key: Arc<str>,
     pub workflow: Arc<str>,
     pub version: u32,
-    /// When it was accepted.
     pub created_at: Timestamp,
     pub labels: BTreeMap<String, String>,
     pub failure: Option<Failure>,
     /// When it continues without a message.
     pub resume_at: Option<Timestamp>,
-    /// Columns that change over its life.
     pub view: ExecutionView,
 }
 
@@ -173,7 +168,6 @@ pub const FEED_BYTES_MAX: usize = 1 << 20;
 /// Which part of the feed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FeedRequest {
-    /// After this place.
     pub after: FeedPosition,
     /// At most so many frames; fewer where they are large.
     pub limit: usize,
@@ -182,7 +176,6 @@ pub struct FeedRequest {
 /// A frame of the feed.
 #[derive(Clone, Debug)]
 pub struct FeedFrame {
-    /// The place after it.
     pub position: FeedPosition,
     /// The key of its execution; empty where it was given none.
     pub key: Arc<str>,
@@ -196,7 +189,6 @@ pub struct DefinitionsRequest {
     pub workflow: Option<String>,
     /// After this row of the same list, for paging.
     pub after: Option<(String, u32)>,
-    /// At most so many.
     pub limit: usize,
 }
 
@@ -204,7 +196,6 @@ pub struct DefinitionsRequest {
 #[derive(Clone, Debug)]
 pub struct DefinitionPage {
     pub rows: Vec<DefinitionRow>,
-    /// Is there more after the last row?
     pub more: bool,
 }
 
@@ -214,7 +205,6 @@ pub struct DefinitionRow {
     pub workflow: Arc<str>,
     /// From 1.
     pub version: u32,
-    /// Identity of the content.
     pub hash: DefinitionHash,
     /// When it was stored, if known.
     pub created_at: Option<Timestamp>,
@@ -228,13 +218,10 @@ pub struct InstanceRow {
     pub instance: InstanceId,
     /// When its lease ends, by the store's time; `None` when it has been ended.
     pub alive_until: Option<Timestamp>,
-    /// Does the lease still last?
     pub alive: bool,
     /// The newest log format that it reads.
     pub fold: u16,
-    /// Unfinished executions that it owns.
     pub owned: u64,
-    /// What it publishes about itself.
     pub about: About,
     /// How long ago its last sign of life was, by the store's time.
     pub silent: Option<Millis>,

@@ -90,10 +90,8 @@ impl fmt::Debug for SecretText {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadSecret {
-    /// It has too few characters.
     #[error("it is too short to be kept secret: it needs at least {SECRET_CHARS_MIN} characters")]
     TooShort,
-    /// It has too many bytes.
     #[error("it has more than {SECRET_BYTES_MAX} bytes")]
     TooLong,
 }
@@ -102,7 +100,6 @@ pub enum BadSecret {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SecretRefused {
-    /// There is none of this name.
     #[error(
         "there is no secret `{0}` here: define it in the settings file of the process that runs \
          this task, as a table [secrets.{0}] with from = \"env:VARIABLE\" or \"file:/path\", \
@@ -110,20 +107,11 @@ pub enum SecretRefused {
          secrets that there are"
     )]
     Unknown(Arc<str>),
-    /// It is not for this workflow.
     #[error("secret `{name}` is not granted to workflow `{workflow}`")]
-    NotGranted {
-        /// The secret.
-        name: Arc<str>,
-        workflow: Arc<str>,
-    },
+    NotGranted { name: Arc<str>, workflow: Arc<str> },
     /// It cannot be had, or its value cannot be used.
     #[error("secret `{name}` cannot be used: {reason}")]
-    Unusable {
-        /// The secret.
-        name: Arc<str>,
-        reason: String,
-    },
+    Unusable { name: Arc<str>, reason: String },
 }
 
 impl From<SecretRefused> for Failure {

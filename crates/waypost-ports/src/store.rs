@@ -144,7 +144,6 @@ pub struct Heartbeat {
     /// For how long it counts as alive; absent with the last one, after which its executions may be
     /// claimed at once.
     pub lease: Option<Millis>,
-    /// What is shown of it.
     pub about: About,
 }
 
@@ -153,7 +152,6 @@ pub struct Heartbeat {
 pub struct About {
     pub version: Arc<str>,
     pub address: Option<Arc<str>>,
-    /// Attempts that run in it.
     pub running: u32,
 }
 
@@ -175,7 +173,6 @@ pub struct Append {
     pub header: FrameHeader,
     /// The events, encoded. Opaque to the store.
     pub body: Vec<u8>,
-    /// Rows beside the log.
     pub side: Side,
 }
 
@@ -197,7 +194,6 @@ pub struct Side {
     pub control: Option<ControlChange>,
     /// For the first frame: the names of the execution.
     pub submission: Option<Submission>,
-    /// Mail that the frame consumed.
     pub consumed: Vec<MessageId>,
     /// The state after this frame, encoded: a cache.
     pub snapshot: Option<Vec<u8>>,
@@ -221,18 +217,10 @@ pub enum ControlChange {
     /// already raised it, it stays.
     Owned,
     /// It is unowned until it is due or has mail. Mail that is already there makes it ready.
-    Parked {
-        /// When time alone makes it claimable.
-        next_due: Option<Timestamp>,
-    },
+    Parked { next_due: Option<Timestamp> },
     /// It is unowned, and only mail of urgency [`Urgency::Cancel`] or above makes it ready;
     /// `next_due` (an execution's deadline) still makes it claimable.
-    Held {
-        /// The reason shown to people.
-        reason: String,
-        /// See above.
-        next_due: Option<Timestamp>,
-    },
+    Held { reason: String, next_due: Option<Timestamp> },
     /// The execution ended: the row and the mail that is left go, and so does an older snapshot.
     Ended,
 }
@@ -258,10 +246,7 @@ pub struct Idempotency {
 pub enum Appended {
     /// It is durable, at this time of the store. Also when an earlier call had committed it and
     /// its reply was lost.
-    Committed {
-        /// The store's time.
-        at: Timestamp,
-    },
+    Committed { at: Timestamp },
     /// Another frame is where this one should be: the appender no longer owns the execution. Drop
     /// the state, never repeat.
     Fenced,
@@ -269,16 +254,12 @@ pub enum Appended {
     Duplicate {
         /// By whom; where the two names were taken by two, the holder of the idempotency key.
         execution: ExecutionNo,
-        /// Which name.
         taken: TakenName,
     },
-    /// The frame requests a permit of its concurrency key, all are held, and the policy is to
-    /// reject. Nothing was stored. Names that are taken are checked first: a repeated start gets
-    /// the outcome of the first one.
-    Rejected {
-        /// How many executions hold one.
-        holding: u64,
-    },
+    /// The frame requests a permit of its concurrency key, `holding` executions hold all of them,
+    /// and the policy is to reject. Nothing was stored. Names that are taken are checked first: a
+    /// repeated start gets the outcome of the first one.
+    Rejected { holding: u64 },
     /// The store refuses the data of this frame for good.
     Poisoned { reason: String },
 }
@@ -306,7 +287,6 @@ pub struct ClaimRequest {
     pub instance: InstanceId,
     /// The newest log format that it reads.
     pub fold: u16,
-    /// At most so many.
     pub limit: usize,
     /// None but these; for a process that is to drive one execution and leave the others.
     pub only: Option<Vec<ExecutionNo>>,
@@ -344,11 +324,9 @@ pub struct History {
     pub execution: ExecutionNo,
     /// The control row; absent when it has ended.
     pub control: Option<Control>,
-    /// The newest snapshot, if any.
     pub snapshot: Option<Snapshot>,
     /// The last frame that the snapshot covers, or all frames; in order.
     pub frames: Vec<StoredFrame>,
-    /// Mail that waits.
     pub mail: Vec<Mail>,
 }
 
@@ -377,6 +355,5 @@ pub struct Control {
 pub struct Snapshot {
     /// The last seq it covers.
     pub seq: u64,
-    /// The encoded state.
     pub body: Vec<u8>,
 }

@@ -69,9 +69,7 @@ pub struct OfferId {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Offer {
     pub id: OfferId,
-    /// Which handler it needs.
     pub handler: Arc<str>,
-    /// The instance that offers it.
     pub owner: InstanceId,
     /// The task, encoded and sealed by the instance that offers it. Opaque here.
     pub body: Vec<u8>,
@@ -81,13 +79,10 @@ pub struct Offer {
 #[derive(Clone, PartialEq, Debug)]
 pub struct SignOfLife {
     pub worker: WorkerId,
-    /// What people call it.
     pub name: Arc<str>,
-    /// The handlers that it serves.
     pub handlers: Vec<Arc<str>>,
     /// How many tasks it takes at once.
     pub capacity: u32,
-    /// How many it has.
     pub running: u32,
     /// The instance that it talks to.
     pub through: InstanceId,
@@ -130,10 +125,8 @@ pub enum Holds {
 /// A worker as people see it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WorkerRow {
-    /// Its last sign of life.
     pub sign: SignOfLife,
     pub seen_at: Timestamp,
-    /// Does it count as alive?
     pub alive: bool,
 }
 
@@ -141,8 +134,7 @@ pub struct WorkerRow {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Depth {
     pub handler: Arc<str>,
-    /// Tasks that wait.
     pub waiting: u64,
-    /// How long the oldest has.
+    /// How long the oldest has waited.
     pub oldest: Millis,
 }

@@ -59,7 +59,6 @@ pub struct Tables {
 pub(super) struct LeaseRow {
     /// `None` once it was ended.
     pub(super) until: Option<Timestamp>,
-    /// The newest log format that the instance reads.
     pub(super) fold: u16,
     /// What the instance published about itself, and when.
     pub(super) about: About,

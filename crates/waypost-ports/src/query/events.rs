@@ -17,7 +17,6 @@ pub struct EventsRequest {
     pub kind: Option<String>,
     /// After this seq.
     pub after: u64,
-    /// At most so many.
     pub limit: usize,
     /// Ends with the event that reaches so many bytes.
     pub bytes: usize,
@@ -42,17 +41,13 @@ fn bytes_of(rows: &[EventRow]) -> usize {
 /// One event as readers see it.
 #[derive(Clone, Debug)]
 pub struct EventRow {
-    /// Its position.
     pub seq: u64,
     /// The store's time of its frame.
     pub at: Timestamp,
     /// The ownership it was written under.
     pub epoch: u32,
-    /// Its type.
     pub kind: String,
-    /// The node it is about.
     pub node: Option<String>,
-    /// The attempt it is about.
     pub attempt: Option<u32>,
     /// Its content, as an object.
     pub fields: Json,

@@ -22,7 +22,6 @@ pub struct Filter<'a> {
 /// The fields of a row that a filter tests.
 #[derive(Clone, Copy, Debug)]
 pub struct Looked<'a> {
-    /// When it was accepted.
     pub created_at: Timestamp,
     pub labels: &'a BTreeMap<String, String>,
     pub key: &'a str,
@@ -35,7 +34,6 @@ pub struct Looked<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct PageBudget {
     pub rows: usize,
-    /// Bytes of them.
     pub bytes: usize,
 }
 

@@ -7,9 +7,7 @@ use waypost_core::id::DefinitionHash;
 /// A definition to keep.
 #[derive(Clone, Debug)]
 pub struct NewDefinition {
-    /// The workflow.
     pub name: Arc<str>,
-    /// Identity of the content.
     pub hash: DefinitionHash,
     /// The content: canonical JSON.
     pub canonical: Arc<str>,
@@ -20,26 +18,21 @@ pub struct NewDefinition {
 /// The result of storing a definition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Defined {
-    /// The stored definition.
     pub definition: Definition,
     /// Is the version new?
     pub created: bool,
     /// The version of the workflow that was current before; absent with the workflow's first version.
     pub previous: Option<u32>,
-    /// The version that is current now.
     pub current: u32,
 }
 
 /// A stored definition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Definition {
-    /// The workflow.
     pub name: Arc<str>,
     /// From 1.
     pub version: u32,
-    /// Identity of the content.
     pub hash: DefinitionHash,
-    /// The content.
     pub canonical: Arc<str>,
 }
 
@@ -48,6 +41,5 @@ pub struct Definition {
 pub enum DefinitionRef {
     /// By content.
     Hash(DefinitionHash),
-    /// One version of a workflow.
     Version(Arc<str>, u32),
 }

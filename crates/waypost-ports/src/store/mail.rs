@@ -15,7 +15,6 @@ pub struct Mail {
     pub execution: ExecutionNo,
     /// By which duplicates are known.
     pub message: MessageId,
-    /// The sender.
     pub actor: Option<Arc<str>>,
     pub body: MailBody,
 }
@@ -26,7 +25,6 @@ pub struct Mail {
 /// …}`. A request to resume without a reason is the string `"resume"`.
 #[derive(Clone, PartialEq, Debug)]
 pub enum MailBody {
-    /// A control request.
     Request(Request),
     /// A remote worker's report on an attempt.
     Report(Report),

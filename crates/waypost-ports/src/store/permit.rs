@@ -22,7 +22,6 @@ pub fn cancel_message(newcomer: &FrameHeader, key: &str, superseded: ExecutionNo
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Permit {
     pub key: Arc<str>,
-    /// Does it hold a permit?
     pub holding: bool,
     /// How many executions are ahead of it in the queue, permit holders included.
     pub before: u64,
