@@ -11,7 +11,7 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
@@ -20,16 +20,13 @@ use crate::port::free_port;
 /// Which way bytes go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
-    /// From the client to the server.
     ToServer,
-    /// From the server to the client.
     ToClient,
 }
 
 /// What happens to the bytes of a direction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// Bytes are forwarded.
     Pass,
     /// Bytes are held, connections stay open, and all are forwarded when the mode changes.
     Stall,
@@ -57,9 +54,6 @@ struct ProxyShared {
 struct ProxyState {
     to_server: ProxyConnection,
     to_client: ProxyConnection,
-    /// Answers are thrown away on the first connection whose requests have these bytes.
-    trap: Option<Vec<u8>>,
-    trapped: usize,
     accepted: usize,
     /// Both ends of every open connection, by its number.
     open: Vec<(usize, TcpStream, TcpStream)>,
@@ -77,18 +71,11 @@ struct ProxyConnection {
 
 impl Proxy {
     /// Starts a proxy in front of a port of loopback, which passes everything.
-    ///
-    /// # Panics
-    ///
-    /// When there is no free port.
-    #[must_use]
     pub fn start(server_port: u16) -> Self {
         let line = || ProxyConnection { mode: Mode::Pass, bytes: 0, swallowed: 0 };
         let state = ProxyState {
             to_server: line(),
             to_client: line(),
-            trap: None,
-            trapped: 0,
             accepted: 0,
             open: Vec::new(),
             listening: None,
@@ -102,7 +89,6 @@ impl Proxy {
     }
 
     /// Its port on loopback.
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -117,26 +103,6 @@ impl Proxy {
     pub fn set_both(&self, mode: &Mode) {
         self.set(Direction::ToServer, mode.clone());
         self.set(Direction::ToClient, mode.clone());
-    }
-
-    /// Drops the responses on the first connection whose requests contain these bytes, from the
-    /// moment they are seen: the server executes the request, and the client gets no response.
-    pub fn swallow_answers_to(&self, request_part: &[u8]) {
-        self.shared.state.lock().trap = Some(request_part.to_vec());
-    }
-
-    /// Waits until [`Proxy::swallow_answers_to`] has caught this many connections in all.
-    ///
-    /// # Panics
-    ///
-    /// When it does not in time.
-    pub fn wait_trapped(&self, count: usize, within: Duration) {
-        let until = Instant::now() + within;
-        let mut state = self.shared.state.lock();
-        while state.trapped < count {
-            let late = self.shared.changed.wait_until(&mut state, until).timed_out();
-            assert!(!late || state.trapped >= count, "the request did not come within {within:?}");
-        }
     }
 
     /// Closes every connection; new ones are still accepted.
@@ -163,17 +129,13 @@ impl Proxy {
     }
 
     /// Accepts connections again after [`Proxy::refuse`].
-    ///
-    /// # Panics
-    ///
-    /// When its port was taken meanwhile.
     pub fn accept(&self) {
         let mut state = self.shared.state.lock();
         if state.listening.is_some() {
             return;
         }
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, self.port))
-            .expect("the proxy's port is not taken by somebody else");
+            .expect("no other process takes the proxy's port");
         state.listeners += 1;
         state.listening = Some(state.listeners);
         let (shared, number) = (Arc::clone(&self.shared), state.listeners);
@@ -181,25 +143,21 @@ impl Proxy {
     }
 
     /// How many connections were accepted so far.
-    #[must_use]
     pub fn accepted(&self) -> usize {
         self.shared.state.lock().accepted
     }
 
     /// How many connections are open.
-    #[must_use]
     pub fn open(&self) -> usize {
         self.shared.state.lock().open.len()
     }
 
     /// How many bytes were forwarded in a direction so far.
-    #[must_use]
     pub fn bytes(&self, direction: Direction) -> u64 {
         self.shared.state.lock().line(direction).bytes
     }
 
     /// How many bytes were thrown away in a direction so far.
-    #[must_use]
     pub fn swallowed(&self, direction: Direction) -> u64 {
         self.shared.state.lock().line(direction).swallowed
     }
@@ -250,19 +208,12 @@ fn connect(
     let connection = state.accepted;
     state.open.push((connection, client.try_clone()?, server.try_clone()?));
     drop(state);
-    let trapped = Arc::new(Mutex::new(false));
     for direction in [Direction::ToServer, Direction::ToClient] {
         let (from, to) = match direction {
             Direction::ToServer => (client.try_clone()?, server.try_clone()?),
             Direction::ToClient => (server.try_clone()?, client.try_clone()?),
         };
-        let pump = Pump {
-            shared: Arc::clone(shared),
-            connection,
-            direction,
-            trapped: Arc::clone(&trapped),
-            seen: Vec::new(),
-        };
+        let pump = Pump { shared: Arc::clone(shared), connection, direction };
         std::thread::spawn(move || pump.run(from, to));
     }
     Ok(())
@@ -273,14 +224,10 @@ struct Pump {
     shared: Arc<ProxyShared>,
     connection: usize,
     direction: Direction,
-    /// Are this connection's answers thrown away?
-    trapped: Arc<Mutex<bool>>,
-    /// The last bytes of requests, in which the trap's may begin.
-    seen: Vec<u8>,
 }
 
 impl Pump {
-    fn run(mut self, mut from: TcpStream, mut to: TcpStream) {
+    fn run(self, mut from: TcpStream, mut to: TcpStream) {
         let mut buffer = vec![0; 64 * 1024];
         while let Ok(length @ 1..) = from.read(&mut buffer) {
             let Some(allowed) = self.admit(&buffer[..length]) else { break };
@@ -296,7 +243,7 @@ impl Pump {
 
     /// How many of these bytes may be forwarded, as soon as any may; `None` if the connection was
     /// cut.
-    fn admit(&mut self, bytes: &[u8]) -> Option<usize> {
+    fn admit(&self, bytes: &[u8]) -> Option<usize> {
         let mut state = self.shared.state.lock();
         while state.line(self.direction).mode == Mode::Stall && state.is_open(self.connection) {
             self.shared.changed.wait(&mut state);
@@ -304,25 +251,8 @@ impl Pump {
         if !state.is_open(self.connection) {
             return None;
         }
-        if self.direction == Direction::ToServer
-            && let Some(trap) = state.trap.take()
-        {
-            self.seen.extend_from_slice(bytes);
-            if self.seen.windows(trap.len()).any(|window| window == trap) {
-                // Before the request is forwarded, so that no part of the response gets through.
-                *self.trapped.lock() = true;
-                state.trapped += 1;
-                self.shared.changed.notify_all();
-            } else {
-                let keep = self.seen.len().saturating_sub(trap.len());
-                self.seen.drain(..keep);
-                state.trap = Some(trap);
-            }
-        }
-        let trapped = self.direction == Direction::ToClient && *self.trapped.lock();
         let line = state.line(self.direction);
         let allowed = match &mut line.mode {
-            _ if trapped => 0,
             Mode::Pass | Mode::Stall => bytes.len(),
             Mode::Swallow => 0,
             Mode::SwallowAfter(left) => {
