@@ -4,10 +4,6 @@ use std::path::Path;
 use std::process::Command;
 
 /// Makes `cert.pem` and `key.pem` in a folder: a certificate for loopback, signed by itself.
-///
-/// # Panics
-///
-/// Where `openssl` cannot be run.
 pub fn make_certificate(folder: &Path) {
     let made = Command::new("openssl")
         .current_dir(folder)

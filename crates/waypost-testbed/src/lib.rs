@@ -10,10 +10,12 @@
 //!
 //! Everything blocks, so that a plain `#[test]` can use it, and everything is gone when it is dropped:
 //! also when the test panics, and (on Linux) when the test's process is killed.
+//! A call panics where a server does not start or stop, or where what it waits for does not come in time.
 //! Nothing here knows Waypost. A server that is not installed is a panic that names its package: a test
 //! that is left out because a server is missing would be a test that cannot fail.
 
 mod certificate;
+mod http;
 mod peers;
 mod port;
 pub mod postgres;
@@ -24,10 +26,11 @@ mod sink;
 mod stub;
 
 pub use certificate::make_certificate;
+pub use http::Received;
 pub use peers::peers;
 pub use port::free_port;
 pub use process::{Process, moment, pause, wait_until};
 pub use proxy::{Direction, Mode, Proxy};
 pub use redis::{Redis, RedisReply};
-pub use sink::{Received, Sink};
+pub use sink::Sink;
 pub use stub::{PendingRequest, Stub};

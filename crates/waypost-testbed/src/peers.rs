@@ -4,10 +4,6 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The ports at the other end of a process's TCP connections.
-///
-/// # Panics
-///
-/// Where the process has ended.
 pub fn peers(pid: u32) -> Vec<u16> {
     let process = Path::new("/proc").join(pid.to_string());
     let sockets: BTreeSet<String> = std::fs::read_dir(process.join("fd"))

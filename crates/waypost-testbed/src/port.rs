@@ -14,11 +14,6 @@ const PORTS: Range<u16> = 18_000..32_000;
 static HELD: Mutex<Vec<File>> = Mutex::new(Vec::new());
 
 /// A port on loopback that is free, and that no other caller gets before this process has ended.
-///
-/// # Panics
-///
-/// When every port is taken, or the folder for temporary files cannot be written to.
-#[must_use]
 pub fn free_port() -> u16 {
     let folder = std::env::temp_dir().join("waypost-testbed-ports");
     std::fs::create_dir_all(&folder).expect("the folder for temporary files can be written to");

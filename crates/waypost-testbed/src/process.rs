@@ -28,11 +28,6 @@ pub struct Process {
 
 impl Process {
     /// Starts a command, whose output and errors are added to the file `log`.
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be started.
-    #[must_use]
     pub fn start(command: &Command, log: &Path) -> Self {
         let name = Path::new(command.get_program()).file_name().unwrap_or_default();
         let name = name.to_string_lossy().into_owned();
@@ -48,13 +43,11 @@ impl Process {
     }
 
     /// Its process id.
-    #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// Its output so far, with that of earlier processes with the same file.
-    #[must_use]
     pub fn output(&self) -> String {
         std::fs::read(&self.log)
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
@@ -62,10 +55,6 @@ impl Process {
     }
 
     /// Waits for a line of output that contains a text, and returns that line.
-    ///
-    /// # Panics
-    ///
-    /// When it does not come in time, or the process ends without it.
     pub fn wait_for_line(&mut self, part: &str, within: Duration) -> String {
         let mut found = None;
         self.wait_for(&format!("a line with {part:?}"), within, |this| {
@@ -77,19 +66,11 @@ impl Process {
     }
 
     /// Waits until `GET /readyz` on this port of loopback answers 200.
-    ///
-    /// # Panics
-    ///
-    /// When it does not in time, or the process ends.
     pub fn wait_ready(&mut self, port: u16, within: Duration) {
         self.wait_for("an answer 200 of /readyz", within, |_| is_ready(port));
     }
 
     /// Waits until `done`, as long as the process lives.
-    ///
-    /// # Panics
-    ///
-    /// When that takes longer than `within`, or the process ends before.
     pub fn wait_for(&mut self, what: &str, within: Duration, mut done: impl FnMut(&Self) -> bool) {
         let until = Instant::now() + within;
         loop {
@@ -149,10 +130,6 @@ impl Process {
     }
 
     /// Waits for its end.
-    ///
-    /// # Panics
-    ///
-    /// When it does not end in time.
     pub fn wait(&mut self, within: Duration) -> ExitStatus {
         let until = Instant::now() + within;
         loop {
@@ -193,10 +170,6 @@ pub fn pause(span: Duration) {
 }
 
 /// Polls a condition outside of the test's control.
-///
-/// # Panics
-///
-/// When it does not hold in time; `what` names it.
 pub fn wait_until(what: &str, within: Duration, mut done: impl FnMut() -> bool) {
     let until = Instant::now() + within;
     while !done() {

@@ -40,21 +40,11 @@ pub enum RedisReply {
 
 impl Redis {
     /// Starts one without a password.
-    ///
-    /// # Panics
-    ///
-    /// When the server is not installed or does not start.
-    #[must_use]
     pub fn start() -> Self {
         Self::new(None)
     }
 
     /// Starts one with a password.
-    ///
-    /// # Panics
-    ///
-    /// When the server is not installed or does not start.
-    #[must_use]
     pub fn start_with_password(password: &str) -> Self {
         Self::new(Some(password.to_owned()))
     }
@@ -68,19 +58,16 @@ impl Redis {
     }
 
     /// Its port on loopback.
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
     /// Where clients find it, with the password if there is one.
-    #[must_use]
     pub fn url(&self) -> String {
         self.url_through(self.port)
     }
 
     /// Its URL through a proxy on another port.
-    #[must_use]
     pub fn url_through(&self, port: u16) -> String {
         match &self.password {
             Some(password) => format!("redis://:{password}@127.0.0.1:{port}/"),
@@ -89,10 +76,6 @@ impl Redis {
     }
 
     /// Starts it after a stop, with the same port and folder.
-    ///
-    /// # Panics
-    ///
-    /// When it does not start, or runs.
     pub fn start_again(&mut self) {
         assert!(self.process.is_none(), "redis runs already");
         let mut command = Command::new(program());
@@ -112,10 +95,6 @@ impl Redis {
     }
 
     /// Stops it in order: it saves its data, and has it again after the next start.
-    ///
-    /// # Panics
-    ///
-    /// When it does not run or does not stop.
     pub fn stop(&mut self) {
         // The connection ends instead of an answer.
         self.try_command(&["SHUTDOWN", "SAVE"]).ok();
@@ -124,48 +103,27 @@ impl Redis {
     }
 
     /// Kills it: unsaved data is lost.
-    ///
-    /// # Panics
-    ///
-    /// When it does not run.
     pub fn kill(&mut self) {
         self.process.take().expect("redis runs").kill();
     }
 
     /// The server's process, to be frozen for instance.
-    ///
-    /// # Panics
-    ///
-    /// When it does not run.
     pub fn process(&mut self) -> &mut Process {
         self.process.as_mut().expect("redis runs")
     }
 
     /// Removes everything it holds.
-    ///
-    /// # Panics
-    ///
-    /// When it does not run.
     pub fn flush_all(&self) {
         assert_eq!(self.command(&["FLUSHALL"]), RedisReply::Status("OK".into()));
     }
 
     /// A copy of all it holds now, as the bytes of its file.
-    ///
-    /// # Panics
-    ///
-    /// When it does not run or cannot write its file.
-    #[must_use]
     pub fn backup(&self) -> Vec<u8> {
         assert_eq!(self.command(&["SAVE"]), RedisReply::Status("OK".into()));
         std::fs::read(self.file()).expect("the file that was saved can be read")
     }
 
     /// Puts an earlier copy in the place of all it holds: the server is killed and started with it.
-    ///
-    /// # Panics
-    ///
-    /// When the file cannot be written or the server does not start with it.
     pub fn restore(&mut self, backup: &[u8]) {
         if let Some(mut process) = self.process.take() {
             process.kill();
@@ -174,12 +132,7 @@ impl Redis {
         self.start_again();
     }
 
-    /// Runs one command.
-    ///
-    /// # Panics
-    ///
-    /// When the server does not answer; a refusal is an answer.
-    #[must_use]
+    /// Runs one command. A refusal is an answer.
     pub fn command(&self, words: &[&str]) -> RedisReply {
         self.try_command(words).unwrap_or_else(|error| panic!("redis does not answer: {error}"))
     }
