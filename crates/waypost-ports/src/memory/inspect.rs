@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use waypost_core::frame;
 use waypost_core::id::ExecutionNo;
-use waypost_core::projection::{Changes, Stamp};
+use waypost_core::projection::Changes;
 use waypost_core::time::Timestamp;
 
+use super::query::fold;
 use super::tables::ControlRow;
 use super::{MemoryStore, Tables};
 use crate::inspect::{
@@ -19,8 +19,7 @@ use crate::store::{Control, History, StoreError, Urgency};
 impl Inspect for MemoryStore {
     fn executions(&self, request: &ChunkRequest) -> Result<Chunk, StoreError> {
         self.with(|data, _| {
-            let mut all: Vec<ExecutionNo> = data.frames.keys().map(|(id, _)| *id).collect();
-            all.dedup();
+            let mut all = data.executions();
             all.retain(|id| request.after.is_none_or(|after| *id > after));
             let next = all.get(request.limit).and(all.get(request.limit.saturating_sub(1)));
             let next = next.copied();
@@ -118,11 +117,8 @@ impl Tables {
         let mut changes = Changes::default();
         let mut due = 0;
         for stored in self.frames_from(execution, 0) {
-            let events = stored.body.as_ref().ok().and_then(|body| frame::decode(body).ok());
-            let first_seq = stored.header.first_seq;
-            for (seq, event) in (first_seq..).zip(events.into_iter().flatten()) {
-                changes.apply(Stamp { seq, at: stored.header.decided_at }, event);
-                due = first_seq;
+            if fold(&mut changes, stored) {
+                due = stored.header.first_seq;
             }
         }
         Shown { execution, due, rows: rows(changes) }
@@ -131,13 +127,7 @@ impl Tables {
     fn apply_repair(&mut self, execution: ExecutionNo, remedy: &Remedy) {
         let (row, epoch, requires, permit) = match remedy {
             Remedy::Control { row, epoch, requires, permit } => (row, *epoch, *requires, permit),
-            Remedy::Nothing => {
-                self.control.remove(&execution);
-                self.inbox.retain(|mail| mail.execution != execution);
-                self.snapshots.remove(&execution);
-                self.repair_permit(execution, None);
-                return;
-            }
+            Remedy::Nothing => return self.forget(execution),
             Remedy::NoSnapshot => {
                 self.snapshots.remove(&execution);
                 return;

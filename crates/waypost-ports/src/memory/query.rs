@@ -7,11 +7,12 @@ use std::sync::Arc;
 use waypost_core::frame;
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::json::Json;
-use waypost_core::projection::{Changes, Stamp, WaitChange};
+use waypost_core::projection::{Changes, Stamp};
 use waypost_core::time::{Millis, Timestamp};
 
 use super::tables::{KeptDefinition, LeaseRow};
 use super::{MemoryStore, Tables};
+use crate::inspect::open_waits;
 use crate::query::{
     BACKLOG_MAX, Backlog, DefinitionPage, DefinitionRow, DefinitionsRequest, EventRow,
     EventsRequest, ExecutionPage, ExecutionRow, FEED_BYTES_MAX, FeedFrame, FeedPosition,
@@ -289,13 +290,15 @@ fn look<'a>(row: &'a ExecutionRow, input: &'a Json) -> Looked<'a> {
     }
 }
 
-fn fold(changes: &mut Changes, stored: &StoredFrame) {
-    let Some(events) = stored.body.as_ref().ok().and_then(|body| frame::decode(body).ok()) else {
-        return;
-    };
+/// Adds the events of a frame; returns whether it has any that can be read.
+pub(super) fn fold(changes: &mut Changes, stored: &StoredFrame) -> bool {
+    let events = stored.body.as_ref().ok().and_then(|body| frame::decode(body).ok());
+    let events = events.unwrap_or_default();
+    let any = !events.is_empty();
     for (seq, event) in (stored.header.first_seq..).zip(events) {
         changes.apply(Stamp { seq, at: stored.header.decided_at }, event);
     }
+    any
 }
 
 fn listed(execution: ExecutionNo, changes: &Changes) -> Option<Listed> {
@@ -308,23 +311,10 @@ fn listed(execution: ExecutionNo, changes: &Changes) -> Option<Listed> {
         created_at: created.at,
         labels: created.run.labels.clone(),
         failure: changes.end.as_ref().and_then(|end| end.failure.clone()),
-        resume_at: resume_at(&changes.waits),
+        resume_at: open_waits(&changes.waits).into_iter().filter_map(|wait| wait.due).min(),
         view: changes.view.clone(),
     };
     Some(Listed { row, input: created.run.input.clone() })
-}
-
-/// The earliest due time of the waits that are open.
-fn resume_at(waits: &[WaitChange]) -> Option<Timestamp> {
-    let mut open = BTreeMap::new();
-    for change in waits {
-        match change {
-            WaitChange::Opened { node, wait, .. } => drop(open.insert(node, wait.due())),
-            WaitChange::Closed { node: Some(node), .. } => drop(open.remove(node)),
-            WaitChange::Closed { node: None, .. } => open.clear(),
-        }
-    }
-    open.into_values().flatten().min()
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use waypost_core::event::MessageId;
@@ -285,44 +284,35 @@ impl Tables {
             ControlChange::Held { reason, next_due } => {
                 (None, *next_due, Some(reason.clone()), Urgency::Cancel)
             }
-            ControlChange::Ended => {
-                self.control.remove(&execution);
-                self.inbox.retain(|mail| mail.execution != execution);
-                self.snapshots.remove(&execution);
-                self.release_permit(execution);
-                return;
-            }
+            ControlChange::Ended => return self.forget(execution),
         };
         let (epoch, ready, permit) = (header.epoch, false, None);
         let (crashes, doubt) = (0, false);
         let control = Control { owner, epoch, next_due, ready, held, crashes, doubt, permit };
-        match self.control.entry(execution) {
-            Entry::Vacant(permit) => {
-                permit.insert(ControlRow {
-                    control,
-                    wakes_from,
-                    deaf_to: Vec::new(),
-                    requires: header.requires,
-                });
-            }
-            Entry::Occupied(permit) => {
-                let row = permit.into_mut();
-                let epoch = control.epoch.max(row.control.epoch);
-                let keeps = owner.is_some() || is_planted(Bug::CrashNeverForgiven);
-                let (crashes, doubt) = match keeps {
-                    true => (row.control.crashes, row.control.doubt),
-                    false => (0, false),
-                };
-                row.control = Control { epoch, crashes, doubt, ..control };
-                row.wakes_from = wakes_from;
-                row.deaf_to.clear();
+        let mut row =
+            ControlRow { control, wakes_from, deaf_to: Vec::new(), requires: header.requires };
+        if let Some(before) = self.control.get(&execution) {
+            row.requires = before.requires;
+            row.control.epoch = row.control.epoch.max(before.control.epoch);
+            if owner.is_some() || is_planted(Bug::CrashNeverForgiven) {
+                (row.control.crashes, row.control.doubt) =
+                    (before.control.crashes, before.control.doubt);
             }
         }
+        self.control.insert(execution, row);
     }
 }
 
 /// Ownership and mail.
 impl Tables {
+    /// Deletes the rows beside the log of an execution.
+    pub(super) fn forget(&mut self, execution: ExecutionNo) {
+        self.control.remove(&execution);
+        self.inbox.retain(|mail| mail.execution != execution);
+        self.snapshots.remove(&execution);
+        self.release_permit(execution);
+    }
+
     /// Renews or ends a lease.
     pub fn renew(&mut self, heartbeat: &Heartbeat, now: Timestamp) -> Renewal {
         let until = heartbeat.lease.map(|lease| now.plus(lease));
