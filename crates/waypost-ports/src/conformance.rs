@@ -89,7 +89,7 @@ macro_rules! conformance_tests {
                 a_key_is_given_once,
                 a_key_is_given_once_in_one_batch,
                 the_first_of_a_batch_gets_the_name,
-                an_idempotency_key_tells_same_from_different,
+                taken_idempotency_key_reports_same_or_other_submission,
                 a_refused_start_leaves_nothing,
                 a_repeated_start_is_committed,
                 numbers_never_repeat,
@@ -99,37 +99,37 @@ macro_rules! conformance_tests {
             ];
             ownership: [
                 a_first_frame_makes_an_owned_row,
-                what_is_owned_is_not_claimed,
+                owned_execution_is_not_claimed,
                 a_parked_execution_is_claimed_when_due,
                 a_claim_is_exclusive_and_raises_the_epoch,
                 claims_come_in_order_and_in_batches,
                 claims_reach_ahead_as_far_as_they_are_asked_to,
                 claims_can_be_limited_to_some,
-                claims_leave_what_they_cannot_read,
+                claim_skips_executions_of_a_newer_log_format,
                 a_dead_owner_loses_its_executions,
                 a_leaving_owner_hands_over_at_once,
                 a_lease_is_as_long_as_was_asked_for,
-                everybody_learns_what_all_can_read,
+                heartbeat_returns_the_log_format_all_live_instances_read,
                 an_instance_keeps_its_own,
                 an_owner_that_never_announced_itself_is_dead,
                 an_epoch_never_goes_back,
                 an_ended_execution_has_no_row,
                 a_reopened_execution_has_a_row_again,
-                the_next_due_time_is_told,
+                claim_returns_the_next_due_time,
                 a_held_execution_waits_for_its_deadline,
                 holding_by_hand_stops_everything_but_resume,
                 holding_again_does_not_spin,
-                only_the_owner_sets_aside,
-                a_reconciliation_finds_what_its_owner_forgot,
+                only_the_owner_quarantines,
+                reconciliation_returns_owned_executions_not_in_memory,
                 ownership_survives_reopening_as_claimable,
             ];
             crashes: [
-                a_death_counts_against_what_was_in_hand,
+                death_counts_against_executions_in_hand,
                 a_death_counts_when_its_data_is_opened_again,
                 an_orderly_end_counts_nothing,
                 a_claimer_whose_lease_is_over_takes_nothing,
                 only_a_death_in_doubt_counts_again,
-                what_is_about_to_be_decided_is_in_doubt_again,
+                execution_about_to_be_decided_is_in_doubt_again,
                 suspects_are_taken_alone_and_last,
                 progress_clears_the_count,
                 a_park_clears_the_count,
@@ -144,7 +144,7 @@ macro_rules! conformance_tests {
                 a_held_execution_is_woken_by_resume_and_cancel_only,
                 held_with_old_mail_is_ready_only_for_the_right_kind,
                 a_message_is_taken_once,
-                ended_and_unknown_addressees_are_told_apart,
+                delivery_distinguishes_ended_and_unknown_executions,
                 the_owner_is_named,
                 owners_collect_their_mail,
                 mail_is_kept_exactly_and_in_order,
@@ -153,29 +153,29 @@ macro_rules! conformance_tests {
             ];
             permits: [
                 a_free_permit_is_given_at_birth,
-                the_line_keeps_its_order,
+                permits_are_given_in_queue_order,
                 the_limit_holds,
-                one_batch_may_hold_a_line,
+                one_batch_may_queue_several_executions,
                 keys_are_apart,
                 a_permit_is_given_once,
                 a_repeated_birth_is_one_place,
-                who_leaves_the_line_frees_its_place,
-                a_deadline_wakes_who_waits,
-                who_goes_back_keeps_its_place,
+                execution_that_ends_while_queued_frees_its_place,
+                queued_execution_is_claimed_at_its_deadline,
+                execution_that_queues_again_keeps_its_place,
                 a_permit_is_kept_through_everything,
-                lines_survive_reopening,
+                permit_queues_survive_reopening,
                 a_fenced_frame_gets_no_place,
-                what_is_reopened_comes_last,
+                reopened_execution_queues_last,
                 the_limit_of_the_first_that_waits_counts,
                 a_start_without_a_permit_is_rejected,
                 the_oldest_is_cancelled,
                 only_as_many_are_cancelled_as_needed,
             ];
             permit_queues: [
-                lines_are_told,
+                permit_queues_show_holders_and_the_first_waiting,
                 quarantined_execution_given_a_permit_stays_quarantined,
                 a_missing_place_is_made_again,
-                a_place_of_nobody_is_found_and_goes,
+                permit_row_without_execution_is_found_and_removed,
             ];
             reading: [
                 nothing_is_known_of_an_unknown_execution,
@@ -200,7 +200,7 @@ macro_rules! conformance_tests {
             ];
             feed: [
                 the_feed_follows_the_order_of_commits,
-                the_feed_goes_on_after_a_place,
+                feed_continues_after_a_position,
                 pages_of_the_feed_are_bounded_by_bytes,
             ];
             definitions: [
@@ -211,10 +211,10 @@ macro_rules! conformance_tests {
                 the_versions_of_one_are_listed,
             ];
             instances: [
-                those_that_are_alive_are_listed,
+                live_instances_are_listed,
                 the_dead_are_listed_while_they_own_something,
-                what_instances_tell_is_kept,
-                what_no_instance_has_claimed_is_counted,
+                heartbeat_description_is_kept,
+                backlog_counts_unclaimed_executions,
             ];
             access: [
                 keys_are_kept_exactly_and_in_order,
@@ -238,13 +238,13 @@ macro_rules! conformance_tests {
             ];
             inspect: [
                 executions_come_in_chunks,
-                chunks_can_be_limited_to_what_moved,
+                chunks_can_be_limited_to_recently_changed_executions,
                 everything_of_an_execution_is_examined,
-                owners_are_told_apart,
-                what_is_shown_is_what_was_appended,
+                examine_distinguishes_states_of_the_owner,
+                projections_show_the_appended_events,
                 a_missing_control_row_is_made_again,
                 a_control_row_is_put_right,
-                what_has_moved_is_not_put_right,
+                repair_of_a_changed_execution_does_nothing,
                 a_bad_snapshot_is_dropped,
                 nothing_is_stray_in_a_healthy_store,
             ];

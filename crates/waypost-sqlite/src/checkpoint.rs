@@ -64,10 +64,10 @@ impl Checkpoints {
             .name("checkpoints".to_owned())
             .spawn(move || worker.run(&copier))
             .map_err(|error| StoreError::Unavailable(format!("cannot start a thread: {error}")))?;
-        let told = Arc::clone(&shared);
+        let hooked = Arc::clone(&shared);
         let hook = move |wal: &mut rusqlite::hooks::Wal, pages| {
             // The commit has been made, whatever becomes of the copy.
-            if told.is_rest_due(u32::try_from(pages).unwrap_or(0))
+            if hooked.is_rest_due(u32::try_from(pages).unwrap_or(0))
                 && let Err(error) = wal.checkpoint()
             {
                 tracing::debug!(%error, "the rest of the WAL was not copied back");

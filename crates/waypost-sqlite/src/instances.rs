@@ -88,9 +88,9 @@ fn to_json(about: &About) -> String {
 
 /// An instance's description of itself. It is only displayed, so unreadable text counts as empty.
 fn from_json(text: Option<&str>) -> About {
-    let told: serde_json::Value =
+    let stored: serde_json::Value =
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-    let field = |name: &str| told.get(name);
+    let field = |name: &str| stored.get(name);
     About {
         version: field("version").and_then(serde_json::Value::as_str).unwrap_or_default().into(),
         address: field("address").and_then(serde_json::Value::as_str).map(Into::into),

@@ -57,17 +57,17 @@ pub(crate) struct Writer {
 /// wall clock is set back by hours, it continues from its last value at its own pace. If it waited
 /// for the wall clock to catch up, every wait would.
 struct StoreClock {
-    told: Timestamp,
-    told_when: Millis,
+    last: Timestamp,
+    last_steady: Millis,
 }
 
 impl StoreClock {
     /// The time now, not before the latest that is stored.
     fn now(&mut self, clock: &dyn Clock, stored: Timestamp) -> Timestamp {
         let steady = clock.steady();
-        let passed = Millis(steady.0.saturating_sub(self.told_when.0));
-        let now = self.told.plus(passed).max(clock.now()).max(stored);
-        (self.told, self.told_when) = (now, steady);
+        let passed = Millis(steady.0.saturating_sub(self.last_steady.0));
+        let now = self.last.plus(passed).max(clock.now()).max(stored);
+        (self.last, self.last_steady) = (now, steady);
         now
     }
 }
@@ -104,7 +104,7 @@ impl SqliteStore {
             true => Projections::engine(folder, &readers, options.families)?,
             false => Projections::guest(folder, options.families),
         };
-        let time = StoreClock { told: options.clock.now(), told_when: options.clock.steady() };
+        let time = StoreClock { last: options.clock.now(), last_steady: options.clock.steady() };
         let cache = PageCache::new(Instant::now());
         let writer = Writer { connection, instances: HashMap::new(), time, cache };
         let store = Self {
@@ -151,8 +151,8 @@ impl SqliteStore {
     /// The store's time, for judging leases without a write.
     pub(crate) fn time(&self) -> Timestamp {
         let mut writer = self.writer.lock();
-        let told = writer.time.told;
-        writer.time.now(self.clock.as_ref(), told)
+        let last = writer.time.last;
+        writer.time.now(self.clock.as_ref(), last)
     }
 
     /// The time by this store's clock.

@@ -221,21 +221,21 @@ fn wait_until_ready(watcher: &mut Child) {
     let stderr = watcher.stderr.take().expect("it was piped");
     let (ready, is_ready) = mpsc::channel();
     std::thread::spawn(move || {
-        let mut said = Vec::new();
+        let mut lines = Vec::new();
         for line in BufReader::new(stderr).lines().map_while(Result::ok) {
             if line.contains("database system is ready to accept connections") {
                 drop(ready.send(Ok(())));
             }
             // Bounded: only the first lines can help a caller that waits for the start.
-            if said.len() < 100 {
-                said.push(line);
+            if lines.len() < 100 {
+                lines.push(line);
             }
         }
-        drop(ready.send(Err(said.join("\n"))));
+        drop(ready.send(Err(lines.join("\n"))));
     });
     match is_ready.recv_timeout(START_TIMEOUT) {
         Ok(Ok(())) => {}
-        Ok(Err(said)) => panic!("the server did not start:\n{said}"),
+        Ok(Err(lines)) => panic!("the server did not start:\n{lines}"),
         Err(_) => panic!("the server did not start in time"),
     }
 }

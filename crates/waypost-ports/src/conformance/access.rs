@@ -118,8 +118,8 @@ pub fn the_audit_log_is_filtered_and_paged<B: StoreUnderTest>(rig: &Rig<B>) {
     let before = page.rows.last().map(|(place, _)| *place);
     let page = audit(rig, &AuditRequest { before, ..ann.clone() });
     assert_eq!((actions(&page), page.more), (vec!["a"], false));
-    let nobody = AuditRequest { actor: Some("eve".to_owned()), ..ann };
-    assert!(audit(rig, &nobody).rows.is_empty());
+    let unknown = AuditRequest { actor: Some("eve".to_owned()), ..ann };
+    assert!(audit(rig, &unknown).rows.is_empty());
     let everything = AuditRequest { before: Some(u64::MAX), limit: usize::MAX, actor: None };
     assert_eq!(audit(rig, &everything).rows.len(), 5);
 }

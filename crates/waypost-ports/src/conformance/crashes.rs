@@ -33,7 +33,7 @@ fn without_suspects(instance: InstanceId) -> ClaimRequest {
     ClaimRequest { suspects: false, ..claim_request(instance) }
 }
 
-pub fn a_death_counts_against_what_was_in_hand<B: StoreUnderTest>(rig: &Rig<B>) {
+pub fn death_counts_against_executions_in_hand<B: StoreUnderTest>(rig: &Rig<B>) {
     let in_hand = rig.start(ONE).execution;
     let parked = rig.park(ONE, None).execution;
     assert_eq!(suspicion(rig, in_hand), (0, false));
@@ -94,7 +94,7 @@ pub fn only_a_death_in_doubt_counts_again<B: StoreUnderTest>(rig: &Rig<B>) {
     assert_eq!(suspicion(rig, execution), (3, true));
 }
 
-pub fn what_is_about_to_be_decided_is_in_doubt_again<B: StoreUnderTest>(rig: &Rig<B>) {
+pub fn execution_about_to_be_decided_is_in_doubt_again<B: StoreUnderTest>(rig: &Rig<B>) {
     let executions = [rig.start(ONE).execution, rig.start(ONE).execution];
     let (two, hands) = die_and_claim(rig, 2);
     for mut hand in hands {

@@ -56,8 +56,8 @@ pub fn the_versions_of_one_are_listed<B: StoreUnderTest>(rig: &Rig<B>) {
     let page = list(rig, &DefinitionsRequest { after: Some(("b".to_owned(), 2)), ..of_b.clone() });
     assert_eq!((versions(&page), page.more), (vec![("b", 1)], false));
     assert_eq!(page.rows[0].created_at, Some(START));
-    let nobody = DefinitionsRequest { workflow: Some("nobody".to_owned()), ..of_b };
-    assert!(list(rig, &nobody).rows.is_empty());
+    let unknown = DefinitionsRequest { workflow: Some("unknown".to_owned()), ..of_b };
+    assert!(list(rig, &unknown).rows.is_empty());
 }
 
 fn current<B: StoreUnderTest>(rig: &Rig<B>, name: &str) -> Option<u32> {
@@ -68,19 +68,19 @@ fn current<B: StoreUnderTest>(rig: &Rig<B>, name: &str) -> Option<u32> {
 
 pub fn every_define_moves_the_current_version<B: StoreUnderTest>(rig: &mut Rig<B>) {
     assert_eq!(current(rig, "a"), None);
-    let said = |defined: Defined| {
+    let outcome = |defined: Defined| {
         (defined.definition.version, defined.created, defined.previous, defined.current)
     };
-    assert_eq!(said(rig.define("a", "1")), (1, true, None, 1));
-    assert_eq!(said(rig.define("a", "2")), (2, true, Some(1), 2));
+    assert_eq!(outcome(rig.define("a", "1")), (1, true, None, 1));
+    assert_eq!(outcome(rig.define("a", "2")), (2, true, Some(1), 2));
     rig.define("b", "3");
-    assert_eq!(said(rig.define("a", "1")), (1, false, Some(2), 1), "known content, too");
-    assert_eq!(said(rig.define("a", "1")), (1, false, Some(1), 1));
+    assert_eq!(outcome(rig.define("a", "1")), (1, false, Some(2), 1), "known content, too");
+    assert_eq!(outcome(rig.define("a", "1")), (1, false, Some(1), 1));
     rig.reopen();
     assert_eq!((current(rig, "a"), current(rig, "b")), (Some(1), Some(1)));
     assert_eq!(current(rig, "A"), None);
     assert_eq!(
-        said(rig.define("a", "4")),
+        outcome(rig.define("a", "4")),
         (3, true, Some(1), 3),
         "the next number, not the next but one"
     );

@@ -52,7 +52,7 @@ pub fn the_feed_follows_the_order_of_commits<B: StoreUnderTest>(rig: &mut Rig<B>
     }
 }
 
-pub fn the_feed_goes_on_after_a_place<B: StoreUnderTest>(rig: &Rig<B>) {
+pub fn feed_continues_after_a_position<B: StoreUnderTest>(rig: &Rig<B>) {
     let mut hand = rig.start(ONE);
     for _ in 0..4 {
         rig.commit(hand.next(1));

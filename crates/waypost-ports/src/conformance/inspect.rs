@@ -43,7 +43,7 @@ pub fn executions_come_in_chunks<B: StoreUnderTest>(rig: &Rig<B>) {
     assert_eq!(found, all);
 }
 
-pub fn chunks_can_be_limited_to_what_moved<B: StoreUnderTest>(rig: &Rig<B>) {
+pub fn chunks_can_be_limited_to_recently_changed_executions<B: StoreUnderTest>(rig: &Rig<B>) {
     let mut old = rig.start(ONE);
     let still = rig.start(ONE);
     rig.advance(1_000);
@@ -71,7 +71,7 @@ pub fn everything_of_an_execution_is_examined<B: StoreUnderTest>(rig: &Rig<B>) {
     assert_eq!(unknown.expect("it is answered").len(), 1, "what has no log is left out");
 }
 
-pub fn owners_are_told_apart<B: StoreUnderTest>(rig: &Rig<B>) {
+pub fn examine_distinguishes_states_of_the_owner<B: StoreUnderTest>(rig: &Rig<B>) {
     let owned = rig.start(ONE);
     let parked = rig.park(ONE, None);
     let mut held = rig.start(ONE);
@@ -86,7 +86,7 @@ pub fn owners_are_told_apart<B: StoreUnderTest>(rig: &Rig<B>) {
     assert_eq!(ownership(&owned), Some(Ownership::Expired));
 }
 
-pub fn what_is_shown_is_what_was_appended<B: StoreUnderTest>(rig: &Rig<B>) {
+pub fn projections_show_the_appended_events<B: StoreUnderTest>(rig: &Rig<B>) {
     let mut hand = rig.create("order-1", "welcome");
     rig.advance(10);
     // Rows show when it was decided, as the state does, and not when it was committed.
@@ -120,8 +120,8 @@ pub fn what_is_shown_is_what_was_appended<B: StoreUnderTest>(rig: &Rig<B>) {
     let rows = shown(rig, hand.execution).rows.expect("there are rows");
     assert_eq!((rows.view.seq, rows.output.as_deref()), (6, Some("[1]")));
     assert!(rows.waits.is_empty());
-    let nobody = shown(rig, ExecutionNo(99));
-    assert_eq!((nobody.due, nobody.rows), (0, None));
+    let unknown = shown(rig, ExecutionNo(99));
+    assert_eq!((unknown.due, unknown.rows), (0, None));
 }
 
 pub fn a_missing_control_row_is_made_again<B: StoreUnderTest>(rig: &Rig<B>) {
@@ -155,7 +155,7 @@ pub fn a_control_row_is_put_right<B: StoreUnderTest>(rig: &Rig<B>) {
     assert_eq!(rig.examine(hand.execution).history.control, None);
 }
 
-pub fn what_has_moved_is_not_put_right<B: StoreUnderTest>(rig: &Rig<B>) {
+pub fn repair_of_a_changed_execution_does_nothing<B: StoreUnderTest>(rig: &Rig<B>) {
     let mut hand = rig.start(ONE);
     let repair = repair_of(&rig.examine(hand.execution), derived(DerivedRow::Ready, 1));
     rig.commit(hand.next(1));

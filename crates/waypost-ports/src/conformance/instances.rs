@@ -25,7 +25,7 @@ fn alive(instance: InstanceId, since: u64, silent: u64, owned: u64) -> InstanceR
     }
 }
 
-pub fn those_that_are_alive_are_listed<B: StoreUnderTest>(rig: &Rig<B>) {
+pub fn live_instances_are_listed<B: StoreUnderTest>(rig: &Rig<B>) {
     assert_eq!(list(rig), []);
     let (two, one) = (rig.instance(2), rig.instance(1));
     let mut ended = rig.start(two);
@@ -50,7 +50,7 @@ pub fn the_dead_are_listed_while_they_own_something<B: StoreUnderTest>(rig: &Rig
     assert_eq!(list(rig), [alive(idle, LEASE.0, 0, 1)]);
 }
 
-pub fn what_instances_tell_is_kept<B: StoreUnderTest>(rig: &mut Rig<B>) {
+pub fn heartbeat_description_is_kept<B: StoreUnderTest>(rig: &mut Rig<B>) {
     rig.start(ONE);
     let about = About {
         version: "1.2.3'; --".into(),
@@ -70,7 +70,7 @@ pub fn what_instances_tell_is_kept<B: StoreUnderTest>(rig: &mut Rig<B>) {
     assert_eq!(list(rig).first().map(|row| row.about.clone()), Some(about));
 }
 
-pub fn what_no_instance_has_claimed_is_counted<B: StoreUnderTest>(rig: &Rig<B>) {
+pub fn backlog_counts_unclaimed_executions<B: StoreUnderTest>(rig: &Rig<B>) {
     let backlog = || {
         let Backlog { executions, oldest } = rig.store().backlog().expect("it is answered");
         (executions, oldest.0)

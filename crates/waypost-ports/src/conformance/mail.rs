@@ -83,7 +83,7 @@ pub fn a_message_is_taken_once<B: StoreUnderTest>(rig: &Rig<B>) {
     assert_eq!(rig.load(two.execution).mail.len(), 1, "ids are per execution");
 }
 
-pub fn ended_and_unknown_addressees_are_told_apart<B: StoreUnderTest>(rig: &Rig<B>) {
+pub fn delivery_distinguishes_ended_and_unknown_executions<B: StoreUnderTest>(rig: &Rig<B>) {
     let mut ended = rig.start(ONE);
     rig.commit(ended.next(1).control(ControlChange::Ended));
     let alive = rig.start(ONE);

@@ -49,7 +49,7 @@ pub fn the_first_of_a_batch_gets_the_name<B: StoreUnderTest>(rig: &Rig<B>) {
     assert!(matches!(&outcomes[3], Appended::Committed { .. }), "who is refused takes no name");
 }
 
-pub fn an_idempotency_key_tells_same_from_different<B: StoreUnderTest>(rig: &Rig<B>) {
+pub fn taken_idempotency_key_reports_same_or_other_submission<B: StoreUnderTest>(rig: &Rig<B>) {
     let hand = || rig.hand(ONE);
     let mut first = hand();
     rig.commit(submit(&mut first, "k1", "once", 7));
@@ -134,6 +134,6 @@ pub fn definitions_are_found<B: StoreUnderTest>(rig: &Rig<B>) {
     assert_eq!(find(DefinitionRef::Version(name.clone(), 2)).as_ref(), Some(&second));
     assert_eq!(find(DefinitionRef::Version(name.clone(), 1)).as_ref(), Some(&first));
     assert_eq!(find(DefinitionRef::Version(name, 3)), None);
-    assert_eq!(find(DefinitionRef::Version("nobody".into(), 1)), None);
+    assert_eq!(find(DefinitionRef::Version("unknown".into(), 1)), None);
     assert_eq!(find(DefinitionRef::Hash(DefinitionHash::of(b"nothing"))), None);
 }

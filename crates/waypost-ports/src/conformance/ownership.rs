@@ -22,7 +22,7 @@ pub fn a_first_frame_makes_an_owned_row<B: StoreUnderTest>(rig: &Rig<B>) {
     assert_eq!((control.ready, control.next_due, control.held), (false, None, None));
 }
 
-pub fn what_is_owned_is_not_claimed<B: StoreUnderTest>(rig: &Rig<B>) {
+pub fn owned_execution_is_not_claimed<B: StoreUnderTest>(rig: &Rig<B>) {
     let (one, two) = (rig.instance(1), rig.instance(2));
     let hand = rig.start(one);
     rig.send(hand.execution, "m1", signal());
@@ -107,7 +107,7 @@ pub fn claims_can_be_limited_to_some<B: StoreUnderTest>(rig: &Rig<B>) {
     assert_eq!(rig.claimed(ONE), [hands[0], hands[3]]);
 }
 
-pub fn claims_leave_what_they_cannot_read<B: StoreUnderTest>(rig: &Rig<B>) {
+pub fn claim_skips_executions_of_a_newer_log_format<B: StoreUnderTest>(rig: &Rig<B>) {
     let (old, new) = (rig.instance(1), rig.instance(2));
     let mut hand = rig.start(new);
     let mut needs_more = hand.next(1);
@@ -146,7 +146,7 @@ pub fn a_lease_is_as_long_as_was_asked_for<B: StoreUnderTest>(rig: &Rig<B>) {
     assert_eq!(executions(&rig.claim(other)), [execution]);
 }
 
-pub fn everybody_learns_what_all_can_read<B: StoreUnderTest>(rig: &Rig<B>) {
+pub fn heartbeat_returns_the_log_format_all_live_instances_read<B: StoreUnderTest>(rig: &Rig<B>) {
     let [old, new] = [1, 2].map(|number| InstanceId(Uuid::from_u128(number)));
     let beat = |instance, fold| rig.beat(&Heartbeat { fold, ..heartbeat(instance) }).fold;
     assert_eq!(beat(new, 7), 7);
@@ -217,7 +217,7 @@ pub fn a_reopened_execution_has_a_row_again<B: StoreUnderTest>(rig: &Rig<B>) {
     assert_eq!((control.owner, control.epoch), (Some(ONE), 2));
 }
 
-pub fn the_next_due_time_is_told<B: StoreUnderTest>(rig: &Rig<B>) {
+pub fn claim_returns_the_next_due_time<B: StoreUnderTest>(rig: &Rig<B>) {
     rig.announce(ONE);
     assert_eq!(rig.claim(ONE).next_due, None);
     rig.park(ONE, due(3_000));
@@ -272,7 +272,7 @@ pub fn holding_again_does_not_spin<B: StoreUnderTest>(rig: &Rig<B>) {
 
 /// A repeat of a hold whose response was lost arrives after another instance has claimed the
 /// released execution.
-pub fn only_the_owner_sets_aside<B: StoreUnderTest>(rig: &Rig<B>) {
+pub fn only_the_owner_quarantines<B: StoreUnderTest>(rig: &Rig<B>) {
     let (one, two) = (rig.instance(1), rig.instance(2));
     let hand = rig.start(one);
     rig.store().hold(hand.execution, one, "damaged").expect("it is held");
@@ -283,7 +283,7 @@ pub fn only_the_owner_sets_aside<B: StoreUnderTest>(rig: &Rig<B>) {
 }
 
 /// A claim whose response is lost leaves its executions to an owner that never received them.
-pub fn a_reconciliation_finds_what_its_owner_forgot<B: StoreUnderTest>(rig: &Rig<B>) {
+pub fn reconciliation_returns_owned_executions_not_in_memory<B: StoreUnderTest>(rig: &Rig<B>) {
     let driven = rig.start(ONE);
     let (parked, taken) = (rig.park(ONE, due(0)), rig.park(ONE, due(0)));
     let lost = rig.claim(ONE);

@@ -11,22 +11,22 @@ use super::rig::{Hand, ONE, Rig, repair_of};
 use crate::inspect::{DerivedPermit, DerivedRow, Inspect, Remedy, Repair, StrayKind};
 use crate::store::{Permit, Store};
 
-pub fn lines_are_told<B: StoreUnderTest>(rig: &Rig<B>) {
+pub fn permit_queues_show_holders_and_the_first_waiting<B: StoreUnderTest>(rig: &Rig<B>) {
     assert_eq!(rig.store().permit_queues().expect("it is answered"), []);
     let [_, b, c] = queue_all(rig, &permit_for("k", 2));
     let other = queue(rig, &permit_for("j", 3));
     let permit_queues = rig.store().permit_queues().expect("it is answered");
-    let told: Vec<_> = permit_queues
+    let shown: Vec<_> = permit_queues
         .iter()
-        .map(|line| {
-            (&*line.key, line.holding, line.limit_max, line.last_holding, line.first_waiting)
+        .map(|queue| {
+            (&*queue.key, queue.holding, queue.limit_max, queue.last_holding, queue.first_waiting)
         })
         .collect();
     let expected = [
         ("j", 1, 3, Some(other.execution), None),
         ("k", 2, 2, Some(b.execution), Some((c.execution, 2))),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(shown, expected);
     rig.store().promote().expect("it is answered");
     assert_eq!(
         rig.store().permit_queues().expect("it is answered"),
@@ -84,7 +84,7 @@ pub fn a_missing_place_is_made_again<B: StoreUnderTest>(rig: &Rig<B>) {
     end(rig, &mut began);
 }
 
-pub fn a_place_of_nobody_is_found_and_goes<B: StoreUnderTest>(rig: &Rig<B>) {
+pub fn permit_row_without_execution_is_found_and_removed<B: StoreUnderTest>(rig: &Rig<B>) {
     let request = permit_for("k", 1);
     // It has ended, and a repair that came late made its row again.
     let mut ended = rig.start(ONE);
@@ -96,13 +96,13 @@ pub fn a_place_of_nobody_is_found_and_goes<B: StoreUnderTest>(rig: &Rig<B>) {
     assert_eq!(rig.examine(ended.execution).permit, None);
     assert_eq!(place(rig, &next), (true, 0), "what it held is given to the next");
     // A repair of an execution without a log.
-    let nobody = ExecutionNo(4_711);
+    let unknown = ExecutionNo(4_711);
     let remedy = with_permit(DerivedRow::Ready, &request, true);
-    let stray = Repair { execution: nobody, last: None, seen: None, remedy };
+    let stray = Repair { execution: unknown, last: None, seen: None, remedy };
     assert!(rig.repair(&stray));
     let strays = rig.store().strays().expect("it is answered");
     assert!(
-        strays.iter().any(|stray| stray.execution == nobody && stray.kind == StrayKind::Permit)
+        strays.iter().any(|stray| stray.execution == unknown && stray.kind == StrayKind::Permit)
     );
     let sweep = Repair { remedy: Remedy::Nothing, ..stray };
     assert!(rig.repair(&sweep));

@@ -73,11 +73,11 @@ pub fn a_free_permit_is_given_at_birth<B: StoreUnderTest>(rig: &Rig<B>) {
     let claims = rig.claim(ONE);
     let claimed = claims.claimed.first().expect("it is ready");
     let permit = claimed.control.as_ref().and_then(|control| control.permit.clone());
-    assert_eq!(permit.map(|permit| permit.holding), Some(true), "and the claimer is told");
+    assert_eq!(permit.map(|permit| permit.holding), Some(true), "and the claimer sees it");
     assert_eq!(rig.control(rig.start(ONE).execution).permit, None, "others have none");
 }
 
-pub fn the_line_keeps_its_order<B: StoreUnderTest>(rig: &Rig<B>) {
+pub fn permits_are_given_in_queue_order<B: StoreUnderTest>(rig: &Rig<B>) {
     let [mut a, mut b, mut c] = queue_all(rig, &permit_for("k", 1));
     assert_eq!(places(rig, [&a, &b, &c]), [(true, 0), (false, 1), (false, 2)]);
     let control = rig.control(b.execution);
@@ -103,7 +103,7 @@ pub fn the_limit_holds<B: StoreUnderTest>(rig: &Rig<B>) {
     assert_eq!(rig.claimed(ONE), ids[3..]);
 }
 
-pub fn one_batch_may_hold_a_line<B: StoreUnderTest>(rig: &Rig<B>) {
+pub fn one_batch_may_queue_several_executions<B: StoreUnderTest>(rig: &Rig<B>) {
     let numbers = rig.numbers(ONE, 3);
     let mut hands: Vec<_> = numbers.into_iter().map(|id| Hand::new(id, ONE)).collect();
     let request = permit_for("k", 1);
@@ -120,7 +120,7 @@ pub fn keys_are_apart<B: StoreUnderTest>(rig: &Rig<B>) {
     let [c, d] = queue_all(rig, &permit_for("K", 1));
     assert_eq!(places(rig, [&c, &d]), [(true, 0), (false, 1)]);
     end(rig, &mut a);
-    assert_eq!(place(rig, &d), (false, 1), "what goes in one line is nothing to another");
+    assert_eq!(place(rig, &d), (false, 1), "other queues do not change");
 }
 
 pub fn a_permit_is_given_once<B: StoreUnderTest>(rig: &Rig<B>) {
@@ -148,11 +148,11 @@ pub fn a_repeated_birth_is_one_place<B: StoreUnderTest>(rig: &Rig<B>) {
     }
 }
 
-pub fn who_leaves_the_line_frees_its_place<B: StoreUnderTest>(rig: &Rig<B>) {
+pub fn execution_that_ends_while_queued_frees_its_place<B: StoreUnderTest>(rig: &Rig<B>) {
     let [mut a, b, c] = queue_all(rig, &permit_for("k", 1));
     assert_eq!(rig.claimed(ONE), [a.execution]);
     rig.send(b.execution, "s", signal());
-    assert_eq!(rig.claimed(ONE), [], "a signal does not wake who waits");
+    assert_eq!(rig.claimed(ONE), [], "a signal does not wake a queued execution");
     rig.send(b.execution, "c", Request::Cancel { reason: None });
     let mut b = rig.take(ONE, "a cancellation wakes it");
     assert_eq!(place(rig, &b), (false, 1), "and it has no permit");
@@ -162,7 +162,7 @@ pub fn who_leaves_the_line_frees_its_place<B: StoreUnderTest>(rig: &Rig<B>) {
     assert_eq!(rig.claimed(ONE), [c.execution]);
 }
 
-pub fn a_deadline_wakes_who_waits<B: StoreUnderTest>(rig: &Rig<B>) {
+pub fn queued_execution_is_claimed_at_its_deadline<B: StoreUnderTest>(rig: &Rig<B>) {
     let a = queue(rig, &permit_for("k", 1));
     let mut b = rig.hand(ONE);
     let due = Some(Timestamp(START.0 + 100));
@@ -174,7 +174,7 @@ pub fn a_deadline_wakes_who_waits<B: StoreUnderTest>(rig: &Rig<B>) {
     assert_eq!(rig.claimed(ONE), [b.execution]);
 }
 
-pub fn who_goes_back_keeps_its_place<B: StoreUnderTest>(rig: &Rig<B>) {
+pub fn execution_that_queues_again_keeps_its_place<B: StoreUnderTest>(rig: &Rig<B>) {
     let request = permit_for("k", 1);
     let [mut a, b, c] = queue_all(rig, &request);
     assert_eq!(rig.claimed(ONE), [a.execution]);
@@ -227,7 +227,7 @@ pub fn a_permit_is_kept_through_everything<B: StoreUnderTest>(rig: &Rig<B>) {
     assert_eq!(place(rig, &b), (true, 0));
 }
 
-pub fn lines_survive_reopening<B: StoreUnderTest>(rig: &mut Rig<B>) {
+pub fn permit_queues_survive_reopening<B: StoreUnderTest>(rig: &mut Rig<B>) {
     let [mut a, b, c] = queue_all(rig, &permit_for("k", 1));
     rig.reopen();
     rig.announce(ONE);
@@ -246,10 +246,10 @@ pub fn a_fenced_frame_gets_no_place<B: StoreUnderTest>(rig: &Rig<B>) {
     let other = queue(rig, &permit_for("k", 1));
     assert_eq!(place(rig, &other), (true, 0));
     let outcome = rig.append(waits(zombie.frame(2), &under(ConcurrencyPolicy::Reject)));
-    assert_eq!(outcome, Appended::Fenced, "whoever is not the owner is not told of permits");
+    assert_eq!(outcome, Appended::Fenced, "a fenced frame is not checked for permits");
 }
 
-pub fn what_is_reopened_comes_last<B: StoreUnderTest>(rig: &Rig<B>) {
+pub fn reopened_execution_queues_last<B: StoreUnderTest>(rig: &Rig<B>) {
     let request = permit_for("k", 1);
     let [mut a, b, c] = queue_all(rig, &request);
     end(rig, &mut a);
@@ -262,7 +262,7 @@ pub fn the_limit_of_the_first_that_waits_counts<B: StoreUnderTest>(rig: &Rig<B>)
     let narrow = queue(rig, &permit_for("k", 1));
     let wide = queue(rig, &permit_for("k", 5));
     let holds = |hand: &Hand| place(rig, hand).0;
-    assert_eq!([holds(&narrow), holds(&wide)], [false, false], "nobody overtakes");
+    assert_eq!([holds(&narrow), holds(&wide)], [false, false], "no execution overtakes another");
     end(rig, &mut a);
     assert_eq!([holds(&narrow), holds(&wide)], [false, false]);
     end(rig, &mut b);
@@ -290,12 +290,12 @@ pub fn a_start_without_a_permit_is_rejected<B: StoreUnderTest>(rig: &Rig<B>) {
     let mut repeat = rig.hand(ONE);
     let same =
         Appended::Duplicate { execution: second.execution, taken: TakenName::SameSubmission };
-    assert_eq!(start(&mut repeat), same, "a repeat hears of what became of the first");
+    assert_eq!(start(&mut repeat), same, "a repeat gets the outcome of the first");
     let waiting = queue(rig, &permit_for("k", 1));
     let mut late = rig.hand(ONE);
     let wide = PermitRequest { limit: 5, ..request };
     let outcome = rig.append(waits(late.next(3), &wide));
-    assert_eq!(outcome, Appended::Rejected { holding: 1 }, "one that waits stands before it");
+    assert_eq!(outcome, Appended::Rejected { holding: 1 }, "an execution is queued before it");
     assert_eq!(place(rig, &waiting), (false, 1));
 }
 
@@ -318,7 +318,7 @@ pub fn the_oldest_is_cancelled<B: StoreUnderTest>(rig: &Rig<B>) {
     assert_eq!(all(&[&a, &b]), [1, 0], "once, however often the append is repeated");
     assert_eq!(rig.claimed(ONE), [a.execution]);
     let c = queue(rig, &request);
-    assert_eq!(all(&[&a, &b, &c]), [1, 1, 0], "each newcomer costs somebody else his place");
+    assert_eq!(all(&[&a, &b, &c]), [1, 1, 0], "each newcomer cancels one");
     let mut b = rig.take(ONE, "it is woken while it is queued");
     end(rig, &mut b);
     let mut a = Hand { next_seq: 4, ..a };

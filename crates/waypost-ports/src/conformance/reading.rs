@@ -20,7 +20,7 @@ use crate::store::{ControlChange, Store};
 
 pub fn nothing_is_known_of_an_unknown_execution<B: StoreUnderTest>(rig: &Rig<B>) {
     assert!(rig.store().load(ExecutionNo(77)).expect("the load is answered").is_none());
-    assert_eq!(rig.store().find(Some("nobody")).expect("it is answered"), None);
+    assert_eq!(rig.store().find(Some("unknown")).expect("it is answered"), None);
     assert_eq!(rig.store().find(None).expect("it is answered"), None);
     rig.store().hold(ExecutionNo(77), rig.instance(1), "nothing to hold").expect("it does nothing");
 }
@@ -116,8 +116,8 @@ pub fn lists_are_filtered_and_paged<B: StoreUnderTest>(rig: &Rig<B>) {
     assert_eq!(numbers(&rig.list(&of_b)), [all[1], all[3]]);
     let both = ListRequest { workflow: Some("b".to_owned()), ..completed };
     assert_eq!(numbers(&rig.list(&both)), [all[3]]);
-    let nobody = ListRequest { workflow: Some("nobody".to_owned()), ..everything };
-    assert_eq!(numbers(&rig.list(&nobody)), []);
+    let unknown = ListRequest { workflow: Some("unknown".to_owned()), ..everything };
+    assert_eq!(numbers(&rig.list(&unknown)), []);
 }
 
 /// A frame with a node that completed, one that is retried and one that waits.

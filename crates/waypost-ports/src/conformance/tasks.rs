@@ -46,20 +46,20 @@ macro_rules! tasks_conformance_tests {
         $crate::tasks_conformance_tests! { @cases $make;
             offers_are_taken_in_order_and_once,
             offers_of_several_handlers_are_taken_oldest_first,
-            nobody_takes_what_he_does_not_serve,
+            take_skips_tasks_of_other_handlers,
             an_offer_that_is_out_stays_as_it_is,
             an_offer_can_be_made_again_after_it_was_taken,
             attempts_and_paths_are_different_offers,
-            what_is_withdrawn_is_not_taken,
+            withdrawn_task_is_not_taken,
             bodies_and_owners_are_kept_exactly,
-            takers_at_once_share_what_there_is,
+            concurrent_takers_share_the_tasks,
             a_sign_of_life_counts_for_a_while,
-            whoever_leaves_is_gone,
-            workers_have_what_they_say,
-            what_was_said_long_ago_stays_so,
-            workers_are_listed_with_what_they_said_last,
-            a_cancellation_is_heard_once,
-            a_cancellation_of_somebody_unknown_is_nobody_s,
+            worker_that_leaves_is_not_alive,
+            holds_follow_the_tasks_that_workers_list,
+            repeated_poll_does_not_renew_the_age_of_its_list,
+            workers_are_listed_with_their_last_sign_of_life,
+            cancellation_is_delivered_once,
+            cancellation_for_an_unknown_worker_is_dropped,
             depths_say_how_much_waits_and_how_long,
             the_key_of_the_cluster_stays,
             text_is_only_text,
@@ -140,7 +140,7 @@ pub fn offers_of_several_handlers_are_taken_oldest_first<B: TasksBackend>(backen
     assert_eq!(take(&tasks, &["print", "print"], 3), [4]);
 }
 
-pub fn nobody_takes_what_he_does_not_serve<B: TasksBackend>(backend: &B) {
+pub fn take_skips_tasks_of_other_handlers<B: TasksBackend>(backend: &B) {
     let tasks = backend.open();
     put(&tasks, &[offer(1, "mail")]);
     assert_eq!(take(&tasks, &["print"], 10), NOTHING);
@@ -185,7 +185,7 @@ pub fn attempts_and_paths_are_different_offers<B: TasksBackend>(backend: &B) {
     assert_eq!(taken, [("a", 1), ("b", 1), ("a[1]/b", 1)]);
 }
 
-pub fn what_is_withdrawn_is_not_taken<B: TasksBackend>(backend: &B) {
+pub fn withdrawn_task_is_not_taken<B: TasksBackend>(backend: &B) {
     let tasks = backend.open();
     put(&tasks, &[offer(1, "mail"), offer(2, "mail"), offer(3, "print")]);
     tasks.withdraw(&[id(1), id(3), id(99)]).expect("it is answered");
@@ -209,7 +209,7 @@ pub fn bodies_and_owners_are_kept_exactly<B: TasksBackend>(backend: &B) {
     assert_eq!(taken, offers);
 }
 
-pub fn takers_at_once_share_what_there_is<B: TasksBackend>(backend: &B)
+pub fn concurrent_takers_share_the_tasks<B: TasksBackend>(backend: &B)
 where
     B::Tasks: 'static,
 {
@@ -242,26 +242,26 @@ where
     assert_eq!(all, (0..TASKS).collect::<Vec<_>>());
 }
 
-pub fn a_cancellation_is_heard_once<B: TasksBackend>(backend: &B) {
+pub fn cancellation_is_delivered_once<B: TasksBackend>(backend: &B) {
     let tasks = backend.open();
-    let heard = |number| {
-        let mut heard = tasks.hear(&sign(number)).expect("it is answered");
-        heard.sort_unstable();
-        heard
+    let received = |number| {
+        let mut received = tasks.hear(&sign(number)).expect("it is answered");
+        received.sort_unstable();
+        received
     };
-    assert_eq!((heard(1), heard(2)), (vec![], vec![]));
+    assert_eq!((received(1), received(2)), (vec![], vec![]));
     let cancels = [(worker(1), Token(1)), (worker(1), Token(u128::MAX)), (worker(2), Token(3))];
     let through = tasks.cancel(&cancels).expect("it is answered");
-    assert_eq!(through, [sign(1).through], "the instance that both talk to is to look");
+    assert_eq!(through, [sign(1).through], "the instance that both talk to");
     tasks.cancel(&cancels[..1]).expect("it is answered");
-    assert_eq!(heard(1), [Token(1), Token(u128::MAX)]);
-    assert_eq!(heard(1), []);
-    assert_eq!(heard(2), [Token(3)]);
+    assert_eq!(received(1), [Token(1), Token(u128::MAX)]);
+    assert_eq!(received(1), []);
+    assert_eq!(received(2), [Token(3)]);
     tasks.cancel(&cancels[..1]).expect("it is answered");
-    assert_eq!(heard(1), [Token(1)], "said again, heard again");
+    assert_eq!(received(1), [Token(1)], "cancelled again, received again");
 }
 
-pub fn a_cancellation_of_somebody_unknown_is_nobody_s<B: TasksBackend>(backend: &B) {
+pub fn cancellation_for_an_unknown_worker_is_dropped<B: TasksBackend>(backend: &B) {
     let tasks = backend.open();
     assert_eq!(tasks.cancel(&[(worker(1), Token(1))]).expect("it is answered"), []);
     assert_eq!(tasks.hear(&sign(2)).expect("it is answered"), []);

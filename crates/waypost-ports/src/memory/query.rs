@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_that_fits_little_is_given_up_on_and_goes_on_from_there() {
+    fn page_whose_budget_is_spent_ends_and_the_next_continues() {
         let text = Some("key-1".to_owned());
         let mut request = ListRequest { text, limit: 100, ..ListRequest::default() };
         let budget = PageBudget { rows: 4, ..PageBudget::PAGE };

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_is_refused_with_a_reason() {
+    fn host_pattern_that_is_no_host_is_refused_with_a_reason() {
         for (entry, reason) in [
             ("https://api.stripe.com", "not a URL; https is what is meant"),
             ("http://https://x", "not a URL"),

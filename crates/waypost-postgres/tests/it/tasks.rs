@@ -61,13 +61,13 @@ impl TasksBackend for Timed {
 }
 
 #[test]
-fn workers_have_what_they_say() {
-    conformance::workers_have_what_they_say(&timed());
+fn holds_follow_the_tasks_that_workers_list() {
+    conformance::holds_follow_the_tasks_that_workers_list(&timed());
 }
 
 #[test]
-fn what_was_said_long_ago_stays_so() {
-    conformance::what_was_said_long_ago_stays_so(&timed());
+fn repeated_poll_does_not_renew_the_age_of_its_list() {
+    conformance::repeated_poll_does_not_renew_the_age_of_its_list(&timed());
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn a_folder_of_layout_1_is_brought_forward_with_its_data() {
     let store = SqliteStore::open(folder.path(), Options::engine()).unwrap();
     assert_eq!(migrations(folder.path()).unwrap().current, 6);
     let latest = store.current("hello").unwrap().unwrap();
-    assert_eq!((latest.version, latest.created_at), (2, None), "nobody noted it");
+    assert_eq!((latest.version, latest.created_at), (2, None), "the older layout did not store it");
     let execution = store.find(Some("order-1")).unwrap().unwrap();
     let history = store.load(execution).unwrap().unwrap();
     assert_eq!((history.frames.len(), history.mail.len()), (1, 1));
@@ -95,7 +95,7 @@ fn a_folder_of_layout_1_is_brought_forward_with_its_data() {
 }
 
 #[test]
-fn a_folder_is_told_where_it_stands() {
+fn migrations_of_a_folder_show_current_and_pending() {
     let folder = tempfile::tempdir().unwrap();
     let before = migrations(folder.path()).unwrap();
     assert_eq!((before.current, before.pending.len()), (0, KNOWN.len()));

@@ -144,7 +144,7 @@ fn a_damaged_frame_is_flagged_and_the_others_go_on() {
 }
 
 #[test]
-fn a_second_engine_is_told_who_was_first() {
+fn second_engine_is_refused_and_the_error_names_the_first() {
     let folder = tempfile::tempdir().unwrap();
     let first = open(folder.path());
     let error = SqliteStore::open(folder.path(), Options::engine()).err().unwrap();
@@ -175,7 +175,7 @@ fn the_lock_says_where_the_server_of_a_folder_is() {
     let engine = open(folder.path());
     assert_eq!(engine_of(folder.path()).unwrap().address, None, "one without a server");
     drop(engine);
-    // As an older version wrote it, and as nobody did.
+    // As an older version wrote it, and as no version did.
     for (text, described) in
         [(r#"{"pid":7,"command":"waypost run","since":0}"#, "process 7"), ("{", "another process")]
     {
@@ -303,7 +303,7 @@ fn numbers_are_not_given_back_by_a_kill() {
 /// The claim is made when the rows are read: one that cannot be must not keep the others from
 /// being handed out, now and with every claim that follows.
 #[test]
-fn an_execution_that_cannot_be_read_is_claimed_as_damaged_and_holds_up_nobody() {
+fn unreadable_execution_is_claimed_as_damaged_and_blocks_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let mut chains: Vec<_> =
@@ -340,7 +340,7 @@ fn an_execution_that_cannot_be_read_is_claimed_as_damaged_and_holds_up_nobody() 
 
 /// Mail that cannot be read, as a newer version may leave it, concerns its addressee alone.
 #[test]
-fn mail_that_cannot_be_read_is_in_nobody_elses_way() {
+fn unreadable_mail_does_not_block_other_mail() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let mut chains: Vec<_> =
@@ -350,7 +350,7 @@ fn mail_that_cannot_be_read_is_in_nobody_elses_way() {
         store.deliver(&[big_mail(chain.execution, "m1")]).unwrap();
     }
     let raw = Connection::open(folder.path().join("log.db")).unwrap();
-    let spoil = "UPDATE inbox SET body = '\"unheard of\"' WHERE execution = ?1";
+    let spoil = "UPDATE inbox SET body = '\"unknown kind\"' WHERE execution = ?1";
     assert_eq!(raw.execute(spoil, [chains[0].execution.0]).unwrap(), 1);
     let collected = store.collect(INSTANCE, 10).unwrap();
     assert_eq!(collected.len(), 1);
@@ -359,7 +359,7 @@ fn mail_that_cannot_be_read_is_in_nobody_elses_way() {
 
 /// A store that waited for a clock that was set back to catch up would make every wait do so.
 #[test]
-fn time_goes_on_where_the_clock_is_set_back() {
+fn time_continues_when_the_clock_is_set_back() {
     let folder = tempfile::tempdir().unwrap();
     let start = Timestamp(1_780_000_000_000);
     let clock = Arc::new(ManualClock::at(start));

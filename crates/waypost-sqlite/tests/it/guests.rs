@@ -49,7 +49,7 @@ fn mail_from_a_guest_reaches_the_engine() {
 }
 
 #[test]
-fn a_guest_lists_what_nobody_has_projected() {
+fn guest_without_an_engine_projects_before_it_lists() {
     let folder = tempfile::tempdir().unwrap();
     let engine = SqliteStore::open(folder.path(), Options::engine()).unwrap();
     workload::run(&engine, 20, 3, 4);

@@ -1,5 +1,5 @@
 //! The testbed's own tests: that its servers live and die as they should, and that the proxy breaks
-//! what it is told to break.
+//! what the test asks for.
 
 #![expect(clippy::unwrap_used, reason = "a test helper that fails is a test that fails")]
 

@@ -19,7 +19,7 @@ fn state(id: &str) -> Option<char> {
 }
 
 #[test]
-fn a_child_says_what_it_has_to_say_and_ends() {
+fn child_output_and_exit_status_are_recorded() {
     let folder = tempfile::tempdir().unwrap();
     let mut child = shell("echo \"$GREETING\"; pwd; echo oh >&2; exit 3", folder.path());
     assert_eq!(child.wait_for_line("good", PATIENCE), "good morning");
@@ -53,7 +53,7 @@ fn dropping_a_child_ends_what_it_started() {
     let grandchild = line.trim_start_matches("grandchild=").to_owned();
     assert!(state(&grandchild).is_some());
     drop(child);
-    // Killed, and then reaped by whoever adopted it; a zombie has ended too.
+    // Killed, and then reaped by the process that adopted it; a zombie has ended too.
     wait_until("it is gone", PATIENCE, || matches!(state(&grandchild), None | Some('Z')));
 }
 

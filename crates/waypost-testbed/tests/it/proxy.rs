@@ -1,4 +1,4 @@
-//! The proxy breaks exactly what it is told to.
+//! The proxy breaks exactly what the test asks for.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -36,7 +36,7 @@ fn exchange(stream: &mut TcpStream, text: &str) {
 }
 
 #[test]
-fn what_passes_is_counted() {
+fn proxy_counts_forwarded_bytes_and_connections() {
     let proxy = Proxy::start(echo());
     let mut stream = connect(&proxy);
     exchange(&mut stream, "hello");

@@ -1,4 +1,4 @@
-//! The sink takes everything, counts keys, and answers what and when it is told to.
+//! The sink takes everything, counts keys, and answers as the test says.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

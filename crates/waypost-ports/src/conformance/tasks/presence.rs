@@ -38,11 +38,11 @@ pub fn a_sign_of_life_counts_for_a_while<B: TasksBackend>(backend: &B) {
     backend.pass(Millis(5_000));
     assert_eq!(alive(&[1, 2]), [worker(2)]);
     tasks.hear(&sign(1)).expect("it is answered");
-    assert_eq!(alive(&[1, 2]), [worker(1), worker(2)], "whoever comes back is alive again");
+    assert_eq!(alive(&[1, 2]), [worker(1), worker(2)], "a worker that comes back is alive again");
     assert_eq!(alive(&[]), []);
 }
 
-pub fn whoever_leaves_is_gone<B: TasksBackend>(backend: &B) {
+pub fn worker_that_leaves_is_not_alive<B: TasksBackend>(backend: &B) {
     let tasks = backend.open();
     tasks.hear(&sign(1)).expect("it is answered");
     tasks.hear(&SignOfLife { leaving: true, ..sign(1) }).expect("it is answered");
@@ -65,7 +65,7 @@ fn expect_holds<B: TasksBackend>(backend: &B, asked: &[(u128, u128)], expected: 
     assert!(found.iter().zip(expected).all(close), "{found:?} instead of {expected:?}");
 }
 
-pub fn workers_have_what_they_say<B: TasksBackend>(backend: &B) {
+pub fn holds_follow_the_tasks_that_workers_list<B: TasksBackend>(backend: &B) {
     let tasks = backend.open();
     let no = |said_ago| Holds::No { said_ago: Millis(said_ago) };
     let asked = [(1, 7), (2, 7), (1, u128::MAX), (3, 7), (1, 8), (1, 7), (9, 7), (2, 8)];
@@ -82,7 +82,7 @@ pub fn workers_have_what_they_say<B: TasksBackend>(backend: &B) {
     expect_holds(backend, &asked[..2], &[no(0), Holds::Unsaid]);
     expect_holds(backend, &asked[3..5], &[Holds::Unsaid, Holds::Yes]);
     let rows = tasks.workers().expect("it is answered");
-    assert!(rows.iter().all(|row| row.sign.hand.is_none()), "nobody is shown a token");
+    assert!(rows.iter().all(|row| row.sign.hand.is_none()), "tokens are not listed");
     let many: Vec<u128> = (0..100_000).collect();
     tasks.hear(&with_hand(1, &many, 0)).expect("it is answered");
     expect_holds(backend, &[(1, 99_999), (1, 100_000)], &[Holds::Yes, no(0)]);
@@ -91,7 +91,7 @@ pub fn workers_have_what_they_say<B: TasksBackend>(backend: &B) {
     expect_holds(backend, &[], &[]);
 }
 
-pub fn what_was_said_long_ago_stays_so<B: TasksBackend>(backend: &B) {
+pub fn repeated_poll_does_not_renew_the_age_of_its_list<B: TasksBackend>(backend: &B) {
     let tasks = backend.open();
     let no = |said_ago| Holds::No { said_ago: Millis(said_ago) };
     tasks.hear(&with_hand(1, &[7], 0)).expect("it is answered");
@@ -103,7 +103,7 @@ pub fn what_was_said_long_ago_stays_so<B: TasksBackend>(backend: &B) {
     expect_holds(backend, &[(1, 7), (1, 8)], &[Holds::Yes, no(17_000)]);
 }
 
-pub fn workers_are_listed_with_what_they_said_last<B: TasksBackend>(backend: &B) {
+pub fn workers_are_listed_with_their_last_sign_of_life<B: TasksBackend>(backend: &B) {
     let tasks = backend.open();
     tasks.hear(&sign(2)).expect("it is answered");
     tasks.hear(&sign(1)).expect("it is answered");
