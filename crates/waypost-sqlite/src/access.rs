@@ -8,7 +8,7 @@ use waypost_core::time::Timestamp;
 use waypost_ports::access::{Access, AuditEntry, AuditPage, AuditRequest, KeyRow, NewKey, Role};
 use waypost_ports::store::StoreError;
 
-use crate::connection::{from_stored, limit_and_one};
+use crate::connection::{all, from_stored, limit_and_one, run};
 use crate::queries;
 use crate::store::{SqliteStore, Write};
 
@@ -21,17 +21,11 @@ impl Access for SqliteStore {
     }
 
     fn keys(&self) -> Result<Vec<KeyRow>, StoreError> {
-        self.readers.read(|connection| {
-            let mut select = connection.prepare_cached(queries::KEYS_LIST)?;
-            select.query_map([], read_key)?.collect()
-        })
+        self.readers.read(|connection| all(connection, queries::KEYS_LIST, [], read_key))
     }
 
     fn revoke_key(&self, id: &str) -> Result<bool, StoreError> {
-        self.write(|write| {
-            let mut revoke = write.tx.prepare_cached(queries::KEY_REVOKE)?;
-            Ok(revoke.execute(params![id, write.now.0])? > 0)
-        })
+        self.write(|write| Ok(run(&write.tx, queries::KEY_REVOKE, params![id, write.now.0])? > 0))
     }
 
     fn record(&self, entries: &[AuditEntry]) -> Result<(), StoreError> {
@@ -49,9 +43,8 @@ impl Access for SqliteStore {
 /// Returns false if the id is taken.
 fn add(write: &Write<'_>, key: &NewKey) -> rusqlite::Result<bool> {
     let NewKey { id, name, role, digest } = key;
-    let mut insert = write.tx.prepare_cached(queries::KEY_INSERT)?;
     let row = params![&**id, &**name, role.name(), digest.as_slice(), write.now.0];
-    Ok(insert.execute(row)? > 0)
+    Ok(run(&write.tx, queries::KEY_INSERT, row)? > 0)
 }
 
 fn read_key(row: &Row<'_>) -> rusqlite::Result<KeyRow> {
@@ -70,8 +63,8 @@ fn read_key(row: &Row<'_>) -> rusqlite::Result<KeyRow> {
 
 fn insert(write: &Write<'_>, entry: &AuditEntry) -> rusqlite::Result<()> {
     let AuditEntry { at, actor, address, action, subject, status } = entry;
-    let mut insert = write.tx.prepare_cached(queries::AUDIT_INSERT)?;
-    insert.execute(params![at.0, &**actor, &**address, &**action, subject.as_deref(), status])?;
+    let row = params![at.0, &**actor, &**address, &**action, subject.as_deref(), status];
+    run(&write.tx, queries::AUDIT_INSERT, row)?;
     Ok(())
 }
 
@@ -80,15 +73,10 @@ fn audit(connection: &Connection, request: &AuditRequest) -> rusqlite::Result<Au
     let one_more = limit_and_one(request.limit);
     let mut rows = match &request.actor {
         Some(actor) => {
-            let mut select = connection.prepare_cached(queries::AUDIT_BY_ACTOR)?;
-            let rows = select.query_map(params![before, one_more, actor], read_entry)?;
-            rows.collect::<Result<Vec<_>, _>>()?
+            let by_actor = params![before, one_more, actor];
+            all(connection, queries::AUDIT_BY_ACTOR, by_actor, read_entry)?
         }
-        None => {
-            let mut select = connection.prepare_cached(queries::AUDIT_LIST)?;
-            let rows = select.query_map([before, one_more], read_entry)?;
-            rows.collect::<Result<Vec<_>, _>>()?
-        }
+        None => all(connection, queries::AUDIT_LIST, [before, one_more], read_entry)?,
     };
     let more = rows.len() > request.limit;
     rows.truncate(request.limit);

@@ -12,7 +12,7 @@ use waypost_ports::store::{
     Append, Appended, ControlChange, Settled, Side, Submission, TakenName, Urgency,
 };
 
-use crate::connection::{checksum, is_about_data, to_stored};
+use crate::connection::{checksum, first, is_about_data, run, to_stored, value};
 use crate::store::Write;
 use crate::{permits, queries};
 
@@ -86,10 +86,7 @@ fn append_with(
     }
     let any = outcomes.iter().any(|outcome| matches!(outcome, Appended::Committed { .. }));
     let head = match any {
-        true => {
-            let mut head = write.tx.prepare_cached(queries::FRAMES_HEAD)?;
-            Some(head.query_row([], |row| row.get(0))?)
-        }
+        true => Some(value(&write.tx, queries::FRAMES_HEAD, [])?),
         false => None,
     };
     Ok((outcomes, head))
@@ -143,8 +140,7 @@ fn give_back(
     submission: Option<&Submission>,
 ) -> rusqlite::Result<()> {
     if submission.is_some() {
-        let mut give_back = write.tx.prepare_cached(queries::SUBMISSION_DELETE)?;
-        give_back.execute([header.execution.0])?;
+        run(&write.tx, queries::SUBMISSION_DELETE, [header.execution.0])?;
     }
     Ok(())
 }
@@ -176,14 +172,12 @@ fn insert_frame(
 
 /// A frame that did not go in may have gone in before: its reply was lost.
 fn committed_before(write: &Write<'_>, header: &FrameHeader) -> rusqlite::Result<Option<Appended>> {
-    let mut find = write.tx.prepare_cached(queries::FRAME_FIND)?;
-    let key = (header.execution.0, to_stored(header.first_seq)?);
-    let there = find.query_row(key, |row| {
+    let place = (header.execution.0, to_stored(header.first_seq)?);
+    let at = first(&write.tx, queries::FRAME_FIND, place, |row| {
         let mine = row.get_ref(0)?.as_blob()? == header.append_id.0.as_bytes();
-        Ok((mine, Timestamp(row.get(1)?)))
-    });
-    let mine = there.optional()?.filter(|(mine, _)| *mine);
-    Ok(mine.map(|(_, at)| Appended::Committed { at }))
+        Ok(mine.then_some(Timestamp(row.get(1)?)))
+    })?;
+    Ok(at.flatten().map(|at| Appended::Committed { at }))
 }
 
 /// Takes the names of a new execution; returns false if one of them is taken.
@@ -192,15 +186,14 @@ fn submit(
     execution: ExecutionNo,
     submission: &Submission,
 ) -> rusqlite::Result<bool> {
-    let mut insert = write.tx.prepare_cached(queries::SUBMISSION_INSERT)?;
     let idempotency = submission.idempotency.as_ref();
-    let inserted = insert.execute(params![
+    let row = params![
         execution.0,
         submission.key.as_str(),
         idempotency.map(|idempotency| &*idempotency.key),
         idempotency.map(|idempotency| idempotency.digest.as_slice()),
-    ])?;
-    Ok(inserted == 1)
+    ];
+    Ok(run(&write.tx, queries::SUBMISSION_INSERT, row)? == 1)
 }
 
 /// The response to a first frame whose names or number are taken.
@@ -213,18 +206,18 @@ fn refused_start(
         return Ok(committed);
     }
     if let Some(idempotency) = &submission.idempotency {
-        let mut find = write.tx.prepare_cached(queries::SUBMISSION_BY_IDEMPOTENCY)?;
-        let holder = find.query_row([&*idempotency.key], |row| {
+        let key = [&*idempotency.key];
+        let holder = first(&write.tx, queries::SUBMISSION_BY_IDEMPOTENCY, key, |row| {
             let same = row.get_ref(1)?.as_blob_or_null()? == Some(idempotency.digest.as_slice());
             let (execution, taken) = (ExecutionNo(row.get(0)?), TakenName::key(same));
             Ok(Appended::Duplicate { execution, taken })
-        });
-        if let Some(duplicate) = holder.optional()? {
+        })?;
+        if let Some(duplicate) = holder {
             return Ok(duplicate);
         }
     }
-    let mut find = write.tx.prepare_cached(queries::SUBMISSION_BY_KEY)?;
-    let holder = find.query_row([submission.key.as_str()], |row| row.get(0)).optional()?;
+    let key = [submission.key.as_str()];
+    let holder = first(&write.tx, queries::SUBMISSION_BY_KEY, key, |row| row.get(0))?;
     Ok(match holder.map(ExecutionNo) {
         Some(execution) => Appended::Duplicate { execution, taken: TakenName::Id },
         None => Appended::Fenced,
@@ -240,28 +233,22 @@ fn write_side(write: &Write<'_>, header: &FrameHeader, side: &Side) -> rusqlite:
         }
     }
     if header.requires > FIRST_LOG_FORMAT {
-        let mut raise = write.tx.prepare_cached(queries::CONTROL_REQUIRES)?;
-        raise.execute(params![execution, header.requires])?;
+        run(&write.tx, queries::CONTROL_REQUIRES, params![execution, header.requires])?;
     }
     if let Some(change) = &side.control {
         change_control(write, header, change)?;
     }
     if let Some(settled) = side.settled {
-        let mut settle = write.tx.prepare_cached(queries::CONTROL_SETTLED)?;
-        settle.execute(params![execution, settled == Settled::Progress])?;
+        let progress = settled == Settled::Progress;
+        run(&write.tx, queries::CONTROL_SETTLED, params![execution, progress])?;
     }
     if let Some(request) = &side.permit {
         permits::request(write, header, request)?;
     }
     if let Some(body) = &side.snapshot {
-        let mut save = write.tx.prepare_cached(queries::SNAPSHOT_SAVE)?;
-        save.execute(params![
-            execution,
-            to_stored(header.first_seq)?,
-            to_stored(header.last_seq)?,
-            checksum(body),
-            body,
-        ])?;
+        let (first_seq, last_seq) = (to_stored(header.first_seq)?, to_stored(header.last_seq)?);
+        let row = params![execution, first_seq, last_seq, checksum(body), body];
+        run(&write.tx, queries::SNAPSHOT_SAVE, row)?;
     }
     Ok(())
 }
@@ -271,40 +258,25 @@ fn change_control(
     header: &FrameHeader,
     change: &ControlChange,
 ) -> rusqlite::Result<()> {
-    let park =
-        |mut statement: CachedStatement<'_>, due: &Option<Timestamp>, held, from: Urgency| {
-            let due = due.map(|due| due.0);
-            statement.execute(params![
-                header.execution.0,
-                header.epoch,
-                due,
-                held,
-                from as u8,
-                header.requires
-            ])
-        };
-    match change {
+    let FrameHeader { execution, epoch, requires, .. } = *header;
+    let (next_due, held, from) = match change {
         ControlChange::Owned => {
             let instance = write.instance(header.instance)?;
-            let mut own = write.tx.prepare_cached(queries::CONTROL_OWNED)?;
-            own.execute(params![header.execution.0, instance, header.epoch, header.requires])?;
-        }
-        ControlChange::Parked { next_due } => {
-            let statement = write.tx.prepare_cached(queries::CONTROL_PARKED)?;
-            park(statement, next_due, None, Urgency::Ordinary)?;
-        }
-        ControlChange::Held { reason, next_due } => {
-            let statement = write.tx.prepare_cached(queries::CONTROL_PARKED)?;
-            park(statement, next_due, Some(reason), Urgency::Cancel)?;
+            let row = params![execution.0, instance, epoch, requires];
+            run(&write.tx, queries::CONTROL_OWNED, row)?;
+            return Ok(());
         }
         ControlChange::Ended => {
-            let statements =
-                [queries::CONTROL_ENDED, queries::MAIL_DISCARD, queries::SNAPSHOT_DISCARD];
-            for statement in statements {
-                write.tx.prepare_cached(statement)?.execute([header.execution.0])?;
+            for sql in [queries::CONTROL_ENDED, queries::MAIL_DISCARD, queries::SNAPSHOT_DISCARD] {
+                run(&write.tx, sql, [execution.0])?;
             }
-            permits::release(write, header.execution)?;
+            return permits::release(write, execution);
         }
-    }
+        ControlChange::Parked { next_due } => (next_due, None, Urgency::Ordinary),
+        ControlChange::Held { reason, next_due } => (next_due, Some(reason), Urgency::Cancel),
+    };
+    let due = next_due.map(|due| due.0);
+    let row = params![execution.0, epoch, due, held, from as u8, requires];
+    run(&write.tx, queries::CONTROL_PARKED, row)?;
     Ok(())
 }

@@ -3,12 +3,12 @@
 //! A claim is a short write; the histories are read after it has committed, by a reader, so that a
 //! claim of hundreds of executions does not delay appends.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, Row, params};
 use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::time::Timestamp;
 use waypost_ports::store::{ClaimRequest, Claims, StoreError, Urgency};
 
-use crate::connection::{Readers, is_corrupt};
+use crate::connection::{Readers, all, first, is_corrupt, limit_and_one, run};
 use crate::store::Write;
 use crate::{history, instances, queries};
 
@@ -31,11 +31,8 @@ pub(crate) fn find_forgotten(
     let only = request.only.as_ref().map(|only| json_array(only));
     let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
     let instance = request.instance.0.as_bytes().as_slice();
-    let mut find = connection.prepare_cached(queries::CLAIM_FORGOTTEN)?;
-    let rows = find.query_map(params![instance, limit, only, json_array(held)], |row| {
-        row.get(0).map(ExecutionNo)
-    })?;
-    rows.collect()
+    let params = params![instance, limit, only, json_array(held)];
+    all(connection, queries::CLAIM_FORGOTTEN, params, number)
 }
 
 /// Makes an instance the owner of claimable executions, besides those that it owns already and
@@ -53,24 +50,16 @@ pub(crate) fn take(
     instances::release_expired(write)?;
     let only = request.only.as_ref().map(|only| json_array(only));
     let due_by = write.now.plus(request.ahead);
-    // One more than asked for: it shows whether there are more.
-    let wanted = i64::try_from(request.limit).unwrap_or(i64::MAX).saturating_add(1);
+    let wanted = limit_and_one(request.limit);
     let mut executions = forgotten.to_vec();
-    {
-        let left = wanted - i64::try_from(executions.len()).unwrap_or(wanted);
-        let mut ready = write.tx.prepare_cached(queries::CLAIM_READY)?;
-        let rows = ready.query_map(params![request.fold, left, only], |row| row.get(0))?;
-        for execution in rows {
-            executions.push(ExecutionNo(execution?));
-        }
-        let left = wanted - i64::try_from(executions.len()).unwrap_or(wanted);
-        let mut due = write.tx.prepare_cached(queries::CLAIM_DUE)?;
-        let rows = due.query_map(params![request.fold, left, only, due_by.0], |row| row.get(0))?;
-        for execution in rows {
-            executions.push(ExecutionNo(execution?));
-        }
-    }
-    let suspects = suspects(write, request, only.as_deref(), due_by)?;
+    let left = |found: &[ExecutionNo]| wanted - i64::try_from(found.len()).unwrap_or(wanted);
+    let ready = params![request.fold, left(&executions), only];
+    executions.extend(all(&write.tx, queries::CLAIM_READY, ready, number)?);
+    let due = params![request.fold, left(&executions), only, due_by.0];
+    executions.extend(all(&write.tx, queries::CLAIM_DUE, due, number)?);
+    // The least suspicious, which is taken alone, and whether there are more.
+    let two = params![request.fold, 2, only, due_by.0];
+    let suspects = all(&write.tx, queries::CLAIM_SUSPECTS, two, number)?;
     let alone = usize::from(request.suspects);
     let more = executions.len() > request.limit || suspects.len() > alone;
     executions.truncate(request.limit);
@@ -79,24 +68,14 @@ pub(crate) fn take(
     for execution in executions.iter().skip(forgotten.len()) {
         take.execute([execution.0, instance])?;
     }
-    let mut next_due = write.tx.prepare_cached(queries::CLAIM_NEXT_DUE)?;
+    let later = params![request.fold, only, due_by.0];
     let next_due =
-        next_due.query_row(params![request.fold, only, due_by.0], |row| row.get(0)).optional()?;
-    let (next_due, at) = (next_due.map(Timestamp), write.now);
-    Ok(Taken { executions, more, next_due, lapsed: false, at })
+        first(&write.tx, queries::CLAIM_NEXT_DUE, later, |row| row.get(0).map(Timestamp))?;
+    Ok(Taken { executions, more, next_due, lapsed: false, at: write.now })
 }
 
-/// Executions that are to be taken alone: the least suspicious, and whether there are more.
-fn suspects(
-    write: &Write<'_>,
-    request: &ClaimRequest,
-    only: Option<&str>,
-    due_by: Timestamp,
-) -> rusqlite::Result<Vec<ExecutionNo>> {
-    let mut find = write.tx.prepare_cached(queries::CLAIM_SUSPECTS)?;
-    let rows = find
-        .query_map(params![request.fold, 2, only, due_by.0], |row| row.get(0).map(ExecutionNo))?;
-    rows.collect()
+fn number(row: &Row<'_>) -> rusqlite::Result<ExecutionNo> {
+    row.get(0).map(ExecutionNo)
 }
 
 /// Reads the claimed executions that are still the claimer's. An unreadable one is returned as
@@ -133,8 +112,8 @@ pub(crate) fn hold(
     reason: &str,
 ) -> rusqlite::Result<()> {
     let owner = write.instance(owner)?;
-    let mut hold = write.tx.prepare_cached(queries::CONTROL_HOLD)?;
-    hold.execute(params![execution.0, reason, Urgency::Resume as u8, owner])?;
+    let params = params![execution.0, reason, Urgency::Resume as u8, owner];
+    run(&write.tx, queries::CONTROL_HOLD, params)?;
     Ok(())
 }
 

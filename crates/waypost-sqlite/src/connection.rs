@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::types::FromSql;
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Params, Row};
 use waypost_ports::store::StoreError;
 
 use crate::cache;
@@ -155,6 +156,44 @@ impl Readers {
     pub(crate) fn close(&self) {
         self.idle.lock().clear();
     }
+}
+
+/// Runs a statement; returns how many rows it changed.
+pub(crate) fn run(
+    connection: &Connection,
+    sql: &str,
+    params: impl Params,
+) -> rusqlite::Result<usize> {
+    connection.prepare_cached(sql)?.execute(params)
+}
+
+/// Reads the first row of a query, if it has one.
+pub(crate) fn first<T>(
+    connection: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Option<T>> {
+    connection.prepare_cached(sql)?.query_row(params, read).optional()
+}
+
+/// Reads the first column of a query that has a row.
+pub(crate) fn value<T: FromSql>(
+    connection: &Connection,
+    sql: &str,
+    params: impl Params,
+) -> rusqlite::Result<T> {
+    connection.prepare_cached(sql)?.query_row(params, |row| row.get(0))
+}
+
+/// Reads all rows of a query.
+pub(crate) fn all<T>(
+    connection: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Vec<T>> {
+    connection.prepare_cached(sql)?.query_map(params, read)?.collect()
 }
 
 /// Is it the data of one row that the database refuses? Then others may go in.

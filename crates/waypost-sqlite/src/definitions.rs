@@ -1,36 +1,33 @@
 //! Versions of workflows.
 
-use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use rusqlite::{Connection, Row, params};
 use waypost_core::id::DefinitionHash;
 use waypost_core::time::Timestamp;
 use waypost_ports::query::{DefinitionPage, DefinitionRow, DefinitionsRequest};
 use waypost_ports::store::{Defined, Definition, DefinitionRef, NewDefinition};
 
-use crate::connection::limit_and_one;
+use crate::connection::{all, first, limit_and_one, run};
 use crate::queries;
 use crate::store::Write;
 
 /// Keeps a definition, as the next version of its workflow unless its content is known, and moves the
 /// workflow's pointer.
 pub(crate) fn define(write: &Write<'_>, new: &NewDefinition) -> rusqlite::Result<Defined> {
-    let mut insert = write.tx.prepare_cached(queries::DEFINITION_INSERT)?;
-    let params = params![new.hash.0.as_slice(), &*new.name, &*new.canonical, write.now.0];
-    let created = insert.execute(params)? > 0;
+    let row = params![new.hash.0.as_slice(), &*new.name, &*new.canonical, write.now.0];
+    let created = run(&write.tx, queries::DEFINITION_INSERT, row)? > 0;
     let definition = by_hash(&write.tx, new.hash)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
-    let mut select = write.tx.prepare_cached(queries::CURRENT_VERSION)?;
-    let previous = select.query_row([&*definition.name], |row| row.get(0)).optional()?;
+    let name = &*definition.name;
+    let previous = first(&write.tx, queries::CURRENT_VERSION, [name], |row| row.get(0))?;
     let current = match previous {
         Some(previous) if !new.make_current => previous,
         _ => definition.version,
     };
     if previous != Some(current) {
-        let mut set = write.tx.prepare_cached(queries::CURRENT_VERSION_SET)?;
-        set.execute(params![&*definition.name, current])?;
+        run(&write.tx, queries::CURRENT_VERSION_SET, params![name, current])?;
     }
     Ok(Defined { definition, created, previous, current })
 }
 
-/// Finds a definition.
 pub(crate) fn find(
     connection: &Connection,
     which: &DefinitionRef,
@@ -38,7 +35,7 @@ pub(crate) fn find(
     match which {
         DefinitionRef::Hash(hash) => by_hash(connection, *hash),
         DefinitionRef::Version(name, version) => {
-            select(connection, queries::DEFINITION_BY_VERSION, params![&**name, version])
+            first(connection, queries::DEFINITION_BY_VERSION, params![&**name, version], read)
         }
     }
 }
@@ -48,11 +45,9 @@ pub(crate) fn current(
     connection: &Connection,
     workflow: &str,
 ) -> rusqlite::Result<Option<DefinitionRow>> {
-    let mut select = connection.prepare_cached(queries::DEFINITION_CURRENT)?;
-    select.query_row([workflow], read_row).optional()
+    first(connection, queries::DEFINITION_CURRENT, [workflow], read_row)
 }
 
-/// A page of definitions.
 pub(crate) fn list(
     connection: &Connection,
     request: &DefinitionsRequest,
@@ -62,15 +57,12 @@ pub(crate) fn list(
     let mut rows = match &request.workflow {
         Some(workflow) => {
             let before = after.map_or(i64::MAX, |(_, version)| i64::from(*version));
-            let mut select = connection.prepare_cached(queries::DEFINITION_VERSIONS)?;
-            let rows = select.query_map(params![workflow, before, one_more], read_row)?;
-            rows.collect::<Result<Vec<_>, _>>()?
+            let page = params![workflow, before, one_more];
+            all(connection, queries::DEFINITION_VERSIONS, page, read_row)?
         }
         None => {
             let name = after.map(|(name, _)| name);
-            let mut select = connection.prepare_cached(queries::DEFINITIONS_LATEST)?;
-            let rows = select.query_map(params![name, one_more], read_row)?;
-            rows.collect::<Result<Vec<_>, _>>()?
+            all(connection, queries::DEFINITIONS_LATEST, params![name, one_more], read_row)?
         }
     };
     let more = rows.len() > request.limit;
@@ -78,20 +70,11 @@ pub(crate) fn list(
     Ok(DefinitionPage { rows, more })
 }
 
-/// Finds a definition by its content.
 pub(crate) fn by_hash(
     connection: &Connection,
     hash: DefinitionHash,
 ) -> rusqlite::Result<Option<Definition>> {
-    select(connection, queries::DEFINITION_BY_HASH, [hash.0.as_slice()])
-}
-
-fn select(
-    connection: &Connection,
-    sql: &str,
-    params: impl Params,
-) -> rusqlite::Result<Option<Definition>> {
-    connection.prepare_cached(sql)?.query_row(params, read).optional()
+    first(connection, queries::DEFINITION_BY_HASH, [hash.0.as_slice()], read)
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Definition> {

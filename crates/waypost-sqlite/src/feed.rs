@@ -6,7 +6,7 @@ use waypost_core::id::ExecutionNo;
 use waypost_ports::query::{FEED_BYTES_MAX, FeedFrame, FeedPosition, FeedRequest};
 use waypost_ports::store::StoredFrame;
 
-use crate::connection::{from_stored, is_corrupt};
+use crate::connection::{from_stored, is_corrupt, value};
 use crate::{history, queries};
 
 /// The frames after a place.
@@ -35,8 +35,7 @@ pub(crate) fn page(
 
 /// The place after the last frame.
 pub(crate) fn end(connection: &Connection) -> rusqlite::Result<FeedPosition> {
-    let mut head = connection.prepare_cached(queries::FRAMES_HEAD)?;
-    head.query_row([], |row| Ok(FeedPosition(from_stored(row.get(0)?))))
+    Ok(FeedPosition(from_stored(value(connection, queries::FRAMES_HEAD, [])?)))
 }
 
 /// A frame whose columns are damaged is given as such: the feed has to get past it.

@@ -4,44 +4,39 @@
 //! in the same transaction: from then on these executions are ready, and claims need not look for
 //! dead owners.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 use uuid::Uuid;
 use waypost_core::id::InstanceId;
 use waypost_core::time::Timestamp;
 use waypost_ports::query::InstanceRow;
 use waypost_ports::store::{About, Heartbeat, Renewal};
 
-use crate::connection::from_stored;
+use crate::connection::{all, first, from_stored, run, value};
 use crate::queries;
 use crate::store::Write;
 
 /// Renews or ends a lease, and sets numbers aside.
 pub(crate) fn heartbeat(write: &Write<'_>, heartbeat: &Heartbeat) -> rusqlite::Result<Renewal> {
     if let Some(lease) = heartbeat.lease {
-        let mut renew = write.tx.prepare_cached(queries::INSTANCE_RENEW)?;
         let id = heartbeat.instance.0.as_bytes().as_slice();
         let until = write.now.plus(lease).0;
         let about = to_json(&heartbeat.about);
-        renew.execute(params![id, until, heartbeat.fold, about, write.now.0])?;
+        let row = params![id, until, heartbeat.fold, about, write.now.0];
+        run(&write.tx, queries::INSTANCE_RENEW, row)?;
     } else {
         let number = write.instance(heartbeat.instance)?;
         end(write, number, Gone::Left)?;
     }
-    let mut oldest = write.tx.prepare_cached(queries::INSTANCES_OLDEST)?;
-    let fold: Option<u16> = oldest.query_row([write.now.0], |row| row.get(0))?;
+    let fold: Option<u16> = value(&write.tx, queries::INSTANCES_OLDEST, [write.now.0])?;
     let fold = fold.unwrap_or(heartbeat.fold);
-    let mut reserve = write.tx.prepare_cached(queries::NUMBERS_RESERVE)?;
-    let last: i64 = reserve.query_row([heartbeat.numbers], |row| row.get(0))?;
+    let last: i64 = value(&write.tx, queries::NUMBERS_RESERVE, [heartbeat.numbers])?;
     let first = last - i64::from(heartbeat.numbers) + 1;
     Ok(Renewal { now: write.now, numbers: first..last + 1, fold })
 }
 
 /// Ends every lease that ran out.
 pub(crate) fn release_expired(write: &Write<'_>) -> rusqlite::Result<()> {
-    let mut expired = write.tx.prepare_cached(queries::INSTANCES_EXPIRED)?;
-    let Timestamp(now) = write.now;
-    let numbers = expired.query_map([now], |row| row.get::<_, i64>(0))?;
-    for number in numbers.collect::<Result<Vec<_>, _>>()? {
+    for number in all(&write.tx, queries::INSTANCES_EXPIRED, [write.now.0], |row| row.get(0))? {
         end(write, number, Gone::Died)?;
     }
     Ok(())
@@ -49,24 +44,22 @@ pub(crate) fn release_expired(write: &Write<'_>) -> rusqlite::Result<()> {
 
 /// Does the lease of an instance last?
 pub(crate) fn is_alive(write: &Write<'_>, number: i64) -> rusqlite::Result<bool> {
-    let mut alive = write.tx.prepare_cached(queries::INSTANCE_ALIVE)?;
-    alive.query_row([number, write.now.0], |row| row.get(0))
+    value(&write.tx, queries::INSTANCE_ALIVE, [number, write.now.0])
 }
 
 /// Ends every lease: the lock of the folder proves that no other engine lives.
 pub(crate) fn release_all(write: &Write<'_>) -> rusqlite::Result<()> {
-    write.tx.prepare_cached(queries::INSTANCES_END_ALL)?.execute([])?;
-    write.tx.prepare_cached(queries::CONTROL_RELEASE_ALL)?.execute([])?;
+    run(&write.tx, queries::INSTANCES_END_ALL, [])?;
+    run(&write.tx, queries::CONTROL_RELEASE_ALL, [])?;
     Ok(())
 }
 
 /// Instances that are alive or own executions.
 pub(crate) fn list(connection: &Connection, now: Timestamp) -> rusqlite::Result<Vec<InstanceRow>> {
-    let latest = connection.prepare_cached(queries::TIME_LATEST)?.query_row([], |row| row.get(0));
+    let latest = first(connection, queries::TIME_LATEST, [], |row| row.get(0))?;
     // Another process may have recorded a later time.
-    let now = latest.optional()?.map_or(now, |latest| now.max(Timestamp(latest)));
-    let mut select = connection.prepare_cached(queries::INSTANCES_LIST)?;
-    let rows = select.query_map([now.0], |row| {
+    let now = latest.map_or(now, |latest| now.max(Timestamp(latest)));
+    all(connection, queries::INSTANCES_LIST, [now.0], |row| {
         let alive_until = row.get::<_, Option<i64>>(1)?.map(Timestamp);
         Ok(InstanceRow {
             instance: InstanceId(Uuid::from_bytes(row.get(0)?)),
@@ -77,8 +70,7 @@ pub(crate) fn list(connection: &Connection, now: Timestamp) -> rusqlite::Result<
             about: from_json(row.get_ref(4)?.as_str_or_null()?),
             silent: row.get::<_, Option<i64>>(5)?.map(|at| now.since(Timestamp(at))),
         })
-    })?;
-    rows.collect()
+    })
 }
 
 fn to_json(about: &About) -> String {
@@ -109,9 +101,9 @@ enum Gone {
 }
 
 fn end(write: &Write<'_>, number: i64, gone: Gone) -> rusqlite::Result<()> {
-    write.tx.prepare_cached(queries::INSTANCE_END)?.execute([number])?;
-    let mut release = write.tx.prepare_cached(queries::CONTROL_RELEASE)?;
-    let released = release.execute(params![number, gone == Gone::Died])?;
+    run(&write.tx, queries::INSTANCE_END, [number])?;
+    let died = gone == Gone::Died;
+    let released = run(&write.tx, queries::CONTROL_RELEASE, params![number, died])?;
     if released > 0 {
         tracing::info!(executions = released, "the executions of an instance were released");
     }

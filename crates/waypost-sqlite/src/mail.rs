@@ -1,11 +1,12 @@
 //! The inbox. There is one writer at a time, so a sender and a parking owner cannot miss each
 //! other: the second to commit sees the first one's row.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_ports::store::{Mail, MailDelivery};
 
+use crate::connection::{all, first, run};
 use crate::queries;
 use crate::store::Write;
 
@@ -16,8 +17,7 @@ pub(crate) fn deliver(write: &Write<'_>, mail: &[Mail]) -> rusqlite::Result<Vec<
 
 fn deliver_one(write: &Write<'_>, mail: &Mail) -> rusqlite::Result<MailDelivery> {
     let execution = mail.execution.0;
-    let mut find = write.tx.prepare_cached(queries::CONTROL_LOAD)?;
-    let row = find.query_row([execution], |row| owner(row, 0)).optional()?;
+    let row = first(&write.tx, queries::CONTROL_LOAD, [execution], |row| owner(row, 0))?;
     let Some(owner) = row else {
         let mut frame = write.tx.prepare_cached(queries::FRAME_FIND)?;
         return Ok(match frame.exists([execution, 1])? {
@@ -28,13 +28,11 @@ fn deliver_one(write: &Write<'_>, mail: &Mail) -> rusqlite::Result<MailDelivery>
     let urgency = mail.body.urgency() as u8;
     let body = serde_json::to_string(&mail.body)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
-    let mut insert = write.tx.prepare_cached(queries::MAIL_INSERT)?;
-    let inserted =
-        insert.execute(params![execution, &*mail.message, mail.actor.as_deref(), urgency, body])?;
-    if inserted == 0 {
+    let row = params![execution, &*mail.message, mail.actor.as_deref(), urgency, body];
+    if run(&write.tx, queries::MAIL_INSERT, row)? == 0 {
         return Ok(MailDelivery::Duplicate);
     }
-    write.tx.prepare_cached(queries::CONTROL_WAKE)?.execute(params![execution, urgency])?;
+    run(&write.tx, queries::CONTROL_WAKE, params![execution, urgency])?;
     Ok(MailDelivery::Accepted { owner })
 }
 
@@ -73,8 +71,7 @@ pub(crate) fn collect(
 
 /// The mail of one execution.
 pub(crate) fn load(connection: &Connection, execution: ExecutionNo) -> rusqlite::Result<Vec<Mail>> {
-    let mut load = connection.prepare_cached(queries::MAIL_LOAD)?;
-    load.query_map([execution.0], read)?.collect()
+    all(connection, queries::MAIL_LOAD, [execution.0], read)
 }
 
 /// An instance's id in a column, where there is one.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 use waypost_core::frame::FrameHeader;
 use waypost_core::id::ExecutionNo;
 use waypost_core::permits::{
@@ -15,7 +15,7 @@ use waypost_core::permits::{
 use waypost_ports::inspect::{DerivedPermit, PermitQueue};
 use waypost_ports::store::{Permit, cancel_message};
 
-use crate::connection::from_stored;
+use crate::connection::{all, first, from_stored, run, value};
 use crate::store::Write;
 use crate::{mail, queries};
 
@@ -38,7 +38,7 @@ pub(crate) fn request(
     let changes = decide(&excerpt, Occasion::Request(request));
     write_changes(write, header.execution, request, &changes)?;
     if let Some(superseded) = changes.superseded {
-        write.tx.prepare_cached(queries::PERMIT_SUPERSEDE)?.execute([superseded.0])?;
+        run(&write.tx, queries::PERMIT_SUPERSEDE, [superseded.0])?;
         mail::deliver(write, &[cancel_message(header, &request.key, superseded)])?;
     }
     Ok(())
@@ -46,9 +46,7 @@ pub(crate) fn request(
 
 /// An execution ended: its row goes.
 pub(crate) fn release(write: &Write<'_>, execution: ExecutionNo) -> rusqlite::Result<()> {
-    let mut release = write.tx.prepare_cached(queries::PERMIT_RELEASE)?;
-    let key: Option<String> = release.query_row([execution.0], |row| row.get(0)).optional()?;
-    match key {
+    match first(&write.tx, queries::PERMIT_RELEASE, [execution.0], |row| row.get::<_, String>(0))? {
         Some(key) => promote(write, &key, Occasion::Release),
         None => Ok(()),
     }
@@ -56,8 +54,7 @@ pub(crate) fn release(write: &Write<'_>, execution: ExecutionNo) -> rusqlite::Re
 
 /// Promotes waiting rows of all keys.
 pub(crate) fn promote_all(write: &Write<'_>) -> rusqlite::Result<()> {
-    let mut keys = write.tx.prepare_cached(queries::PERMIT_KEYS)?;
-    let keys = keys.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
+    let keys = all(&write.tx, queries::PERMIT_KEYS, [], |row| row.get::<_, String>(0))?;
     keys.iter().try_for_each(|key| promote(write, key, Occasion::Sweep))
 }
 
@@ -95,8 +92,7 @@ fn read_for_request(
     execution: ExecutionNo,
     request: &PermitRequest,
 ) -> rusqlite::Result<Excerpt> {
-    let mut own = write.tx.prepare_cached(queries::PERMIT_OWN)?;
-    let own = own.query_row([execution.0], |row| row.get(0)).optional()?;
+    let own = first(&write.tx, queries::PERMIT_OWN, [execution.0], |row| row.get(0))?;
     if own.is_some() {
         return Ok(Excerpt { own, ..Excerpt::default() });
     }
@@ -113,14 +109,12 @@ fn read_for_request(
 }
 
 fn read_queue(write: &Write<'_>, key: &str) -> rusqlite::Result<Excerpt> {
-    let mut holding = write.tx.prepare_cached(queries::PERMIT_HOLDING)?;
-    let holding = from_stored(holding.query_row([key], |row| row.get(0))?);
-    let mut waiting = write.tx.prepare_cached(queries::PERMIT_WAITING)?;
-    let rows = waiting.query_map(params![key, WAITING_MAX], |row| {
+    let holding = from_stored(value(&write.tx, queries::PERMIT_HOLDING, [key])?);
+    let waiting = all(&write.tx, queries::PERMIT_WAITING, params![key, WAITING_MAX], |row| {
         let (ticket, execution) = (row.get(0)?, ExecutionNo(row.get(1)?));
         Ok(WaitingRow { ticket, execution, limit: row.get(2)? })
     })?;
-    Ok(Excerpt { holding, waiting: rows.collect::<Result<_, _>>()?, ..Excerpt::default() })
+    Ok(Excerpt { holding, waiting, ..Excerpt::default() })
 }
 
 fn write_changes(
@@ -132,33 +126,23 @@ fn write_changes(
     match changes.own {
         Some(RowChange::Insert { holding }) => {
             let PermitRequest { key, limit, policy } = request;
-            let mut insert = write.tx.prepare_cached(queries::PERMIT_INSERT)?;
-            insert.execute(params![execution.0, &**key, limit, policy.name(), holding])?;
+            let row = params![execution.0, &**key, limit, policy.name(), holding];
+            run(&write.tx, queries::PERMIT_INSERT, row)?;
         }
-        Some(RowChange::Give) => give(write, execution)?,
+        Some(RowChange::Give) => drop(run(&write.tx, queries::PERMIT_GIVE, [execution.0])?),
         None => {}
     }
     if changes.wakes {
-        admit(write, execution)?;
+        run(&write.tx, queries::CONTROL_ADMIT, [execution.0])?;
     }
     write_promoted(write, &changes.promoted)
 }
 
 fn write_promoted(write: &Write<'_>, promoted: &[WaitingRow]) -> rusqlite::Result<()> {
     for row in promoted {
-        give(write, row.execution)?;
-        admit(write, row.execution)?;
+        run(&write.tx, queries::PERMIT_GIVE, [row.execution.0])?;
+        run(&write.tx, queries::CONTROL_ADMIT, [row.execution.0])?;
     }
-    Ok(())
-}
-
-fn give(write: &Write<'_>, execution: ExecutionNo) -> rusqlite::Result<()> {
-    write.tx.prepare_cached(queries::PERMIT_GIVE)?.execute([execution.0])?;
-    Ok(())
-}
-
-fn admit(write: &Write<'_>, execution: ExecutionNo) -> rusqlite::Result<()> {
-    write.tx.prepare_cached(queries::CONTROL_ADMIT)?.execute([execution.0])?;
     Ok(())
 }
 
@@ -167,9 +151,7 @@ pub(crate) fn find(
     connection: &Connection,
     execution: ExecutionNo,
 ) -> rusqlite::Result<Option<Permit>> {
-    let mut load = connection.prepare_cached(queries::PERMIT_LOAD)?;
-    let permit = load.query_row([execution.0], |row| read(row, 0)).optional()?;
-    Ok(permit.flatten())
+    Ok(first(connection, queries::PERMIT_LOAD, [execution.0], |row| read(row, 0))?.flatten())
 }
 
 /// A place in three columns; NULL where there is none.
@@ -181,17 +163,15 @@ pub(crate) fn read(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Perm
 
 /// The queues of all keys.
 pub(crate) fn permit_queues(connection: &Connection) -> rusqlite::Result<Vec<PermitQueue>> {
-    let mut permit_queues = connection.prepare_cached(queries::PERMIT_QUEUES)?;
-    let rows = permit_queues.query_map([], |row| {
-        let first: Option<i64> = row.get(4)?;
+    all(connection, queries::PERMIT_QUEUES, [], |row| {
+        let waiting: Option<i64> = row.get(4)?;
         let limit: Option<u32> = row.get(5)?;
         Ok(PermitQueue {
             key: Arc::from(row.get::<_, String>(0)?),
             holding: from_stored(row.get(1)?),
             limit_max: row.get(2)?,
             last_holding: row.get::<_, Option<i64>>(3)?.map(ExecutionNo),
-            first_waiting: first.map(ExecutionNo).zip(limit),
+            first_waiting: waiting.map(ExecutionNo).zip(limit),
         })
-    })?;
-    rows.collect()
+    })
 }

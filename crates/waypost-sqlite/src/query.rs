@@ -1,6 +1,6 @@
 //! Lists and logs for people.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, Row};
 use waypost_core::id::ExecutionNo;
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::query::{
@@ -10,34 +10,26 @@ use waypost_ports::query::{
 };
 use waypost_ports::store::{History, Store, StoreError};
 
-use crate::connection::{from_stored, to_stored};
+use crate::connection::{first, from_stored, to_stored, value};
 use crate::store::SqliteStore;
 use crate::{definitions, feed, history, instances, queries};
 
 impl Query for SqliteStore {
     fn find(&self, key: Option<&str>) -> Result<Option<ExecutionNo>, StoreError> {
         self.readers.read(|connection| {
-            let number = match key {
-                Some(key) => {
-                    let mut find = connection.prepare_cached(queries::SUBMISSION_BY_KEY)?;
-                    find.query_row([key], |row| row.get(0)).optional()?
-                }
-                None => {
-                    let mut find = connection.prepare_cached(queries::EXECUTION_NEWEST)?;
-                    find.query_row([], |row| row.get(0)).optional()?
-                }
-            };
-            Ok(number.map(ExecutionNo))
+            let read = |row: &Row<'_>| row.get(0).map(ExecutionNo);
+            match key {
+                Some(key) => first(connection, queries::SUBMISSION_BY_KEY, [key], read),
+                None => first(connection, queries::EXECUTION_NEWEST, [], read),
+            }
         })
     }
 
     fn submitted(&self, idempotency: &str) -> Result<Option<Submitted>, StoreError> {
         self.readers.read(|connection| {
-            let mut find = connection.prepare_cached(queries::SUBMISSION_BY_IDEMPOTENCY)?;
-            let read = |row: &rusqlite::Row<'_>| {
+            first(connection, queries::SUBMISSION_BY_IDEMPOTENCY, [idempotency], |row| {
                 Ok(Submitted { execution: ExecutionNo(row.get(0)?), digest: row.get(1)? })
-            };
-            find.query_row([idempotency], read).optional()
+            })
         })
     }
 
@@ -46,10 +38,7 @@ impl Query for SqliteStore {
     }
 
     fn is_unfinished(&self, execution: ExecutionNo) -> Result<bool, StoreError> {
-        self.readers.read(|connection| {
-            let mut exists = connection.prepare_cached(queries::CONTROL_EXISTS)?;
-            exists.query_row([execution.0], |row| row.get(0))
-        })
+        self.readers.read(|connection| value(connection, queries::CONTROL_EXISTS, [execution.0]))
     }
 
     fn list(&self, request: &ListRequest) -> Result<ExecutionPage, StoreError> {
@@ -111,10 +100,9 @@ impl Query for SqliteStore {
 fn events(connection: &Connection, request: &EventsRequest) -> rusqlite::Result<Vec<EventRow>> {
     let execution = request.execution.0;
     let next = to_stored(request.after.min(i64::MAX as u64 - 1) + 1)?;
-    let mut holding = connection.prepare_cached(queries::FRAMES_HOLDING)?;
-    let from = holding.query_row([execution, next], |row| row.get(0)).optional()?.unwrap_or(1);
+    let from = first(connection, queries::FRAMES_HOLDING, [execution, next], |row| row.get(0))?;
     let mut rows = Vec::new();
-    history::each_frame(connection, request.execution, from, |stored| {
+    history::each_frame(connection, request.execution, from.unwrap_or(1), |stored| {
         read_events(&stored, request, &mut rows);
         !request.is_full(&rows)
     })?;
@@ -126,21 +114,19 @@ fn events(connection: &Connection, request: &EventsRequest) -> rusqlite::Result<
 fn weigh(connection: &Connection, read: Read) -> rusqlite::Result<u64> {
     let stored = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     let bytes: i64 = match read {
-        Read::State(execution) => connection
-            .prepare_cached(queries::WEIGH_STATE)?
-            .query_row([execution.0], |row| row.get(0))?,
-        Read::Mail(execution) => connection
-            .prepare_cached(queries::WEIGH_MAIL)?
-            .query_row([execution.0, stored(MAIL_ROW_BYTES)], |row| row.get(0))?,
+        Read::State(execution) => value(connection, queries::WEIGH_STATE, [execution.0])?,
+        Read::Mail(execution) => {
+            value(connection, queries::WEIGH_MAIL, [execution.0, stored(MAIL_ROW_BYTES)])?
+        }
         Read::Events { execution, after, limit, bytes } => {
             let next = to_stored(after.min(i64::MAX as u64 - 1) + 1)?;
             let params = [execution.0, next, stored(limit), stored(bytes)];
-            connection.prepare_cached(queries::WEIGH_EVENTS)?.query_row(params, |row| row.get(0))?
+            value(connection, queries::WEIGH_EVENTS, params)?
         }
         Read::Feed(FeedRequest { after, limit }) => {
             let after = i64::try_from(after.0).unwrap_or(i64::MAX);
             let params = [after, stored(limit), stored(FEED_BYTES_MAX)];
-            connection.prepare_cached(queries::WEIGH_FEED)?.query_row(params, |row| row.get(0))?
+            value(connection, queries::WEIGH_FEED, params)?
         }
     };
     Ok(u64::try_from(bytes).unwrap_or(0))

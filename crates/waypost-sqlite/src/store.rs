@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::clock::Clock;
@@ -228,8 +228,8 @@ fn transact<T>(
 ) -> rusqlite::Result<T> {
     let Writer { connection, instances, time, .. } = writer;
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let latest = tx.prepare_cached(queries::TIME_LATEST)?.query_row([], |row| row.get(0));
-    let latest = latest.optional()?.map_or(Timestamp(i64::MIN), Timestamp);
+    let latest = connection::first(&tx, queries::TIME_LATEST, [], |row| row.get(0))?;
+    let latest = latest.map_or(Timestamp(i64::MIN), Timestamp);
     let now = time.now(clock, latest);
     let write = Write { tx, now, instances: RefCell::new(instances) };
     let value = action(&write)?;
@@ -271,11 +271,11 @@ impl Write<'_> {
             return Ok(*number);
         }
         let id = instance.0.as_bytes().as_slice();
-        let mut find = self.tx.prepare_cached(queries::INSTANCE_FIND)?;
-        let number = match find.query_row([id], |row| row.get(0)).optional()? {
-            Some(number) => number,
-            None => self.tx.prepare_cached(queries::INSTANCE_ADD)?.insert([id])?,
-        };
+        let number =
+            match connection::first(&self.tx, queries::INSTANCE_FIND, [id], |row| row.get(0))? {
+                Some(number) => number,
+                None => self.tx.prepare_cached(queries::INSTANCE_ADD)?.insert([id])?,
+            };
         self.instances.borrow_mut().insert(instance, number);
         Ok(number)
     }
