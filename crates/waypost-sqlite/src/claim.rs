@@ -12,14 +12,8 @@ use crate::connection::{Readers, all, first, is_corrupt, limit_and_one, run};
 use crate::store::Write;
 use crate::{history, instances, queries};
 
-/// The claimed executions.
-pub(crate) struct Taken {
-    executions: Vec<ExecutionNo>,
-    more: bool,
-    next_due: Option<Timestamp>,
-    lapsed: bool,
-    at: Timestamp,
-}
+/// The executions that a claim took, and the claim without their histories.
+pub(crate) type Taken = (Vec<ExecutionNo>, Claims);
 
 /// For a reconciliation: executions that the claimer owns and does not have in memory, as a reader
 /// sees them. The scan of all control rows must not delay appends, so it runs outside of the write.
@@ -44,8 +38,8 @@ pub(crate) fn take(
 ) -> rusqlite::Result<Taken> {
     let instance = write.instance(request.instance)?;
     if !instances::is_alive(write, instance)? {
-        let (executions, at) = (Vec::new(), write.now);
-        return Ok(Taken { executions, more: false, next_due: None, lapsed: true, at });
+        let lapsed = Claims { lapsed: true, at: write.now, ..Claims::default() };
+        return Ok((Vec::new(), lapsed));
     }
     instances::release_expired(write)?;
     let only = request.only.as_ref().map(|only| json_array(only));
@@ -71,7 +65,7 @@ pub(crate) fn take(
     let later = params![request.fold, only, due_by.0];
     let next_due =
         first(&write.tx, queries::CLAIM_NEXT_DUE, later, |row| row.get(0).map(Timestamp))?;
-    Ok(Taken { executions, more, next_due, lapsed: false, at: write.now })
+    Ok((executions, Claims { more, next_due, at: write.now, ..Claims::default() }))
 }
 
 fn number(row: &Row<'_>) -> rusqlite::Result<ExecutionNo> {
@@ -82,26 +76,25 @@ fn number(row: &Row<'_>) -> rusqlite::Result<ExecutionNo> {
 /// damaged: it is claimed, and the others must not wait for it.
 pub(crate) fn read(
     readers: &Readers,
-    taken: &Taken,
+    (executions, claims): Taken,
     claimer: InstanceId,
 ) -> Result<Claims, StoreError> {
     let claimed = readers.read(|connection| {
-        let mut claimed = Vec::with_capacity(taken.executions.len());
-        for execution in &taken.executions {
-            match history::load(connection, *execution) {
+        let mut claimed = Vec::with_capacity(executions.len());
+        for execution in executions {
+            match history::load(connection, execution) {
                 Ok(history) => claimed.extend(history.filter(|history| {
                     history.control.as_ref().is_some_and(|row| row.owner == Some(claimer))
                 })),
                 Err(error) if is_corrupt(&error) => {
-                    claimed.push(history::unreadable(*execution, error.to_string()));
+                    claimed.push(history::unreadable(execution, error.to_string()));
                 }
                 Err(error) => return Err(error),
             }
         }
         Ok(claimed)
     })?;
-    let Taken { more, next_due, lapsed, at, .. } = *taken;
-    Ok(Claims { claimed, copied: 0, more, next_due, lapsed, at })
+    Ok(Claims { claimed, ..claims })
 }
 
 /// Sets an execution of this owner aside.

@@ -1,7 +1,7 @@
 //! One engine a folder: a file that is locked for as long as its holder lives, whatever way it dies.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -73,6 +73,13 @@ impl FolderLock {
     }
 }
 
+/// Creates a folder, if there is none.
+pub(crate) fn create_folder(folder: &Path) -> Result<(), StoreError> {
+    std::fs::create_dir_all(folder).map_err(|error| {
+        StoreError::Unavailable(format!("cannot create {}: {error}", folder.display()))
+    })
+}
+
 fn if_free(path: &Path) -> Result<Option<FolderLock>, StoreError> {
     let file = open(path).map_err(|error| unusable(path, &error))?;
     match file.try_lock() {
@@ -100,12 +107,7 @@ pub fn engine_of(folder: &Path) -> Option<EngineProcess> {
 }
 
 fn holder(file: &mut File) -> EngineProcess {
-    let mut text = String::new();
-    let holder = match file.read_to_string(&mut text) {
-        Ok(_) => serde_json::from_str::<Holder>(&text).ok(),
-        Err(_) => None,
-    };
-    match holder {
+    match serde_json::from_reader(file).ok() {
         Some(Holder { pid, command, since, address }) => EngineProcess {
             description: format!("process {pid} ({command}), since {since}"),
             address,
@@ -124,8 +126,6 @@ fn unusable(path: &Path, error: &std::io::Error) -> StoreError {
 }
 
 fn command() -> String {
-    std::env::args_os()
-        .map(|part| part.to_string_lossy().into_owned())
-        .collect::<Vec<_>>()
-        .join(" ")
+    let parts = std::env::args_os().map(|part| part.to_string_lossy().into_owned());
+    parts.collect::<Vec<_>>().join(" ")
 }

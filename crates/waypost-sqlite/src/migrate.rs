@@ -9,7 +9,7 @@ use waypost_ports::migration::{Migration, Migrations};
 use waypost_ports::store::StoreError;
 
 use crate::connection::{self, normalise};
-use crate::lock::FolderLock;
+use crate::lock::{self, FolderLock};
 use crate::options::Options;
 
 /// Every layout of this build.
@@ -35,9 +35,7 @@ pub fn migrations(folder: &Path) -> Result<Migrations, StoreError> {
 /// Migrates a folder to the newest layout; returns the applied migrations. Opening a store does so,
 /// too.
 pub fn migrate(folder: &Path) -> Result<Vec<Migration>, StoreError> {
-    std::fs::create_dir_all(folder).map_err(|error| {
-        StoreError::Unavailable(format!("cannot create {}: {error}", folder.display()))
-    })?;
+    lock::create_folder(folder)?;
     let _lock = FolderLock::engine(folder, SystemClock.now(), None)?;
     let path = folder.join(crate::store::LOG_FILE);
     let mut connection = connection::open_log(&path, &Options::engine())?;
@@ -46,8 +44,8 @@ pub fn migrate(folder: &Path) -> Result<Vec<Migration>, StoreError> {
 
 /// Applies missing migrations. Safe against another process that does so, and against a kill at any
 /// point: a migration and its row in `migrations` are one transaction.
-pub(crate) fn apply_known(connection: &mut Connection) -> Result<Vec<Migration>, StoreError> {
-    apply(connection, KNOWN)
+pub(crate) fn apply_known(connection: &mut Connection) -> Result<(), StoreError> {
+    apply(connection, KNOWN).map(drop)
 }
 
 /// Would [`apply_known`] change anything?

@@ -14,7 +14,6 @@ pub struct Options {
     /// Does this process run the engine? Only one may, and only it claims executions and writes the
     /// projections. Others read, and deliver mail.
     pub engine: bool,
-    /// Where the time comes from.
     pub clock: Arc<dyn Clock>,
     /// The URL that the server of this process listens at: others read it from the folder's lock.
     pub address: Option<String>,

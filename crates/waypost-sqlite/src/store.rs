@@ -85,9 +85,7 @@ impl SqliteStore {
     /// Opens the store in a folder, and makes both where there is none.
     pub fn open(folder: &Path, options: Options) -> Result<Self, StoreError> {
         connection::check_version()?;
-        std::fs::create_dir_all(folder).map_err(|error| {
-            StoreError::Unavailable(format!("cannot create {}: {error}", folder.display()))
-        })?;
+        lock::create_folder(folder)?;
         let engine = match options.engine {
             true => Some(FolderLock::engine(folder, options.clock.now(), options.address.clone())?),
             false => None,
@@ -125,11 +123,6 @@ impl SqliteStore {
     /// The process that runs the engine of this folder, if one does.
     pub fn engine_process(&self) -> Option<String> {
         lock::engine_of(&self.folder).map(|process| process.description)
-    }
-
-    /// The URL that the server of that process listens at, if it has one.
-    pub fn engine_address(&self) -> Option<String> {
-        lock::engine_of(&self.folder).and_then(|process| process.address)
     }
 
     /// Copies the WAL back, empties it and lets go of the folder.
@@ -244,8 +237,7 @@ fn update_layout(
     engine: Option<&FolderLock>,
 ) -> Result<(), StoreError> {
     if engine.is_some() {
-        migrate::apply_known(connection)?;
-        return Ok(());
+        return migrate::apply_known(connection);
     }
     if migrate::is_current(connection)? {
         return Ok(());
@@ -255,8 +247,7 @@ fn update_layout(
             "the store has another layout and its engine is running: use the same version".into(),
         ));
     };
-    migrate::apply_known(connection)?;
-    Ok(())
+    migrate::apply_known(connection)
 }
 
 impl Write<'_> {
@@ -307,7 +298,7 @@ impl Store for SqliteStore {
         let forgotten =
             self.readers.read(|connection| claim::find_forgotten(connection, request))?;
         let taken = self.write(|write| claim::take(write, request, &forgotten))?;
-        claim::read(&self.readers, &taken, request.instance)
+        claim::read(&self.readers, taken, request.instance)
     }
 
     fn load(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError> {

@@ -78,12 +78,6 @@ impl MemoryTasks {
         Self { clock, cluster_key, rows: Arc::default() }
     }
 
-    /// Its data under another clock.
-    #[must_use]
-    pub fn with_clock(&self, clock: Arc<dyn Clock>) -> Self {
-        Self { clock, ..self.clone() }
-    }
-
     /// Loses every offer and every worker, as a server that is emptied does.
     pub fn lose_everything(&self) {
         *self.rows.lock() = TaskRows::default();
