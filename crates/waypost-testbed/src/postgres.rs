@@ -4,10 +4,10 @@
 //! One server is enough for a process of tests ([`Postgres::shared`]); each test gets a database of its
 //! own ([`Postgres::database`]).
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -25,11 +25,9 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A server that belongs to this process.
 pub struct Postgres {
-    /// Closing it, also by dying, ends the server: see [`WATCHED`].
-    stdin: Option<ChildStdin>,
-    watcher: Child,
-    /// Those of servers that were stopped.
-    before: Vec<(Child, Option<ChildStdin>)>,
+    /// One for each start. Closing its standard input, also by dying, ends the server: see
+    /// [`WATCHED`].
+    watchers: Vec<Child>,
     folder: tempfile::TempDir,
     port: u16,
     durability: Durability,
@@ -72,9 +70,8 @@ impl Postgres {
         copy_template(&folder.path().join("data"), user);
         give_to(folder.path(), user);
         let port = free_port();
-        let (watcher, stdin) = spawn(folder.path(), port, durability);
-        let (databases, before) = (AtomicU64::new(0), Vec::new());
-        Self { stdin, watcher, before, folder, port, durability, databases }
+        let watchers = vec![spawn(folder.path(), port, durability)];
+        Self { watchers, folder, port, durability, databases: AtomicU64::new(0) }
     }
 
     /// Stops it as if it had crashed (`pg_ctl stop -m immediate`): every connection breaks, nothing
@@ -99,9 +96,7 @@ impl Postgres {
 
     /// Starts it after a stop, on the same port and folder.
     pub fn start_again(&mut self) {
-        let (watcher, stdin) = spawn(self.folder.path(), self.port, self.durability);
-        let before = std::mem::replace(&mut self.watcher, watcher);
-        self.before.push((before, std::mem::replace(&mut self.stdin, stdin)));
+        self.watchers.push(spawn(self.folder.path(), self.port, self.durability));
     }
 
     /// Enables TLS as well, with a self-signed certificate; returns the certificate's file.
@@ -158,17 +153,14 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        let stopped = self.before.iter_mut().map(|(watcher, stdin)| (watcher, stdin));
-        for (watcher, stdin) in stopped.chain([(&mut self.watcher, &mut self.stdin)]) {
-            if let Some(mut stdin) = stdin.take() {
-                drop(stdin.write_all(b"\n"));
-            }
+        // Waiting closes the standard input first.
+        for watcher in &mut self.watchers {
             drop(watcher.wait());
         }
     }
 }
 
-fn spawn(folder: &Path, port: u16, durability: Durability) -> (Child, Option<ChildStdin>) {
+fn spawn(folder: &Path, port: u16, durability: Durability) -> Child {
     let mut command = as_user(Command::new("sh"), server_user());
     command.args(["-c", WATCHED, "sh"]).arg(folder);
     command.arg(binary("postgres")).arg("-D").arg(folder.join("data"));
@@ -178,9 +170,8 @@ fn spawn(folder: &Path, port: u16, durability: Durability) -> (Child, Option<Chi
     }
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut watcher = command.current_dir("/").spawn().expect("the server can be started");
-    let stdin = watcher.stdin.take();
     wait_until_ready(&mut watcher);
-    (watcher, stdin)
+    watcher
 }
 
 fn settings(durability: Durability) -> Vec<&'static str> {

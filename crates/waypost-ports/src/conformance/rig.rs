@@ -1,16 +1,14 @@
-//! Shared by the cases: a store under a clock that they set, and hands that write frames.
+//! Shared by the cases: a store under a clock that they set.
 
-use std::collections::BTreeMap;
+mod hand;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use uuid::Uuid;
 use waypost_core::command::Request;
-use waypost_core::event::{Event, NodeEvent, Origin, PauseReason, RunCreated, RunEvent, Wait};
-use waypost_core::frame::{FrameHeader, Parent, encode};
-use waypost_core::id::{AppendId, DefinitionHash, ExecutionId, ExecutionNo, InstanceId};
+use waypost_core::event::RunCreated;
+use waypost_core::id::{DefinitionHash, ExecutionNo, InstanceId};
 use waypost_core::json::Json;
-use waypost_core::permits::PermitRequest;
 use waypost_core::time::{Millis, Timestamp};
 
 use super::StoreUnderTest;
@@ -19,9 +17,10 @@ use crate::inspect::{Examined, Inspect, Remedy, Repair};
 use crate::query::{ExecutionPage, ListRequest, Query};
 use crate::store::{
     About, Append, Appended, ClaimRequest, Claims, Control, ControlChange, Defined, Heartbeat,
-    History, LEASE, Mail, MailBody, MailDelivery, NewDefinition, Renewal, Settled, Side, Store,
-    Submission,
+    History, LEASE, Mail, MailBody, MailDelivery, NewDefinition, Renewal, Store,
 };
+
+pub use hand::{Draft, Hand, created, delayed, started};
 
 /// When every case begins.
 pub const START: Timestamp = Timestamp(1_000_000);
@@ -32,7 +31,6 @@ pub const FOLD: u16 = 1;
 /// The instance of cases that need only one. Reserving a number for an execution announces it.
 pub const ONE: InstanceId = InstanceId(Uuid::from_u128(1));
 
-/// A store under test.
 pub struct Rig<B: StoreUnderTest> {
     // Before the backend, whose data it uses: dropped in this order.
     store: Option<B::Store>,
@@ -48,12 +46,10 @@ impl<B: StoreUnderTest> Rig<B> {
         Self { store, backend, clock }
     }
 
-    /// The store.
     pub fn store(&self) -> &B::Store {
         self.store.as_ref().expect("the store is open between the calls of a rig")
     }
 
-    /// Closes the store and opens it again.
     pub fn reopen(&mut self) {
         drop(self.store.take());
         self.store = Some(self.backend.open(self.clock.clone()));
@@ -64,7 +60,6 @@ impl<B: StoreUnderTest> Rig<B> {
         self.backend.settle(self.store());
     }
 
-    /// Lets time pass.
     pub fn advance(&self, millis: u64) {
         self.clock.advance(Millis(millis));
     }
@@ -91,13 +86,11 @@ impl<B: StoreUnderTest> Rig<B> {
         self.store().heartbeat(heartbeat).expect("a heartbeat is taken")
     }
 
-    /// Numbers for new executions.
     pub fn numbers(&self, instance: InstanceId, count: u32) -> Vec<ExecutionNo> {
         let renewal = self.beat(&Heartbeat { numbers: count, ..heartbeat(instance) });
         renewal.numbers.map(ExecutionNo).collect()
     }
 
-    /// A number for a new execution.
     pub fn number(&self, instance: InstanceId) -> ExecutionNo {
         self.numbers(instance, 1).pop().expect("one number was reserved")
     }
@@ -134,20 +127,17 @@ impl<B: StoreUnderTest> Rig<B> {
         hand
     }
 
-    /// Starts an execution and parks it.
     pub fn park(&self, instance: InstanceId, next_due: Option<Timestamp>) -> Hand {
         let mut hand = self.start(instance);
         self.commit(hand.next(1).control(ControlChange::Parked { next_due }));
         hand
     }
 
-    /// Appends one frame.
     pub fn append(&self, append: impl Into<Append>) -> Appended {
         let mut outcomes = self.append_all(&[append.into()]);
         outcomes.pop().expect("one frame has one outcome")
     }
 
-    /// Appends a batch.
     pub fn append_all(&self, batch: &[Append]) -> Vec<Appended> {
         let outcomes = self.store().append(batch).expect("the batch is taken");
         assert_eq!(outcomes.len(), batch.len(), "one outcome for each frame");
@@ -174,7 +164,6 @@ impl<B: StoreUnderTest> Rig<B> {
         self.claim_as(&claim_request(instance))
     }
 
-    /// Claims by this request.
     pub fn claim_as(&self, request: &ClaimRequest) -> Claims {
         self.store().claim(request).expect("the claim is answered")
     }
@@ -189,18 +178,15 @@ impl<B: StoreUnderTest> Rig<B> {
         executions(&self.claim(instance))
     }
 
-    /// Everything that is known of an execution.
     pub fn load(&self, execution: ExecutionNo) -> History {
         let history = self.store().load(execution).expect("the load is answered");
         history.expect("the execution is known")
     }
 
-    /// Its control row.
     pub fn control(&self, execution: ExecutionNo) -> Control {
         self.load(execution).control.expect("the execution has a control row")
     }
 
-    /// A page of executions.
     pub fn list(&self, request: &ListRequest) -> ExecutionPage {
         self.store().list(request).expect("the list is answered")
     }
@@ -221,7 +207,6 @@ impl<B: StoreUnderTest> Rig<B> {
         self.store().repair(repair).expect("it is answered")
     }
 
-    /// Sends one piece of mail.
     pub fn deliver(&self, mail: Mail) -> MailDelivery {
         let mut deliveries = self.store().deliver(&[mail]).expect("the mail is answered");
         deliveries.pop().expect("one piece of mail has one answer")
@@ -258,7 +243,6 @@ pub fn executions(claims: &Claims) -> Vec<ExecutionNo> {
     claims.claimed.iter().map(|history| history.execution).collect()
 }
 
-/// A piece of mail.
 pub fn mail(execution: ExecutionNo, message: &str, body: impl Into<MailBody>) -> Mail {
     Mail { execution, message: message.into(), actor: None, body: body.into() }
 }
@@ -279,176 +263,4 @@ pub fn repair_of(examined: &Examined, remedy: Remedy) -> Repair {
 /// A signal without much in it.
 pub fn signal() -> Request {
     Request::Signal { name: "go".into(), body: Json::null() }
-}
-
-/// Writes frames for one execution in the belief that it owns it. A clone is a future zombie: it
-/// continues from the same frame.
-#[derive(Clone)]
-pub struct Hand {
-    pub execution: ExecutionNo,
-    /// The writing instance.
-    pub instance: InstanceId,
-    pub epoch: u32,
-    /// The frame that it believes to be the last.
-    pub parent: Option<Parent>,
-    /// The seq that comes next.
-    pub next_seq: u64,
-    /// When it decides.
-    pub now: Timestamp,
-}
-
-static APPEND_IDS: AtomicU64 = AtomicU64::new(1);
-
-impl Hand {
-    /// At the beginning of an execution.
-    pub fn new(execution: ExecutionNo, instance: InstanceId) -> Self {
-        Self { execution, instance, epoch: 1, parent: None, next_seq: 1, now: START }
-    }
-
-    /// The hand of the instance that claimed this execution.
-    pub fn of(history: &History) -> Self {
-        let control = history.control.as_ref().expect("what was claimed has a control row");
-        let last = history.frames.last().expect("what was claimed has frames").header;
-        Self {
-            execution: history.execution,
-            instance: control.owner.expect("what was claimed has an owner"),
-            epoch: control.epoch,
-            parent: Some(last.as_parent()),
-            next_seq: last.last_seq + 1,
-            now: START,
-        }
-    }
-
-    /// A frame of so many events that it could append now.
-    pub fn frame(&self, events: u64) -> Draft {
-        let append_id = APPEND_IDS.fetch_add(1, Ordering::Relaxed);
-        let header = FrameHeader {
-            execution: self.execution,
-            first_seq: self.next_seq,
-            last_seq: self.next_seq + events - 1,
-            append_id: AppendId(Uuid::from_u128(u128::from(append_id))),
-            parent: self.parent,
-            instance: self.instance,
-            epoch: self.epoch,
-            decided_at: self.now,
-            requires: FOLD,
-        };
-        Draft(Append { header, body: b"[]".to_vec(), side: Side::default() })
-    }
-
-    /// As `frame`, and continues from it without waiting for the answer.
-    pub fn next(&mut self, events: u64) -> Draft {
-        let draft = self.frame(events);
-        self.parent = Some(draft.0.header.as_parent());
-        self.next_seq = draft.0.header.last_seq + 1;
-        draft
-    }
-
-    /// A frame of these events; continues from it.
-    pub fn write(&mut self, events: &[Event]) -> Draft {
-        let mut draft = self.next(events.len() as u64);
-        draft.0.body = encode(events);
-        draft
-    }
-
-    /// The first frame of an execution of this key, with its names.
-    pub fn create(&mut self, key: &str, workflow: &str) -> Draft {
-        self.create_as(created(key, workflow))
-    }
-
-    /// As `create`, with this first event.
-    pub fn create_as(&mut self, run: RunCreated) -> Draft {
-        let submission = Submission { key: run.key.clone(), idempotency: None };
-        let owned = Event::Run(RunEvent::Owned { instance: self.instance, epoch: self.epoch });
-        let draft = self.write(&[Event::Run(RunEvent::Created(Box::new(run))), owned]);
-        draft.control(ControlChange::Owned).submission(submission)
-    }
-}
-
-/// A minimal first event of an execution.
-pub fn created(key: &str, workflow: &str) -> RunCreated {
-    RunCreated {
-        key: ExecutionId(key.into()),
-        workflow: workflow.into(),
-        version: 1,
-        definition: DefinitionHash::of(workflow.as_bytes()),
-        input: Json::null(),
-        labels: BTreeMap::new(),
-        deadline: None,
-        origin: Origin::default(),
-    }
-}
-
-/// The first attempt of a node starts.
-pub fn started(node: &str) -> Event {
-    Event::Node(NodeEvent::Started {
-        node: node.into(),
-        attempt: 1,
-        worker: Some(ONE),
-        remote: None,
-        token: None,
-        due: None,
-    })
-}
-
-/// A node starts and waits for 900 ms from [`START`] on, and its execution with it.
-pub fn delayed(node: &str) -> [Event; 3] {
-    let wait = Wait::Delay { due: Timestamp(START.0 + 900) };
-    let waiting = NodeEvent::Waiting { node: node.into(), attempt: 1, wait, span: None };
-    let paused = RunEvent::Paused { reason: PauseReason::Waits };
-    [started(node), Event::Node(waiting), Event::Run(paused)]
-}
-
-/// A frame that is being put together.
-#[derive(Clone)]
-pub struct Draft(pub Append);
-
-impl Draft {
-    /// With a change of the control row.
-    #[must_use]
-    pub fn control(mut self, change: ControlChange) -> Self {
-        self.0.side.control = Some(change);
-        self
-    }
-
-    /// With names.
-    #[must_use]
-    pub fn submission(mut self, submission: Submission) -> Self {
-        self.0.side.submission = Some(submission);
-        self
-    }
-
-    /// With mail that it consumes.
-    #[must_use]
-    pub fn consuming(mut self, messages: &[&str]) -> Self {
-        self.0.side.consumed = messages.iter().map(|&message| message.into()).collect();
-        self
-    }
-
-    /// Adds what it proves of an execution that was in hand at a death.
-    #[must_use]
-    pub fn settled(mut self, settled: Settled) -> Self {
-        self.0.side.settled = Some(settled);
-        self
-    }
-
-    /// With a place in the queue of a concurrency key.
-    #[must_use]
-    pub fn permit(mut self, request: PermitRequest) -> Self {
-        self.0.side.permit = Some(request);
-        self
-    }
-
-    /// With a snapshot.
-    #[must_use]
-    pub fn snapshot(mut self, body: &[u8]) -> Self {
-        self.0.side.snapshot = Some(body.to_vec());
-        self
-    }
-}
-
-impl From<Draft> for Append {
-    fn from(draft: Draft) -> Self {
-        draft.0
-    }
 }
