@@ -194,7 +194,7 @@ pub fn mail_is_only_text<B: StoreUnderTest>(rig: &Rig<B>) {
 pub fn reasons_are_only_text<B: StoreUnderTest>(rig: &Rig<B>) {
     for text in corpus() {
         let hand = rig.start(ONE);
-        rig.store().hold(hand.execution, ONE, &text).expect("it is set aside");
+        rig.store().hold(hand.execution, ONE, &text).expect("it is quarantined");
         assert_eq!(rig.control(hand.execution).held, Some(text));
         rig.send(hand.execution, "m", signal());
     }

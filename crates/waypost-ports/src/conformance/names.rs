@@ -110,7 +110,7 @@ pub fn numbers_never_repeat<B: StoreUnderTest>(rig: &Rig<B>) {
 }
 
 pub fn numbers_never_repeat_after_reopening<B: StoreUnderTest>(rig: &mut Rig<B>) {
-    let last = rig.numbers(ONE, 10).pop().expect("ten numbers were set aside");
+    let last = rig.numbers(ONE, 10).pop().expect("ten numbers were reserved");
     rig.reopen();
     assert!(rig.numbers(ONE, 1)[0] > last);
 }

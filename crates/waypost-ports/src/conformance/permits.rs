@@ -221,8 +221,8 @@ pub fn a_permit_is_kept_through_everything<B: StoreUnderTest>(rig: &Rig<B>) {
     assert_eq!(rig.claimed(one), []);
     rig.send(a.execution, "r", Request::Resume { reason: None });
     let mut hand = rig.take(one, "mail releases it");
-    rig.store().hold(a.execution, one, "damaged").expect("it is set aside");
-    still("set aside");
+    rig.store().hold(a.execution, one, "damaged").expect("it is quarantined");
+    still("quarantined");
     rig.commit(hand.next(1).control(ControlChange::Ended));
     assert_eq!(place(rig, &b), (true, 0));
 }
