@@ -152,7 +152,7 @@ impl Call {
                 .unwrap_or(RESPONSE_BYTES_MAX)
                 .min(PAYLOAD_BYTES_MAX),
             connect_timeout: read_connect_timeout(rendered.connect_timeout.as_ref())?,
-            verdict: Verdict::new(rendered.fail_when.as_ref(), rendered.retry_when.as_ref())?,
+            verdict: Verdict::new(rendered.fail_when, rendered.retry_when)?,
             secrets: task.secrets.clone(),
         })
     }

@@ -66,14 +66,14 @@ pub(super) struct Judgement {
     scope: BTreeMap<String, Json>,
 }
 
-/// How a node judges the responses that it gets.
+/// How a node judges the responses that it gets; `failWhen` comes first.
 #[derive(Default)]
-pub(super) struct Verdict {
-    fail: Option<Judge>,
-    retry: Option<Judge>,
-}
+pub(super) struct Verdict(Vec<Judge>);
 
 struct Judge {
+    field: &'static str,
+    /// The kind of the failure where the expression holds.
+    kind: &'static str,
     expression: Expression,
     /// The values that it refers to; a [`Scope`] itself cannot be held across an await.
     names: BTreeMap<String, Json>,
@@ -88,32 +88,28 @@ pub(super) struct Judged {
 }
 
 impl Verdict {
-    pub(super) fn new(
-        fail: Option<&Judgement>,
-        retry: Option<&Judgement>,
-    ) -> Result<Self, Failure> {
-        Ok(Self {
-            fail: fail.map(Judge::new).transpose()?,
-            retry: retry.map(Judge::new).transpose()?,
-        })
+    pub(super) fn new(fail: Option<Judgement>, retry: Option<Judgement>) -> Result<Self, Failure> {
+        let fields = [("failWhen", kind::FAIL_WHEN, fail), ("retryWhen", kind::RETRY_WHEN, retry)];
+        let judges = fields.into_iter().filter_map(|(field, kind, judgement)| {
+            let Judgement { expression, scope: names } = judgement?;
+            let compiled = Expression::compile(&expression)
+                .map_err(|fault| invalid_config(format!("not a valid expression: {fault}")));
+            Some(compiled.map(|expression| Judge { field, kind, expression, names }))
+        });
+        judges.collect::<Result<_, _>>().map(Self)
     }
 
     /// Is there nothing to judge by?
     pub(super) fn is_empty(&self) -> bool {
-        self.fail.is_none() && self.retry.is_none()
+        self.0.is_empty()
     }
 
-    /// The first of the two expressions that holds for a response; `failWhen` is evaluated first.
+    /// The first of the two expressions that holds for a response.
     pub(super) fn of(&self, response: &Json) -> Result<Option<Judged>, Failure> {
-        let both = [
-            (&self.fail, "failWhen", kind::FAIL_WHEN),
-            (&self.retry, "retryWhen", kind::RETRY_WHEN),
-        ];
-        for (judge, field, kind) in both {
-            let Some(judge) = judge else { continue };
+        for judge in &self.0 {
             if judge.holds(response)? {
-                let what = format!("`{field}` holds: `{}`", judge.expression.source());
-                return Ok(Some(Judged { kind, what }));
+                let what = format!("`{}` holds: `{}`", judge.field, judge.expression.source());
+                return Ok(Some(Judged { kind: judge.kind, what }));
             }
         }
         Ok(None)
@@ -121,12 +117,6 @@ impl Verdict {
 }
 
 impl Judge {
-    fn new(judgement: &Judgement) -> Result<Self, Failure> {
-        let expression = Expression::compile(&judgement.expression)
-            .map_err(|fault| invalid_config(format!("not a valid expression: {fault}")))?;
-        Ok(Self { expression, names: judgement.scope.clone() })
-    }
-
     fn holds(&self, response: &Json) -> Result<bool, Failure> {
         let mut scope = Scope::new();
         for name in NAMES.into_iter().chain(["nodes"]) {
