@@ -128,7 +128,7 @@ impl Egress {
     /// The resolver for clients that connect to `port` only: reqwest resolves names without a port,
     /// while an allowance may be for one port.
     pub fn resolver(&self, port: u16) -> GuardedResolver {
-        GuardedResolver::new(self.clone(), port)
+        GuardedResolver { egress: self.clone(), port }
     }
 }
 

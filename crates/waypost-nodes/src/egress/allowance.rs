@@ -64,7 +64,7 @@ fn inner(address: IpAddr) -> IpAddr {
 }
 
 /// `API.internal.` and `api.internal` are one name.
-fn normalised(name: &str) -> String {
+pub(super) fn normalised(name: &str) -> String {
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }
 

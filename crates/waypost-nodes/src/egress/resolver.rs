@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
+use super::allowance::normalised;
 use super::{Denied, Egress};
 
 /// Finds the addresses of a name.
@@ -32,8 +33,8 @@ impl Lookup for SystemLookup {
 /// connects only to addresses that were checked.
 #[derive(Clone, Debug)]
 pub struct GuardedResolver {
-    egress: Egress,
-    port: u16,
+    pub(super) egress: Egress,
+    pub(super) port: u16,
 }
 
 /// Why a name gave no address to connect to.
@@ -56,10 +57,6 @@ pub enum ResolveError {
 }
 
 impl GuardedResolver {
-    pub(super) fn new(egress: Egress, port: u16) -> Self {
-        Self { egress, port }
-    }
-
     /// The addresses of `name` that may be connected to; never an empty list.
     pub async fn addresses(&self, name: &str) -> Result<Vec<SocketAddr>, ResolveError> {
         let found = if is_localhost(name) {
@@ -91,7 +88,7 @@ impl GuardedResolver {
 }
 
 fn is_localhost(name: &str) -> bool {
-    let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+    let name = normalised(name);
     name == "localhost" || name.ends_with(".localhost")
 }
 
