@@ -20,7 +20,8 @@ impl Capture {
     }
 
     /// Reads a stream to its end, so that the writer is never blocked by output that is not stored.
-    pub(super) async fn drain(&mut self, mut stream: impl AsyncRead + Unpin) {
+    pub(super) async fn drain(&mut self, stream: Option<impl AsyncRead + Unpin>) {
+        let Some(mut stream) = stream else { return };
         let mut chunk = vec![0; CHUNK_BYTES];
         // An error of a pipe means that it is gone, which counts as its end.
         while let Ok(count @ 1..) = stream.read(&mut chunk).await {

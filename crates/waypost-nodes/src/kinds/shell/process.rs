@@ -81,16 +81,8 @@ pub(super) async fn run(
     let pipes = async {
         tokio::join!(
             feed(input, invocation.stdin.as_bytes()),
-            async {
-                if let Some(pipe) = output {
-                    stdout.drain(pipe).await
-                }
-            },
-            async {
-                if let Some(pipe) = errors {
-                    stderr.drain(pipe).await
-                }
-            },
+            stdout.drain(output),
+            stderr.drain(errors),
         );
     };
     tokio::pin!(pipes);
