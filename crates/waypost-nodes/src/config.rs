@@ -42,6 +42,11 @@ pub(crate) fn template(config: &ConfigMap, field: &str) -> Result<Option<Templat
     Ok(Some(compiled))
 }
 
+/// The field with its holes compiled; it must be there.
+pub(crate) fn required_template(config: &ConfigMap, field: &str) -> Result<Template, ConfigFault> {
+    template(config, field)?.ok_or_else(|| missing(field))
+}
+
 /// The field as a bare expression.
 pub(crate) fn expression(
     config: &ConfigMap,
@@ -77,7 +82,7 @@ pub(crate) fn duration(
     let fixed = match value {
         Value::Number(number) => of_number(number.as_f64().unwrap_or(f64::NAN)),
         Value::String(text) if text.contains("${{") => {
-            let template = template(config, field)?.ok_or_else(|| missing(field))?;
+            let template = required_template(config, field)?;
             return Ok(Some(DurationTemplate::Computed {
                 template,
                 unit_ms: unit_ms.unwrap_or(1),

@@ -8,7 +8,7 @@
 //!   tls.rs            the TLS settings of every client
 //! ```
 //!
-//! A new kind is one file in `kinds/` with a `pub(crate) const KIND: &dyn NodeKind`, and its name in
+//! A new kind is one file in `kinds/` with a `pub(crate) static KIND: NodeKind`, and its name in
 //! the list below. Nothing here decides what follows a node's end, and no handler touches a store:
 //! a task comes in, an output or a failure goes out.
 
@@ -21,16 +21,30 @@ pub mod tls;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use waypost_core::kind::{Catalog, Kind};
+use waypost_core::kind::{Behaviour, Catalog, ConfigFault, Kind, KindSpec};
 use waypost_ports::handler::Handler;
+
+use crate::config::ConfigMap;
 
 pub use settings::{CALL_TIMEOUT, SHELL_GRACE, Settings};
 
-/// A kind that brings its handler along, if it needs one.
-pub trait NodeKind: Kind {
-    /// The handler of this kind's tasks; `None` for kinds that the engine decides by itself.
-    fn handler(&self, _settings: &Settings) -> Option<Arc<dyn Handler>> {
-        None
+/// A built-in kind.
+pub(crate) struct NodeKind {
+    spec: &'static KindSpec,
+    compile: fn(&ConfigMap) -> Result<Behaviour, Vec<ConfigFault>>,
+    /// Makes the handler of its tasks; `None` for kinds that the engine decides by itself.
+    handler: Option<MakeHandler>,
+}
+
+type MakeHandler = fn(&Settings) -> Arc<dyn Handler>;
+
+impl Kind for NodeKind {
+    fn spec(&self) -> &'static KindSpec {
+        self.spec
+    }
+
+    fn compile(&self, config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
+        (self.compile)(config)
     }
 }
 
@@ -41,8 +55,8 @@ macro_rules! kinds {
         mod kinds {
             $(pub(crate) mod $kind;)*
         }
-        static KINDS: &[&dyn NodeKind] = &[$(kinds::$kind::KIND),*];
-        static CATALOG: &[&dyn Kind] = &[$(kinds::$kind::KIND),*];
+        static KINDS: &[&NodeKind] = &[$(&kinds::$kind::KIND),*];
+        static CATALOG: &[&dyn Kind] = &[$(&kinds::$kind::KIND),*];
     };
 }
 
@@ -70,5 +84,5 @@ pub fn catalog() -> Catalog<'static> {
 
 /// The handlers of all built-in action kinds, by the name that tasks call them by.
 pub fn handlers(settings: &Settings) -> BTreeMap<&'static str, Arc<dyn Handler>> {
-    KINDS.iter().filter_map(|kind| Some((kind.spec().name, kind.handler(settings)?))).collect()
+    KINDS.iter().filter_map(|kind| Some((kind.spec.name, kind.handler?(settings)))).collect()
 }

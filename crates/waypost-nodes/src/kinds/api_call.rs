@@ -23,18 +23,25 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use waypost_core::failure::Failure;
 use waypost_core::json::Json;
-use waypost_core::kind::{Behaviour, ConfigFault, Family, Kind, KindSpec, Shape};
+use waypost_core::kind::{Behaviour, ConfigFault, Family, KindSpec, Shape};
 use waypost_core::limits::PAYLOAD_BYTES_MAX;
 use waypost_core::time::Millis;
 use waypost_ports::handler::{Handler, Task};
 
 use self::call::Call;
 use self::clients::Clients;
+use crate::NodeKind;
 use crate::config::{self, ConfigMap, at_most_one, bytes_max, duration, optional, required};
 use crate::outcome::{cancelled, timed_out};
-use crate::{NodeKind, Settings};
 
-pub(crate) const KIND: &dyn NodeKind = &ApiCall;
+pub(crate) static KIND: NodeKind = NodeKind {
+    spec: &SPEC,
+    compile,
+    handler: Some(|settings| {
+        let clients = Arc::new(Clients::new(settings.egress.clone()));
+        Arc::new(Caller { clients, timeout: settings.call_timeout })
+    }),
+};
 
 /// The default connect timeout.
 const CONNECT_TIMEOUT: Millis = Millis::from_secs(10);
@@ -98,32 +105,17 @@ static SPEC: KindSpec = KindSpec {
     ],
 };
 
-struct ApiCall;
-
-impl NodeKind for ApiCall {
-    fn handler(&self, settings: &Settings) -> Option<Arc<dyn Handler>> {
-        let clients = Arc::new(Clients::new(settings.egress.clone()));
-        Some(Arc::new(Caller { clients, timeout: settings.call_timeout }))
-    }
-}
-
-impl Kind for ApiCall {
-    fn spec(&self) -> &'static KindSpec {
-        &SPEC
-    }
-
-    fn compile(&self, config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
-        let checks = [
-            check_url(config),
-            check_header_names(config),
-            check_basic_auth(config),
-            at_most_one(config, "body", "text"),
-            check_accept_status(config),
-            bytes_max(config, "responseBytesMax", PAYLOAD_BYTES_MAX),
-            duration(config, "connectTimeout", None).map(|_| ()),
-        ];
-        config::task(SPEC.name, &verdict::with_scopes(config)?, checks)
-    }
+fn compile(config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
+    let checks = [
+        check_url(config),
+        check_header_names(config),
+        check_basic_auth(config),
+        at_most_one(config, "body", "text"),
+        check_accept_status(config),
+        bytes_max(config, "responseBytesMax", PAYLOAD_BYTES_MAX),
+        duration(config, "connectTimeout", None).map(|_| ()),
+    ];
+    config::task(SPEC.name, &verdict::with_scopes(config)?, checks)
 }
 
 fn check_url(config: &ConfigMap) -> Result<(), ConfigFault> {

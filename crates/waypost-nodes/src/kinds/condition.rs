@@ -1,11 +1,11 @@
 //! `condition`: selects branch `true` or `false`.
 
-use waypost_core::kind::{Behaviour, ConfigFault, Family, Kind, KindSpec, Shape};
+use waypost_core::kind::{Behaviour, ConfigFault, Family, KindSpec, Shape};
 
 use crate::NodeKind;
 use crate::config::{ConfigMap, expression, missing, required};
 
-pub(crate) const KIND: &dyn NodeKind = &ConditionKind;
+pub(crate) static KIND: NodeKind = NodeKind { spec: &SPEC, compile, handler: None };
 
 static SPEC: KindSpec = KindSpec {
     name: "condition",
@@ -19,20 +19,10 @@ static SPEC: KindSpec = KindSpec {
     )],
 };
 
-struct ConditionKind;
-
-impl NodeKind for ConditionKind {}
-
-impl Kind for ConditionKind {
-    fn spec(&self) -> &'static KindSpec {
-        &SPEC
-    }
-
-    fn compile(&self, config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
-        match expression(config, "expression") {
-            Ok(Some(expression)) => Ok(Behaviour::Condition(expression)),
-            Ok(None) => Err(vec![missing("expression")]),
-            Err(fault) => Err(vec![fault]),
-        }
+fn compile(config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
+    match expression(config, "expression") {
+        Ok(Some(expression)) => Ok(Behaviour::Condition(expression)),
+        Ok(None) => Err(vec![missing("expression")]),
+        Err(fault) => Err(vec![fault]),
     }
 }

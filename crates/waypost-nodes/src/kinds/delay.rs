@@ -2,13 +2,17 @@
 
 use serde_json::Value;
 use waypost_core::expr::Template;
-use waypost_core::kind::{Behaviour, ConfigFault, Delay as Wait, Family, Kind, KindSpec, Shape};
+use waypost_core::kind::{Behaviour, ConfigFault, Delay, Family, KindSpec, Shape};
 use waypost_core::time::{Timestamp, unit_ms};
 
 use crate::NodeKind;
-use crate::config::{ConfigMap, duration, exactly_one, missing, optional, template};
+use crate::config::{ConfigMap, duration, exactly_one, optional, required_template};
 
-pub(crate) const KIND: &dyn NodeKind = &Delay;
+pub(crate) static KIND: NodeKind = NodeKind {
+    spec: &SPEC,
+    compile: |config| read(config).map(Behaviour::Delay).map_err(|fault| vec![fault]),
+    handler: None,
+};
 
 static SPEC: KindSpec = KindSpec {
     name: "delay",
@@ -36,32 +40,18 @@ const UNITS: &[&str] = &[
     "d", "day", "days",
 ];
 
-struct Delay;
-
-impl NodeKind for Delay {}
-
-impl Kind for Delay {
-    fn spec(&self) -> &'static KindSpec {
-        &SPEC
-    }
-
-    fn compile(&self, config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
-        compile(config).map(Behaviour::Delay).map_err(|fault| vec![fault])
-    }
-}
-
-fn compile(config: &ConfigMap) -> Result<Wait, ConfigFault> {
+fn read(config: &ConfigMap) -> Result<Delay, ConfigFault> {
     exactly_one(config, "duration", "until")?;
     let unit = config.get("unit").map(read_unit).transpose()?;
     if let Some(span) = duration(config, "duration", unit)? {
-        return Ok(Wait::For(span));
+        return Ok(Delay::For(span));
     }
     if unit.is_some() {
         return Err(ConfigFault::at("unit", "`unit` goes with `duration`, not with `until`"));
     }
-    let until = template(config, "until")?.ok_or_else(|| missing("until"))?;
+    let until = required_template(config, "until")?;
     check_literal_time(&until)?;
-    Ok(Wait::Until(until))
+    Ok(Delay::Until(until))
 }
 
 fn read_unit(value: &Value) -> Result<u32, ConfigFault> {

@@ -1,14 +1,15 @@
 //! `fail`: ends its path of the workflow with a failure of the author's own making.
 
 use serde_json::Value;
+use waypost_core::expr::Template;
 use waypost_core::failure::kind::RESERVED;
-use waypost_core::kind::{Behaviour, ConfigFault, Fail, Family, Kind, KindSpec, Shape};
+use waypost_core::kind::{Behaviour, ConfigFault, Fail, Family, KindSpec, Shape};
 
 use crate::NodeKind;
-use crate::config::{ConfigMap, missing, optional, required, template};
+use crate::config::{ConfigMap, missing, optional, required, required_template, template};
 use crate::outcome::HANDLER_KINDS;
 
-pub(crate) const KIND: &dyn NodeKind = &FailKind;
+pub(crate) static KIND: NodeKind = NodeKind { spec: &SPEC, compile, handler: None };
 
 /// The failure's kind where the node does not name one.
 const DEFAULT_KIND: &str = "failed";
@@ -32,35 +33,25 @@ static SPEC: KindSpec = KindSpec {
     ],
 };
 
-struct FailKind;
-
-impl NodeKind for FailKind {}
-
-impl Kind for FailKind {
-    fn spec(&self) -> &'static KindSpec {
-        &SPEC
-    }
-
-    fn compile(&self, config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
-        let message = message(config);
-        let kind = failure_kind(config);
-        let details = template(config, "details");
-        match (message, kind, details) {
-            (Ok(message), Ok(kind), Ok(details)) => {
-                Ok(Behaviour::Fail(Fail { kind, message, details }))
-            }
-            (message, kind, details) => {
-                Err([message.err(), kind.err(), details.err()].into_iter().flatten().collect())
-            }
+fn compile(config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
+    let message = message(config);
+    let kind = failure_kind(config);
+    let details = template(config, "details");
+    match (message, kind, details) {
+        (Ok(message), Ok(kind), Ok(details)) => {
+            Ok(Behaviour::Fail(Fail { kind, message, details }))
+        }
+        (message, kind, details) => {
+            Err([message.err(), kind.err(), details.err()].into_iter().flatten().collect())
         }
     }
 }
 
-fn message(config: &ConfigMap) -> Result<waypost_core::expr::Template, ConfigFault> {
+fn message(config: &ConfigMap) -> Result<Template, ConfigFault> {
     match config.get("message") {
         None => Err(missing("message")),
         Some(Value::String(text)) if !text.trim().is_empty() => {
-            template(config, "message")?.ok_or_else(|| missing("message"))
+            required_template(config, "message")
         }
         Some(_) => Err(ConfigFault::at("message", "`message` must be text and not empty")),
     }

@@ -1,11 +1,11 @@
 //! `input`: the execution's input as a node of the graph.
 
-use waypost_core::kind::{Behaviour, ConfigFault, Family, Kind, KindSpec};
+use waypost_core::kind::{Behaviour, Family, KindSpec};
 
 use crate::NodeKind;
-use crate::config::ConfigMap;
 
-pub(crate) const KIND: &dyn NodeKind = &Input;
+pub(crate) static KIND: NodeKind =
+    NodeKind { spec: &SPEC, compile: |_| Ok(Behaviour::Input), handler: None };
 
 static SPEC: KindSpec = KindSpec {
     name: "input",
@@ -14,17 +14,3 @@ static SPEC: KindSpec = KindSpec {
     summary: "Gives the execution's input as its output.",
     fields: &[],
 };
-
-struct Input;
-
-impl NodeKind for Input {}
-
-impl Kind for Input {
-    fn spec(&self) -> &'static KindSpec {
-        &SPEC
-    }
-
-    fn compile(&self, _config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
-        Ok(Behaviour::Input)
-    }
-}

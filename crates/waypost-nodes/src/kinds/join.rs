@@ -1,11 +1,11 @@
 //! `join`: where branches meet again. How many must arrive is the node's `join`, not its config.
 
-use waypost_core::kind::{Behaviour, ConfigFault, Family, Kind, KindSpec};
+use waypost_core::kind::{Behaviour, Family, KindSpec};
 
 use crate::NodeKind;
-use crate::config::ConfigMap;
 
-pub(crate) const KIND: &dyn NodeKind = &JoinKind;
+pub(crate) static KIND: NodeKind =
+    NodeKind { spec: &SPEC, compile: |_| Ok(Behaviour::Gather), handler: None };
 
 static SPEC: KindSpec = KindSpec {
     name: "join",
@@ -14,17 +14,3 @@ static SPEC: KindSpec = KindSpec {
     summary: "Gathers the outputs of the nodes it needs: {dependency: output}.",
     fields: &[],
 };
-
-struct JoinKind;
-
-impl NodeKind for JoinKind {}
-
-impl Kind for JoinKind {
-    fn spec(&self) -> &'static KindSpec {
-        &SPEC
-    }
-
-    fn compile(&self, _config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
-        Ok(Behaviour::Gather)
-    }
-}

@@ -1,11 +1,11 @@
 //! `manual`: the trigger of an execution that is started by hand or by a program.
 
-use waypost_core::kind::{Behaviour, ConfigFault, Family, Kind, KindSpec};
+use waypost_core::kind::{Behaviour, Family, KindSpec};
 
 use crate::NodeKind;
-use crate::config::ConfigMap;
 
-pub(crate) const KIND: &dyn NodeKind = &Manual;
+pub(crate) static KIND: NodeKind =
+    NodeKind { spec: &SPEC, compile: |_| Ok(Behaviour::Input), handler: None };
 
 static SPEC: KindSpec = KindSpec {
     name: "manual",
@@ -14,17 +14,3 @@ static SPEC: KindSpec = KindSpec {
     summary: "Starts when a person or a program starts the execution; its output is the input.",
     fields: &[],
 };
-
-struct Manual;
-
-impl NodeKind for Manual {}
-
-impl Kind for Manual {
-    fn spec(&self) -> &'static KindSpec {
-        &SPEC
-    }
-
-    fn compile(&self, _config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
-        Ok(Behaviour::Input)
-    }
-}

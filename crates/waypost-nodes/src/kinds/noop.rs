@@ -1,11 +1,11 @@
 //! `noop`: a node that does nothing, as a meeting point of edges or a placeholder.
 
-use waypost_core::kind::{Behaviour, ConfigFault, Family, Kind, KindSpec};
+use waypost_core::kind::{Behaviour, Family, KindSpec};
 
 use crate::NodeKind;
-use crate::config::ConfigMap;
 
-pub(crate) const KIND: &dyn NodeKind = &Noop;
+pub(crate) static KIND: NodeKind =
+    NodeKind { spec: &SPEC, compile: |_| Ok(Behaviour::Pass), handler: None };
 
 static SPEC: KindSpec = KindSpec {
     name: "noop",
@@ -14,17 +14,3 @@ static SPEC: KindSpec = KindSpec {
     summary: "Does nothing; its output is null.",
     fields: &[],
 };
-
-struct Noop;
-
-impl NodeKind for Noop {}
-
-impl Kind for Noop {
-    fn spec(&self) -> &'static KindSpec {
-        &SPEC
-    }
-
-    fn compile(&self, _config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
-        Ok(Behaviour::Pass)
-    }
-}

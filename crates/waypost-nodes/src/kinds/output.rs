@@ -1,11 +1,18 @@
 //! `output`: the execution's result.
 
-use waypost_core::kind::{Behaviour, ConfigFault, Family, Kind, KindSpec, Shape};
+use waypost_core::kind::{Behaviour, Family, KindSpec, Shape};
 
 use crate::NodeKind;
-use crate::config::{ConfigMap, missing, required, template};
+use crate::config::{required, required_template};
 
-pub(crate) const KIND: &dyn NodeKind = &Output;
+pub(crate) static KIND: NodeKind = NodeKind {
+    spec: &SPEC,
+    compile: |config| {
+        let template = required_template(config, "value").map_err(|fault| vec![fault])?;
+        Ok(Behaviour::Value { template, result: true })
+    },
+    handler: None,
+};
 
 static SPEC: KindSpec = KindSpec {
     name: "output",
@@ -14,21 +21,3 @@ static SPEC: KindSpec = KindSpec {
     summary: "Makes a value the execution's output.",
     fields: &[required("value", Shape::Any, "The value; any JSON, with `${{ }}` anywhere in it.")],
 };
-
-struct Output;
-
-impl NodeKind for Output {}
-
-impl Kind for Output {
-    fn spec(&self) -> &'static KindSpec {
-        &SPEC
-    }
-
-    fn compile(&self, config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
-        match template(config, "value") {
-            Ok(Some(template)) => Ok(Behaviour::Value { template, result: true }),
-            Ok(None) => Err(vec![missing("value")]),
-            Err(fault) => Err(vec![fault]),
-        }
-    }
-}

@@ -16,20 +16,26 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use waypost_core::failure::{Failure, kind};
 use waypost_core::json::Json;
-use waypost_core::kind::{Behaviour, ConfigFault, Family, Kind, KindSpec, Shape};
+use waypost_core::kind::{Behaviour, ConfigFault, Family, KindSpec, Shape};
 use waypost_core::limits::PAYLOAD_BYTES_MAX;
 use waypost_core::time::Millis;
 use waypost_ports::handler::{Handler, Task};
 
 use self::capture::Capture;
 use self::process::{CommandEnd, Invocation};
+use crate::NodeKind;
 use crate::config::{self, ConfigMap, bytes_max, exactly_one, optional, secrets_only_in};
 use crate::outcome::{
     self, EXIT_CODE, SHELL_DISABLED, cancelled, invalid_config, read_config, text_of, timed_out,
 };
-use crate::{NodeKind, Settings};
 
-pub(crate) const KIND: &dyn NodeKind = &Shell;
+pub(crate) static KIND: NodeKind = NodeKind {
+    spec: &SPEC,
+    compile,
+    handler: Some(|settings| {
+        Arc::new(Runner { enabled: settings.shell_enabled, grace: settings.shell_grace })
+    }),
+};
 
 /// How many bytes of each output stream are stored by default.
 const OUTPUT_BYTES_MAX: usize = 256 * 1024;
@@ -62,29 +68,15 @@ static SPEC: KindSpec = KindSpec {
     ],
 };
 
-struct Shell;
-
-impl NodeKind for Shell {
-    fn handler(&self, settings: &Settings) -> Option<Arc<dyn Handler>> {
-        Some(Arc::new(Runner { enabled: settings.shell_enabled, grace: settings.shell_grace }))
-    }
-}
-
-impl Kind for Shell {
-    fn spec(&self) -> &'static KindSpec {
-        &SPEC
-    }
-
-    fn compile(&self, config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
-        let checks = [
-            exactly_one(config, "command", "args"),
-            check_not_empty(config),
-            check_variable_names(config),
-            secrets_only_in(config, "env", SECRETS_HINT),
-            bytes_max(config, "outputBytesMax", PAYLOAD_BYTES_MAX),
-        ];
-        config::task(SPEC.name, config, checks)
-    }
+fn compile(config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
+    let checks = [
+        exactly_one(config, "command", "args"),
+        check_not_empty(config),
+        check_variable_names(config),
+        secrets_only_in(config, "env", SECRETS_HINT),
+        bytes_max(config, "outputBytesMax", PAYLOAD_BYTES_MAX),
+    ];
+    config::task(SPEC.name, config, checks)
 }
 
 fn check_not_empty(config: &ConfigMap) -> Result<(), ConfigFault> {
@@ -224,9 +216,11 @@ fn invocation(task: &Task, grace: Millis) -> Result<Invocation, Failure> {
 }
 
 fn conclude(ended: CommandEnd, stdout: &Capture, stderr: &Capture) -> Result<Json, Failure> {
+    let mut exit_code = None;
     let failure = match ended {
         CommandEnd::Exited(0) => return succeed(stdout, stderr),
         CommandEnd::Exited(code) => {
+            exit_code = Some(code);
             Failure::transient(EXIT_CODE, format!("the command exited with {code}"))
         }
         CommandEnd::Signalled(signal) => {
@@ -235,14 +229,7 @@ fn conclude(ended: CommandEnd, stdout: &Capture, stderr: &Capture) -> Result<Jso
         CommandEnd::TimedOut(limit) => timed_out(limit),
         CommandEnd::Cancelled => cancelled(),
     };
-    let details = Details {
-        exit_code: match ended {
-            CommandEnd::Exited(code) => Some(code),
-            CommandEnd::Signalled(_) | CommandEnd::TimedOut(_) | CommandEnd::Cancelled => None,
-        },
-        stdout: stdout.tail(),
-        stderr: stderr.tail(),
-    };
+    let details = Details { exit_code, stdout: stdout.tail(), stderr: stderr.tail() };
     Err(Failure { details: outcome::output(&details).ok(), ..failure })
 }
 

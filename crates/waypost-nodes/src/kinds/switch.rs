@@ -1,12 +1,12 @@
 //! `switch`: selects the branch of the first case that holds.
 
 use serde_json::Value;
-use waypost_core::kind::{Behaviour, Case, ConfigFault, Family, Kind, KindSpec, Shape};
+use waypost_core::kind::{Behaviour, Case, ConfigFault, Family, KindSpec, Shape};
 
 use crate::NodeKind;
 use crate::config::{ConfigMap, bare_expression, fault_at, missing, optional, required};
 
-pub(crate) const KIND: &dyn NodeKind = &Switch;
+pub(crate) static KIND: NodeKind = NodeKind { spec: &SPEC, compile, handler: None };
 
 static SPEC: KindSpec = KindSpec {
     name: "switch",
@@ -19,41 +19,31 @@ static SPEC: KindSpec = KindSpec {
     ],
 };
 
-struct Switch;
-
-impl NodeKind for Switch {}
-
-impl Kind for Switch {
-    fn spec(&self) -> &'static KindSpec {
-        &SPEC
-    }
-
-    fn compile(&self, config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
-        let mut faults = Vec::new();
-        let cases = match config.get("cases") {
-            None => vec![Err(vec![missing("cases")])],
-            Some(Value::Array(cases)) if !cases.is_empty() => {
-                cases.iter().enumerate().map(|(at, case)| compile_case(at, case)).collect()
-            }
-            Some(_) => {
-                let message = "`cases` must be a list of at least one `{when, branch}`";
-                vec![Err(vec![ConfigFault::at("cases", message)])]
-            }
-        };
-        let cases = cases
-            .into_iter()
-            .filter_map(|case| case.map_err(|found| faults.extend(found)).ok())
-            .collect();
-        let default = config
-            .get("default")
-            .map(|name| branch_name(name, &["default"]))
-            .transpose()
-            .unwrap_or_else(|fault| {
-                faults.push(fault);
-                None
-            });
-        if faults.is_empty() { Ok(Behaviour::Switch { cases, default }) } else { Err(faults) }
-    }
+fn compile(config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
+    let mut faults = Vec::new();
+    let cases = match config.get("cases") {
+        None => vec![Err(vec![missing("cases")])],
+        Some(Value::Array(cases)) if !cases.is_empty() => {
+            cases.iter().enumerate().map(|(at, case)| compile_case(at, case)).collect()
+        }
+        Some(_) => {
+            let message = "`cases` must be a list of at least one `{when, branch}`";
+            vec![Err(vec![ConfigFault::at("cases", message)])]
+        }
+    };
+    let cases = cases
+        .into_iter()
+        .filter_map(|case| case.map_err(|found| faults.extend(found)).ok())
+        .collect();
+    let default = config
+        .get("default")
+        .map(|name| branch_name(name, &["default"]))
+        .transpose()
+        .unwrap_or_else(|fault| {
+            faults.push(fault);
+            None
+        });
+    if faults.is_empty() { Ok(Behaviour::Switch { cases, default }) } else { Err(faults) }
 }
 
 fn compile_case(at: usize, case: &Value) -> Result<Case, Vec<ConfigFault>> {

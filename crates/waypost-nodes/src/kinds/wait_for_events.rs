@@ -1,12 +1,13 @@
 //! `wait-for-events`: waits for a signal from outside.
 
 use serde_json::Value;
-use waypost_core::kind::{Behaviour, ConfigFault, Family, Kind, KindSpec, Shape};
+use waypost_core::expr::Template;
+use waypost_core::kind::{Behaviour, ConfigFault, Family, KindSpec, Shape};
 
 use crate::NodeKind;
-use crate::config::{ConfigMap, duration, exactly_one, expression, missing, optional, template};
+use crate::config::{ConfigMap, duration, exactly_one, expression, optional, required_template};
 
-pub(crate) const KIND: &dyn NodeKind = &WaitForEvents;
+pub(crate) static KIND: NodeKind = NodeKind { spec: &SPEC, compile, handler: None };
 
 static SPEC: KindSpec = KindSpec {
     name: "wait-for-events",
@@ -25,34 +26,23 @@ static SPEC: KindSpec = KindSpec {
     ],
 };
 
-struct WaitForEvents;
-
-impl NodeKind for WaitForEvents {}
-
-impl Kind for WaitForEvents {
-    fn spec(&self) -> &'static KindSpec {
-        &SPEC
-    }
-
-    fn compile(&self, config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
-        let name = signal_name(config);
-        let filter = expression(config, "filter");
-        let timeout = duration(config, "timeout", None);
-        match (name, filter, timeout) {
-            (Ok(name), Ok(filter), Ok(timeout)) => Ok(Behaviour::Signal { name, filter, timeout }),
-            (name, filter, timeout) => {
-                Err([name.err(), filter.err(), timeout.err()].into_iter().flatten().collect())
-            }
+fn compile(config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
+    let name = signal_name(config);
+    let filter = expression(config, "filter");
+    let timeout = duration(config, "timeout", None);
+    match (name, filter, timeout) {
+        (Ok(name), Ok(filter), Ok(timeout)) => Ok(Behaviour::Signal { name, filter, timeout }),
+        (name, filter, timeout) => {
+            Err([name.err(), filter.err(), timeout.err()].into_iter().flatten().collect())
         }
     }
 }
 
-fn signal_name(config: &ConfigMap) -> Result<waypost_core::expr::Template, ConfigFault> {
+fn signal_name(config: &ConfigMap) -> Result<Template, ConfigFault> {
     exactly_one(config, "name", "event")?;
     let field = if config.contains_key("name") { "name" } else { "event" };
     match config.get(field) {
-        Some(Value::String(name)) if !name.trim().is_empty() => {}
-        _ => return Err(ConfigFault::at(field, "a signal's name must be text and not empty")),
+        Some(Value::String(name)) if !name.trim().is_empty() => required_template(config, field),
+        _ => Err(ConfigFault::at(field, "a signal's name must be text and not empty")),
     }
-    template(config, field)?.ok_or_else(|| missing(field))
 }

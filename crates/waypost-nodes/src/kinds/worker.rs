@@ -6,12 +6,12 @@
 
 use serde_json::Value;
 use waypost_core::expr::Template;
-use waypost_core::kind::{Behaviour, ConfigFault, Family, Kind, KindSpec, Shape};
+use waypost_core::kind::{Behaviour, ConfigFault, Family, KindSpec, Shape};
 
 use crate::NodeKind;
 use crate::config::{ConfigMap, missing, no_secrets, optional, required, template};
 
-pub(crate) const KIND: &dyn NodeKind = &WorkerKind;
+pub(crate) static KIND: NodeKind = NodeKind { spec: &SPEC, compile, handler: None };
 
 /// Characters of a handler's name.
 const HANDLER_CHARS_MAX: usize = 64;
@@ -31,29 +31,19 @@ static SPEC: KindSpec = KindSpec {
     ],
 };
 
-struct WorkerKind;
-
-impl NodeKind for WorkerKind {}
-
-impl Kind for WorkerKind {
-    fn spec(&self) -> &'static KindSpec {
-        &SPEC
-    }
-
-    fn compile(&self, config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
-        let mut faults = Vec::new();
-        let mut keep = |fault: ConfigFault| faults.push(fault);
-        let handler = handler(config).map_err(&mut keep).ok();
-        let input = input(config).map_err(&mut keep).ok();
-        let message = "a secret cannot be given to a remote worker";
-        let hint = "give the worker its own access to the secret, or make the call with `api-call`";
-        no_secrets(config, message, hint).map_err(&mut keep).ok();
-        match (handler, input) {
-            (Some(handler), Some(config)) if faults.is_empty() => {
-                Ok(Behaviour::Task { handler: handler.into(), foreign: true, config })
-            }
-            _ => Err(faults),
+fn compile(config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
+    let mut faults = Vec::new();
+    let mut keep = |fault: ConfigFault| faults.push(fault);
+    let handler = handler(config).map_err(&mut keep).ok();
+    let input = input(config).map_err(&mut keep).ok();
+    let message = "a secret cannot be given to a remote worker";
+    let hint = "give the worker its own access to the secret, or make the call with `api-call`";
+    no_secrets(config, message, hint).map_err(&mut keep).ok();
+    match (handler, input) {
+        (Some(handler), Some(config)) if faults.is_empty() => {
+            Ok(Behaviour::Task { handler: handler.into(), foreign: true, config })
         }
+        _ => Err(faults),
     }
 }
 
