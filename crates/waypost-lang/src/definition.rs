@@ -18,7 +18,7 @@ use waypost_core::plan::{Delivery, FailurePolicy, Join, OnError};
 use waypost_core::retry::RetryPolicy;
 use waypost_core::time::Millis;
 
-use crate::diagnostics::{Code, Fault, Faults};
+use crate::diagnostics::{Code, Faults};
 use crate::fields;
 use crate::input;
 use crate::source::{Source, Span};
@@ -208,7 +208,7 @@ fn required<'t>(
         let span = crate::tree::find(entries, key)
             .map_or_else(|| first_line(tree), |entry| entry.key_span.clone());
         let message = format!("the definition needs `{key}`");
-        faults.add(Fault::error(Code::MissingField, span, message));
+        faults.error(Code::MissingField, &span, message);
     }
     found
 }
@@ -233,17 +233,17 @@ fn read_labels(tree: &Tree, faults: &mut Faults) -> BTreeMap<String, String> {
 fn read_nodes<'t>(tree: &'t Tree, context: &mut ReadContext<'_>) -> Option<Vec<ParsedNode<'t>>> {
     let Some(items) = tree.as_list() else {
         let hint = "write one `- id: …` entry per node";
-        context.faults.add(fields::wrong_type("`nodes`", "a list", tree).hint(hint));
+        fields::wrong_type("`nodes`", "a list", tree, context.faults).hint(hint);
         return None;
     };
     if items.is_empty() {
         let message = "`nodes` is empty: a workflow needs at least one node";
-        context.faults.add(Fault::error(Code::NoNodes, tree.span.clone(), message));
+        context.faults.error(Code::NoNodes, &tree.span, message);
         return None;
     }
     if items.len() > NODES_MAX {
         let message = format!("there are {} nodes, more than {NODES_MAX}", items.len());
-        context.faults.add(Fault::error(Code::TooLarge, tree.span.start..tree.span.start, message));
+        context.faults.error(Code::TooLarge, &(tree.span.start..tree.span.start), message);
         return None;
     }
     Some(items.iter().filter_map(|item| node::read(item, context)).collect())

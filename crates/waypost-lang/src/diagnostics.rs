@@ -183,19 +183,19 @@ impl Fault {
         Self { severity: Severity::Warning, ..Self::error(code, span, message) }
     }
 
-    /// Adds a hint.
+    pub(crate) fn hint(&mut self, hint: impl Into<String>) {
+        self.hint = Some(hint.into());
+    }
+
     #[must_use]
-    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint(hint);
+        self
     }
 
     /// Adds the likely name as a hint, if there is one.
-    #[must_use]
-    pub(crate) fn suggest(self, likely: Option<&str>) -> Self {
-        match likely {
-            Some(name) => self.hint(format!("did you mean {}?", quoted(name))),
-            None => self,
-        }
+    pub(crate) fn suggest(&mut self, likely: Option<&str>) {
+        self.hint = likely.map(did_you_mean);
     }
 }
 
@@ -257,19 +257,41 @@ impl Faults {
         Self { found: Vec::new(), left_out: 0, errors: 0, comparisons_left: COMPARISONS_MAX }
     }
 
-    pub(crate) fn add(&mut self, fault: Fault) {
+    pub(crate) fn error(
+        &mut self,
+        code: Code,
+        span: &Span,
+        message: impl Into<String>,
+    ) -> &mut Fault {
+        self.add(Fault::error(code, span.clone(), message))
+    }
+
+    pub(crate) fn warning(
+        &mut self,
+        code: Code,
+        span: &Span,
+        message: impl Into<String>,
+    ) -> &mut Fault {
+        self.add(Fault::warning(code, span.clone(), message))
+    }
+
+    /// Adds a fault and returns it for its hint. One more than [`FAULTS_MAX`] is stored: the last
+    /// one, which `finish` leaves out.
+    pub(crate) fn add(&mut self, fault: Fault) -> &mut Fault {
         self.errors += usize::from(fault.severity == Severity::Error);
-        if self.found.len() < FAULTS_MAX {
-            self.found.push(fault);
-        } else {
+        if self.found.len() >= FAULTS_MAX {
             self.left_out += 1;
+            self.found.truncate(FAULTS_MAX);
         }
+        self.found.push_mut(fault)
     }
 
     /// Takes over what another collector found.
     pub(crate) fn append(&mut self, other: Self) {
         self.left_out += other.left_out;
-        other.found.into_iter().for_each(|fault| self.add(fault));
+        for fault in other.found.into_iter().take(FAULTS_MAX) {
+            self.add(fault);
+        }
     }
 
     /// How many errors there are so far. A check that increases it has failed.
@@ -288,6 +310,7 @@ impl Faults {
 
     /// The finished list.
     pub(crate) fn finish(mut self, source: &Source<'_>) -> Diagnostics {
+        self.found.truncate(FAULTS_MAX);
         self.found = self.found.into_iter().map(|fault| source.place(fault)).collect();
         self.found.sort_by(|a, b| {
             (a.span.start, a.span.end, a.code).cmp(&(b.span.start, b.span.end, b.code))
@@ -314,6 +337,10 @@ pub(crate) fn quoted(text: &str) -> String {
     }
     shown.push('`');
     shown
+}
+
+pub(crate) fn did_you_mean(name: &str) -> String {
+    format!("did you mean {}?", quoted(name))
 }
 
 /// Several names for messages: `` `a`, `b` or `c` ``. All fields and kinds are listed, since the

@@ -6,7 +6,7 @@
 use waypost_core::limits::{NODE_ID_CHARS_MAX, WORKFLOW_NAME_CHARS_MAX};
 use waypost_core::time::{BadDuration, Millis};
 
-use crate::diagnostics::{Code, Fault, Faults, listed, quoted};
+use crate::diagnostics::{Code, Fault, Faults, did_you_mean, listed, quoted};
 use crate::tree::{self, Tree, TreeEntry, TreeValue};
 
 /// The forms of a duration, for hints.
@@ -30,11 +30,10 @@ pub(crate) fn refuse_unknown<'k>(
         let likely = faults
             .likely(&entry.key, known.iter().copied())
             .or_else(|| our_name(&entry.key).filter(|ours| known.contains(ours)));
-        let fault = Fault::error(Code::UnknownField, entry.key_span.clone(), message);
-        faults.add(match likely {
-            Some(_) => fault.suggest(likely),
-            None if known.is_empty() => fault.hint("it has no fields"),
-            None => fault.hint(format!("its fields are {}", listed(known.iter().copied(), "and"))),
+        faults.error(Code::UnknownField, &entry.key_span, message).hint(match likely {
+            Some(likely) => did_you_mean(likely),
+            None if known.is_empty() => "it has no fields".to_owned(),
+            None => format!("its fields are {}", listed(known.iter().copied(), "and")),
         });
         meant.extend(likely);
     }
@@ -62,15 +61,20 @@ pub(crate) fn present<'t>(entries: &'t [TreeEntry], key: &str) -> Option<&'t Tre
 }
 
 /// A fault about the type of a value: `` `label` must be a text, not a list ``.
-pub(crate) fn wrong_type(what: &str, needed: &str, tree: &Tree) -> Fault {
+pub(crate) fn wrong_type<'f>(
+    what: &str,
+    needed: &str,
+    tree: &Tree,
+    faults: &'f mut Faults,
+) -> &'f mut Fault {
     let message = format!("{what} must be {needed}, not {}", tree.description());
-    Fault::error(Code::WrongType, tree.span.clone(), message)
+    faults.error(Code::WrongType, &tree.span, message)
 }
 
 pub(crate) fn map<'t>(what: &str, tree: &'t Tree, faults: &mut Faults) -> Option<&'t [TreeEntry]> {
     let found = tree.as_map();
     if found.is_none() {
-        faults.add(wrong_type(what, "a mapping", tree));
+        wrong_type(what, "a mapping", tree, faults);
     }
     found
 }
@@ -78,9 +82,10 @@ pub(crate) fn map<'t>(what: &str, tree: &'t Tree, faults: &mut Faults) -> Option
 pub(crate) fn text<'t>(what: &str, tree: &'t Tree, faults: &mut Faults) -> Option<&'t str> {
     let found = tree.as_text();
     if found.is_none() {
-        let fault = wrong_type(what, "a text", tree);
-        let scalar = matches!(tree.value, TreeValue::Bool(_) | TreeValue::Number(_));
-        faults.add(if scalar { fault.hint("put it between quotes") } else { fault });
+        let fault = wrong_type(what, "a text", tree, faults);
+        if matches!(tree.value, TreeValue::Bool(_) | TreeValue::Number(_)) {
+            fault.hint("put it between quotes");
+        }
     }
     found
 }
@@ -98,11 +103,11 @@ pub(crate) fn boolean(what: &str, tree: &Tree, faults: &mut Faults) -> Option<bo
     if let TreeValue::Bool(value) = tree.value {
         return Some(value);
     }
-    let fault = wrong_type(what, "true or false", tree);
-    let old_boolean = tree
-        .as_text()
-        .is_some_and(|text| ["yes", "no", "on", "off"].contains(&text.to_lowercase().as_str()));
-    faults.add(if old_boolean { fault.hint("write `true` or `false`") } else { fault });
+    let fault = wrong_type(what, "true or false", tree, faults);
+    let text = tree.as_text().unwrap_or_default().to_lowercase();
+    if ["yes", "no", "on", "off"].contains(&text.as_str()) {
+        fault.hint("write `true` or `false`");
+    }
     None
 }
 
@@ -114,14 +119,14 @@ pub(crate) fn whole(
     faults: &mut Faults,
 ) -> Option<u32> {
     let TreeValue::Number(number) = &tree.value else {
-        faults.add(wrong_type(what, "a whole number", tree));
+        wrong_type(what, "a whole number", tree, faults);
         return None;
     };
     let found = number.as_u64().and_then(|n| u32::try_from(n).ok()).filter(|n| bounds.contains(n));
     if found.is_none() {
         let (low, high) = (bounds.start(), bounds.end());
         let message = format!("{what} must be a whole number from {low} to {high}, not {number}");
-        faults.add(Fault::error(Code::BadValue, tree.span.clone(), message));
+        faults.error(Code::BadValue, &tree.span, message);
     }
     found
 }
@@ -134,14 +139,14 @@ pub(crate) fn number(
     faults: &mut Faults,
 ) -> Option<f64> {
     let TreeValue::Number(number) = &tree.value else {
-        faults.add(wrong_type(what, "a number", tree));
+        wrong_type(what, "a number", tree, faults);
         return None;
     };
     let found = number.as_f64().filter(|n| bounds.contains(n));
     if found.is_none() {
         let (low, high) = (bounds.start(), bounds.end());
         let message = format!("{what} must be a number from {low} to {high}, not {number}");
-        faults.add(Fault::error(Code::BadValue, tree.span.clone(), message));
+        faults.error(Code::BadValue, &tree.span, message);
     }
     found
 }
@@ -159,7 +164,7 @@ pub(crate) fn one_of<'w>(
         let allowed = listed(words.iter().copied(), "or");
         let message = format!("{what} must be {allowed}, not {}", quoted(given));
         let likely = faults.likely(given, words.iter().copied());
-        faults.add(Fault::error(Code::BadValue, tree.span.clone(), message).suggest(likely));
+        faults.error(Code::BadValue, &tree.span, message).suggest(likely);
     }
     found
 }
@@ -170,11 +175,11 @@ pub(crate) fn duration(what: &str, tree: &Tree, faults: &mut Faults) -> Option<M
         TreeValue::Number(number) => Millis::from_f64(number.as_f64().unwrap_or(f64::NAN), 1.0),
         TreeValue::Text { text, .. } => Millis::parse(text),
         _ => {
-            faults.add(wrong_type(what, "a duration", tree).hint(DURATION_HINT));
+            wrong_type(what, "a duration", tree, faults).hint(DURATION_HINT);
             return None;
         }
     };
-    parsed.map_err(|bad| faults.add(bad_duration(what, tree, bad))).ok()
+    parsed.map_err(|bad| add_bad_duration(what, tree, bad, faults)).ok()
 }
 
 /// A fixed duration that is longer than nothing.
@@ -183,26 +188,25 @@ pub(crate) fn time_limit(what: &str, tree: &Tree, faults: &mut Faults) -> Option
     if found == Millis(0) {
         let message = format!("{what} must be longer than zero");
         let hint = "leave the field out where there is no limit";
-        faults.add(Fault::error(Code::BadDuration, tree.span.clone(), message).hint(hint));
+        faults.error(Code::BadDuration, &tree.span, message).hint(hint);
         return None;
     }
     Some(found)
 }
 
-fn bad_duration(what: &str, tree: &Tree, bad: BadDuration) -> Fault {
-    let fault = |message: String| Fault::error(Code::BadDuration, tree.span.clone(), message);
-    let computed = tree.as_text().is_some_and(|text| text.contains("${{"));
-    match bad {
-        BadDuration::Syntax if computed => {
-            fault(format!("{what} must be a fixed duration, it cannot be computed"))
-                .hint(DURATION_HINT)
+fn add_bad_duration(what: &str, tree: &Tree, bad: BadDuration, faults: &mut Faults) {
+    let given = tree.as_text().unwrap_or_default();
+    let message = match bad {
+        BadDuration::Syntax if given.contains("${{") => {
+            format!("{what} must be a fixed duration, it cannot be computed")
         }
-        BadDuration::Syntax => {
-            let given = tree.as_text().unwrap_or_default();
-            fault(format!("{what} must be a duration, not {}", quoted(given))).hint(DURATION_HINT)
-        }
-        BadDuration::Negative => fault(format!("{what} cannot be negative")),
-        BadDuration::TooLong => fault(format!("{what} is longer than a hundred years")),
+        BadDuration::Syntax => format!("{what} must be a duration, not {}", quoted(given)),
+        BadDuration::Negative => format!("{what} cannot be negative"),
+        BadDuration::TooLong => format!("{what} is longer than a hundred years"),
+    };
+    let fault = faults.error(Code::BadDuration, &tree.span, message);
+    if bad == BadDuration::Syntax {
+        fault.hint(DURATION_HINT);
     }
 }
 
@@ -264,7 +268,7 @@ pub(crate) fn check_name(
             _ => format!("{what} cannot be {}", quoted(given)),
         };
         let hint = format!("use up to {} {}", rule.chars_max, rule.advice);
-        faults.add(Fault::error(Code::BadName, span.clone(), message).hint(hint));
+        faults.error(Code::BadName, span, message).hint(hint);
     }
     fits
 }

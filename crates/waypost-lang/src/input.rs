@@ -11,7 +11,7 @@ use jsonschema::{PatternOptions, Validator};
 use serde::Serialize;
 use waypost_core::json::{BadJson, Json};
 
-use crate::diagnostics::{Code, Fault, Faults, quoted};
+use crate::diagnostics::{Code, Faults, quoted};
 use crate::fields;
 use crate::tree::{Tree, TreeValue};
 
@@ -127,8 +127,8 @@ fn with_finite_numbers(text: &str) -> String {
 /// Checks the `input` of a definition.
 pub(crate) fn check_schema(tree: &Tree, faults: &mut Faults) {
     if tree.as_map().is_none() {
-        let fault = fields::wrong_type("`input`", "a JSON Schema", tree);
-        faults.add(fault.hint("for example `input: { type: object, required: [userId] }`"));
+        fields::wrong_type("`input`", "a JSON Schema", tree, faults)
+            .hint("for example `input: { type: object, required: [userId] }`");
         return;
     }
     let errors_before = faults.errors();
@@ -140,7 +140,7 @@ pub(crate) fn check_schema(tree: &Tree, faults: &mut Faults) {
         let steps: Vec<String> = bad.path.split('/').skip(1).map(unescaped).collect();
         let culprit = tree.at(steps.iter().map(String::as_str));
         let message = format!("`input` is not a valid JSON Schema: {}", bad.message);
-        faults.add(Fault::error(Code::BadInputSchema, culprit.span.clone(), message));
+        faults.error(Code::BadInputSchema, &culprit.span, message);
     }
 }
 
@@ -168,10 +168,8 @@ fn refuse_outside_references(tree: &Tree, faults: &mut Faults) {
                         let message =
                             format!("`input` refers to {}, outside of itself", quoted(target));
                         let span = entry.value.span.clone();
-                        faults.add(
-                            Fault::error(Code::BadInputSchema, span, message)
-                                .hint("put the schema under `$defs` and refer to `#/$defs/…`"),
-                        );
+                        let hint = "put the schema under `$defs` and refer to `#/$defs/…`";
+                        faults.error(Code::BadInputSchema, &span, message).hint(hint);
                     }
                     _ if DATA_KEYWORDS.contains(&entry.key.as_str()) => {}
                     _ => refuse_outside_references(&entry.value, faults),

@@ -36,7 +36,7 @@ impl<'a> Source<'a> {
                 let at = error.valid_up_to();
                 let message = format!("the definition is not valid UTF-8 at byte {at}");
                 let fault = Fault::error(Code::InvalidUtf8, at..at, message)
-                    .hint("save the file with the encoding UTF-8");
+                    .with_hint("save the file with the encoding UTF-8");
                 let valid = bytes.get(..at).and_then(|good| std::str::from_utf8(good).ok());
                 let source = Source {
                     text: valid.unwrap_or_default(),

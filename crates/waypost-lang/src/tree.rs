@@ -82,7 +82,7 @@ pub(crate) fn parse(source: &Source<'_>, faults: &mut Faults) -> Result<Tree, Fa
         }
         Err(fault) if fault.code != Code::Syntax => return Err(fault),
         Err(fault) if has_comment_at(text, fault.span.start) => {
-            return Err(fault.hint("JSON has no comments; YAML has, after `#`"));
+            return Err(fault.with_hint("JSON has no comments; YAML has, after `#`"));
         }
         Err(fault) => fault,
     };

@@ -9,7 +9,7 @@ use waypost_core::plan::{Condition, Join, OnError};
 
 use super::Graph;
 use crate::definition::{Need, ParsedDefinition, ParsedNode};
-use crate::diagnostics::{Code, Fault, Faults, listed, quoted};
+use crate::diagnostics::{Code, Faults, did_you_mean, listed, quoted};
 
 /// The branch that needs no `onError` to be declared.
 const ERROR_BRANCH: &str = "error";
@@ -19,7 +19,7 @@ pub(super) fn resolve(definition: &ParsedDefinition<'_>, faults: &mut Faults) ->
     let edges: usize = nodes.iter().map(|node| node.needs.len()).sum();
     if edges > EDGES_MAX {
         let message = format!("there are {edges} edges, more than {EDGES_MAX}");
-        faults.add(Fault::error(Code::TooLarge, definition.nodes_span.clone(), message));
+        faults.error(Code::TooLarge, &definition.nodes_span, message);
         return None;
     }
     let index = index(nodes, faults);
@@ -49,8 +49,8 @@ fn index<'d>(nodes: &'d [ParsedNode<'_>], faults: &mut Faults) -> HashMap<&'d st
     for (at, node) in nodes.iter().enumerate().filter(|(_, node)| !node.id.is_empty()) {
         if index.contains_key(node.id.as_str()) {
             let message = format!("there is another node with the id {}", quoted(&node.id));
-            let fault = Fault::error(Code::DuplicateId, node.id_span.clone(), message);
-            faults.add(fault.hint("every node needs an id of its own"));
+            let hint = "every node needs an id of its own";
+            faults.error(Code::DuplicateId, &node.id_span, message).hint(hint);
         } else {
             index.insert(node.id.as_str(), at);
         }
@@ -73,18 +73,17 @@ fn conditions(
             *incomplete = true;
             let message = format!("there is no node {}", quoted(&need.node));
             let likely = faults.likely(&need.node, index.keys().copied());
-            let fault = Fault::error(Code::UnknownNode, need.node_span.clone(), message);
-            faults.add(fault.suggest(likely));
+            faults.error(Code::UnknownNode, &need.node_span, message).suggest(likely);
             continue;
         };
         if source == at {
             let message = format!("{} needs itself", quoted(&node.id));
-            faults.add(Fault::error(Code::SelfDependency, need.node_span.clone(), message));
+            faults.error(Code::SelfDependency, &need.node_span, message);
             continue;
         }
         if !seen.insert((source, need.branch.as_deref())) {
             let message = format!("the edge from {} is given twice", quoted(&need.node));
-            faults.add(Fault::warning(Code::DuplicateNeed, need.node_span.clone(), message));
+            faults.warning(Code::DuplicateNeed, &need.node_span, message);
             continue;
         }
         let position = *positions.entry(source).or_insert_with(|| {
@@ -112,7 +111,7 @@ fn check_join(node: &ParsedNode<'_>, sources: usize, incomplete: bool, faults: &
         _ => format!("needs only {sources} nodes"),
     };
     let message = format!("the join waits for {count}, but {} {have}", quoted(&node.id));
-    faults.add(Fault::error(Code::JoinTooLarge, node.join_span.clone(), message));
+    faults.error(Code::JoinTooLarge, &node.join_span, message);
 }
 
 /// The branches that exist, and the edges that use them.
@@ -175,15 +174,14 @@ impl<'d, 't> Branches<'d, 't> {
             );
             let known = ["fail", "continue"].into_iter().chain(self.asked[at].iter().copied());
             let likely = faults.likely(branch, known);
-            let fault =
-                Fault::warning(Code::UnusedErrorBranch, node.on_error_span.clone(), message);
-            faults.add(match likely {
-                Some(_) => fault.suggest(likely),
-                None => fault.hint(format!(
+            let fault = faults.warning(Code::UnusedErrorBranch, &node.on_error_span, message);
+            fault.hint(match likely {
+                Some(likely) => did_you_mean(likely),
+                None => format!(
                     "write `needs: [{{ node: {}, branch: {branch} }}]` where it should go, or \
                      `onError: fail` or `continue`",
                     node.id
-                )),
+                ),
             });
         }
     }
@@ -205,8 +203,7 @@ impl<'d, 't> Branches<'d, 't> {
                  `{{ node: {}, branch: error }}`",
                 source.id
             );
-            let fault = Fault::warning(Code::NeverTaken, need.node_span.clone(), message);
-            faults.add(fault.hint(hint));
+            faults.warning(Code::NeverTaken, &need.node_span, message).hint(hint);
         }
     }
 
@@ -221,14 +218,13 @@ impl<'d, 't> Branches<'d, 't> {
         if selectable.contains(branch) || own == Some(branch) {
             return;
         }
-        let fault = |code, message: String| Fault::error(code, need.branch_span.clone(), message);
         if let (ERROR_BRANCH, Some(OnError::Fail | OnError::Continue)) = (branch, &source.on_error)
         {
             let says = if source.on_error == Some(OnError::Fail) { "fail" } else { "continue" };
             let id = quoted(&source.id);
             let message = format!("{id} never takes the branch `error`: it has `onError: {says}`");
             let hint = format!("remove `onError: {says}` from {id}, or this edge");
-            faults.add(fault(Code::ErrorBranchConflict, message).hint(hint));
+            faults.error(Code::ErrorBranchConflict, &need.branch_span, message).hint(hint);
             return;
         }
         let kind = source.kind.map_or("node", |kind| kind.name);
@@ -236,11 +232,10 @@ impl<'d, 't> Branches<'d, 't> {
         let mut known: Vec<&str> = selectable.iter().copied().chain(own).collect();
         known.sort_unstable();
         let likely = faults.likely(branch, known.iter().copied());
-        let fault = fault(Code::UnknownBranch, message);
-        faults.add(match likely {
-            Some(_) => fault.suggest(likely),
-            None if known.is_empty() => fault.hint("leave `branch` out"),
-            None => fault.hint(format!("its branches are {}", listed(known, "and"))),
+        faults.error(Code::UnknownBranch, &need.branch_span, message).hint(match likely {
+            Some(likely) => did_you_mean(likely),
+            None if known.is_empty() => "leave `branch` out".to_owned(),
+            None => format!("its branches are {}", listed(known, "and")),
         });
     }
 }

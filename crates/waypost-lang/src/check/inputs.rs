@@ -9,7 +9,7 @@ use waypost_core::expr::{PathRef, Step};
 use waypost_core::kind::Behaviour;
 
 use crate::definition::{Located, ParsedDefinition, ParsedNode};
-use crate::diagnostics::{Code, Fault, Faults, quoted};
+use crate::diagnostics::{Code, Fault, Faults, did_you_mean, quoted};
 use crate::source::Source;
 
 /// References that are followed on the way to one field.
@@ -123,7 +123,7 @@ impl<'a> Checker<'a> {
                 Field::Unknown(known) => {
                     let likely = self.faults.likely(name, known.keys().map(String::as_str));
                     let hint = match likely {
-                        Some(likely) => format!("did you mean {}?", quoted(likely)),
+                        Some(likely) => did_you_mean(likely),
                         None => "add it to the `properties` of the schema, or use default() or \
                                  `is defined`"
                             .to_owned(),
@@ -132,7 +132,7 @@ impl<'a> Checker<'a> {
                     (Code::UnknownInputField, message, hint)
                 }
             };
-            return Some((at, Fault::warning(code, 0..0, message).hint(hint)));
+            return Some((at, Fault::warning(code, 0..0, message).with_hint(hint)));
         }
         None
     }

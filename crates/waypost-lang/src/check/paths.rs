@@ -20,7 +20,7 @@ use super::Graph;
 use super::bits::{self, Bits};
 use super::shape::TopologicalOrder;
 use crate::definition::ParsedDefinition;
-use crate::diagnostics::{Code, Fault, Faults, quoted};
+use crate::diagnostics::{Code, Faults, quoted};
 
 /// Facts that are tracked. A definition with more branches than this gets no warnings about them:
 /// a bit per node and fact would no longer be cheap.
@@ -162,10 +162,8 @@ impl<'d> Paths<'d> {
                     .iter()
                     .find(|need| need.node == *source)
                     .map_or_else(|| node.id_span.clone(), |need| need.node_span.clone());
-                faults.add(
-                    Fault::warning(Code::MixedMerge, span, message)
-                        .hint("write `join: any` to go on whichever branch was taken"),
-                );
+                let hint = "write `join: any` to go on whichever branch was taken";
+                faults.warning(Code::MixedMerge, &span, message).hint(hint);
                 break;
             }
         }

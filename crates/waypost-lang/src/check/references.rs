@@ -8,7 +8,7 @@ use waypost_core::limits::SECRET_NAME_CHARS_MAX;
 
 use super::paths::Paths;
 use crate::definition::{ExpressionUse, Located, ParsedDefinition, ParsedNode};
-use crate::diagnostics::{Code, Fault, Faults, quoted};
+use crate::diagnostics::{Code, Fault, Faults, did_you_mean, quoted};
 use crate::source::{Source, Span};
 
 /// Names that every expression may use. `range` is the one function.
@@ -62,10 +62,8 @@ impl Checker<'_> {
                 let span = located.span(self.source, &(mention.range.start..end));
                 rests.extend(id.split('-').skip(1).map(ToOwned::to_owned));
                 let message = format!("`nodes.{id}` reads as a subtraction");
-                self.faults.add(
-                    Fault::error(Code::HyphenatedReference, span, message)
-                        .hint(format!("write `nodes['{id}']`")),
-                );
+                let hint = format!("write `nodes['{id}']`");
+                self.faults.error(Code::HyphenatedReference, &span, message).hint(hint);
             } else if seen.insert(&mention.id) {
                 self.check_node(at, &mention.id, located, span);
             }
@@ -97,22 +95,18 @@ impl Checker<'_> {
         let Some(&mentioned) = self.index.get(id) else {
             let message = format!("there is no node {}", quoted(id));
             let likely = self.faults.likely(id, self.index.keys().copied());
-            self.faults.add(Fault::error(Code::UnknownNode, span, message).suggest(likely));
+            self.faults.error(Code::UnknownNode, &span, message).suggest(likely);
             return;
         };
         if mentioned == at {
             let message = format!("{} cannot read its own result here", quoted(id));
-            self.faults.add(
-                Fault::error(Code::NotUpstream, span, message)
-                    .hint("in `variables`, the result of the node itself is `output`"),
-            );
+            let hint = "in `variables`, the result of the node itself is `output`";
+            self.faults.error(Code::NotUpstream, &span, message).hint(hint);
         } else if !self.paths.is_upstream(mentioned, at) {
             if !self.paths.is_incomplete(at) {
                 let message = format!("{} is not upstream of {}", quoted(id), quoted(&reader.id));
-                self.faults.add(
-                    Fault::error(Code::NotUpstream, span, message)
-                        .hint(format!("add `{id}` to the `needs` of {}", quoted(&reader.id))),
-                );
+                let hint = format!("add `{id}` to the `needs` of {}", quoted(&reader.id));
+                self.faults.error(Code::NotUpstream, &span, message).hint(hint);
             }
         } else if !self.paths.has_surely_run(mentioned, at)
             && !self.paths.is_incomplete(at)
@@ -123,10 +117,8 @@ impl Checker<'_> {
                 quoted(id),
                 quoted(&reader.id)
             );
-            self.faults.add(
-                Fault::warning(Code::MayBeSkipped, span, message)
-                    .hint("test its `status`, or give a value with `default(…, true)`"),
-            );
+            let hint = "test its `status`, or give a value with `default(…, true)`";
+            self.faults.warning(Code::MayBeSkipped, &span, message).hint(hint);
         }
     }
 
@@ -150,9 +142,7 @@ impl Checker<'_> {
                             "a node that the engine runs itself"
                         }
                     };
-                    let message = format!("`secrets` cannot be used in {place}");
-                    Fault::error(Code::SecretNotAllowed, span, message)
-                        .hint("its result would be stored; secrets exist only for actions")
+                    secrets_refused(place, span)
                 }
                 known if NAMES.contains(&known) => continue,
                 known if matches!(located.place, ExpressionUse::With(more) if more == known) => {
@@ -162,10 +152,10 @@ impl Checker<'_> {
                 "signal" => not_here(name, "is known in the `filter` of a wait only", span),
                 "response" => {
                     not_here(name, "is known in `failWhen` and `retryWhen` of a call only", span)
-                        .hint("the response of an earlier call is `nodes.<id>.output`")
+                        .with_hint("the response of an earlier call is `nodes.<id>.output`")
                 }
                 "output" => not_here(name, "is known in `variables` only", span)
-                    .hint("the output of another node is `nodes.<id>.output`"),
+                    .with_hint("the output of another node is `nodes.<id>.output`"),
                 body if NAMES_OF_BODIES.contains(&body) => {
                     not_here(name, "belongs to `map` and `loop`, which do not exist yet", span)
                 }
@@ -181,14 +171,10 @@ impl Checker<'_> {
             let span = located.span(self.source, range);
             let fault = match name.as_str() {
                 known if NAMES_OF_KEYS.contains(&known) => continue,
-                "secrets" => {
-                    let message = "`secrets` cannot be used in a concurrency key";
-                    Fault::error(Code::SecretNotAllowed, span, message)
-                        .hint("its result would be stored; secrets exist only for actions")
-                }
+                "secrets" => secrets_refused("a concurrency key", span),
                 known if NAMES.contains(&known) => {
                     not_here(name, "is not known in a concurrency key: nothing has run yet", span)
-                        .hint("a key is made of `input` and `execution`")
+                        .with_hint("a key is made of `input` and `execution`")
                 }
                 _ => self.unknown_name(name, span, located.place),
             };
@@ -201,56 +187,49 @@ impl Checker<'_> {
     fn check_secrets(&mut self, located: &Located<'_>) {
         for mention in &located.references.secrets {
             let span = located.span(self.source, &mention.range);
-            self.faults.add(match &mention.name {
-                None => Fault::error(
-                    Code::SecretNotAlone,
-                    span,
-                    "a secret stands alone in its `${{ }}`: nothing can be computed from it",
-                )
-                .hint(
-                    "write `${{ secrets.name }}`, with text before and after it if need be; for \
-                     Basic authentication `api-call` has `basicAuth`",
-                ),
+            match &mention.name {
+                None => {
+                    let message =
+                        "a secret stands alone in its `${{ }}`: nothing can be computed from it";
+                    self.faults.error(Code::SecretNotAlone, &span, message).hint(
+                        "write `${{ secrets.name }}`, with text before and after it if need be; for \
+                         Basic authentication `api-call` has `basicAuth`",
+                    );
+                }
                 // The grammar ensures that it has only letters, digits and `_`.
                 Some(name) if name.len() > SECRET_NAME_CHARS_MAX => {
                     let message = format!(
                         "the name of a secret may have at most {SECRET_NAME_CHARS_MAX} characters"
                     );
-                    Fault::error(Code::BadName, span, message)
+                    self.faults.error(Code::BadName, &span, message);
                 }
-                Some(_) => continue,
-            });
+                Some(_) => {}
+            }
         }
     }
 
     fn unknown_name(&mut self, name: &str, span: Span, place: ExpressionUse) -> Fault {
-        let fault = Fault::error(
-            Code::UnknownName,
-            span,
-            format!("expressions do not know the name {}", quoted(name)),
-        );
-        match name {
-            "null" | "nil" | "undefined" => return fault.hint("write `none`"),
-            "now" | "today" => return fault.hint("the time is `execution.now`"),
-            _ => {}
-        }
-        if self.index.contains_key(name) {
-            return fault.hint(format!("the output of a node is `nodes.{name}.output`"));
-        }
         let extra: &[&str] = match place {
             ExpressionUse::Config | ExpressionUse::Concurrency => &[],
             ExpressionUse::With(name) => &[name],
             ExpressionUse::Variables => &["output"],
         };
         let known = if place == ExpressionUse::Concurrency { NAMES_OF_KEYS } else { NAMES };
-        let likely = self.faults.likely(name, known.iter().chain(extra).copied());
-        match likely {
-            Some(_) => fault.suggest(likely),
-            None => fault.hint(
-                "names are `input`, `trigger`, `nodes`, `variables`, `execution` and `secrets`; \
-                 texts need quotes",
-            ),
-        }
+        let hint = match name {
+            "null" | "nil" | "undefined" => "write `none`".to_owned(),
+            "now" | "today" => "the time is `execution.now`".to_owned(),
+            node if self.index.contains_key(node) => {
+                format!("the output of a node is `nodes.{node}.output`")
+            }
+            _ => match self.faults.likely(name, known.iter().chain(extra).copied()) {
+                Some(likely) => did_you_mean(likely),
+                None => "names are `input`, `trigger`, `nodes`, `variables`, `execution` and \
+                         `secrets`; texts need quotes"
+                    .to_owned(),
+            },
+        };
+        let message = format!("expressions do not know the name {}", quoted(name));
+        Fault::error(Code::UnknownName, span, message).with_hint(hint)
     }
 }
 
@@ -264,6 +243,12 @@ fn reckons_with_a_skip(located: &Located<'_>, id: &str) -> bool {
     };
     let has_default = ["default", "d"].iter().any(|name| references.filters.contains_key(*name));
     has_default || references.nodes.iter().any(asks_how_it_went)
+}
+
+fn secrets_refused(place: &str, span: Span) -> Fault {
+    let message = format!("`secrets` cannot be used in {place}");
+    Fault::error(Code::SecretNotAllowed, span, message)
+        .with_hint("its result would be stored; secrets exist only for actions")
 }
 
 fn not_here(name: &str, why: &str, span: Span) -> Fault {

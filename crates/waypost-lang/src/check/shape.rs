@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::Graph;
 use crate::definition::ParsedDefinition;
-use crate::diagnostics::{Code, Fault, Faults, quoted};
+use crate::diagnostics::{Code, Faults, quoted};
 
 /// Nodes of a cycle that a message names.
 const NAMED_MAX: usize = 12;
@@ -58,13 +58,11 @@ fn check_ends(
         (0..graph.conditions.len()).filter(|at| graph.conditions[*at].is_empty()).collect();
     if entries.is_empty() {
         let message = "every node needs another one: nothing can start";
-        faults.add(
-            Fault::error(Code::NoEntry, span(), message).hint("take `needs` out of the first node"),
-        );
+        faults.error(Code::NoEntry, &span(), message).hint("take `needs` out of the first node");
     }
     if graph.successors.iter().all(|successors| !successors.is_empty()) {
         let message = "every node is needed by another one: nothing can end";
-        faults.add(Fault::error(Code::NoExit, span(), message));
+        faults.error(Code::NoExit, &span(), message);
     }
     let mut reached = vec![false; graph.conditions.len()];
     let mut queue: VecDeque<usize> = entries.into();
@@ -76,8 +74,8 @@ fn check_ends(
     for (at, node) in definition.nodes.iter().enumerate() {
         if !reached[at] && members[component[at]].len() == 1 {
             let message = format!("no path leads to {}", quoted(&node.id));
-            let fault = Fault::error(Code::Unreachable, node.id_span.clone(), message);
-            faults.add(fault.hint("all of its ways pass through a cycle"));
+            let hint = "all of its ways pass through a cycle";
+            faults.error(Code::Unreachable, &node.id_span, message).hint(hint);
         }
     }
 }
@@ -128,9 +126,7 @@ fn report_cycle(
         .find(|need| need.node == id(last))
         .map_or_else(|| node.id_span.clone(), |need| need.node_span.clone());
     let message = format!("the nodes wait for each other: {}", names.join(" → "));
-    faults.add(
-        Fault::error(Code::Cycle, span, message).hint("take one of these edges out of `needs`"),
-    );
+    faults.error(Code::Cycle, &span, message).hint("take one of these edges out of `needs`");
 }
 
 /// Every node after its sources; edges inside of a cycle do not count.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::paths::Paths;
 use crate::definition::ParsedDefinition;
-use crate::diagnostics::{Code, Fault, Faults, quoted};
+use crate::diagnostics::{Code, Faults, quoted};
 use crate::source::Span;
 
 /// Writers of one variable that are compared with each other, pair by pair.
@@ -36,10 +36,8 @@ pub(super) fn check(definition: &ParsedDefinition<'_>, paths: &Paths<'_>, faults
                 quoted(&definition.nodes[*later].id),
                 quoted(name)
             );
-            faults.add(
-                Fault::error(Code::UnorderedWriters, (*span).clone(), message)
-                    .hint("put one after the other, or write `merge: last` in both"),
-            );
+            let hint = "put one after the other, or write `merge: last` in both";
+            faults.error(Code::UnorderedWriters, span, message).hint(hint);
         }
     }
 }
@@ -53,10 +51,8 @@ fn refuse_too_many(
     let careless = writers.iter().find(|(at, _)| !definition.nodes[*at].merge_last);
     if let Some((_, span)) = careless {
         let message = format!("{} nodes set {}, too many to order", writers.len(), quoted(name));
-        faults.add(
-            Fault::error(Code::UnorderedWriters, (*span).clone(), message)
-                .hint("write `merge: last` in all of them"),
-        );
+        let hint = "write `merge: last` in all of them";
+        faults.error(Code::UnorderedWriters, span, message).hint(hint);
     }
 }
 

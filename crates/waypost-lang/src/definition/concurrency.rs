@@ -4,7 +4,7 @@ use waypost_core::expr::Template;
 use waypost_core::plan::ConcurrencyPolicy;
 
 use super::{ExpressionUse, Located, ReadContext, config};
-use crate::diagnostics::{Code, Fault};
+use crate::diagnostics::Code;
 use crate::fields;
 use crate::tree::TreeEntry;
 
@@ -38,17 +38,17 @@ pub(super) fn read<'t>(
         .and_then(|policy| fields::one_of("`policy`", &policy.value, POLICIES, faults));
     let Some(key) = fields::present(entries, "key") else {
         if !meant.contains(&"key") {
-            let span = entry.key_span.clone();
-            faults.add(Fault::error(Code::MissingField, span, "`concurrency` needs `key`").hint(
-                "executions of one key share the limit; `key: all` makes it one for the workflow",
-            ));
+            let hint =
+                "executions of one key share the limit; `key: all` makes it one for the workflow";
+            let message = "`concurrency` needs `key`";
+            faults.error(Code::MissingField, &entry.key_span, message).hint(hint);
         }
         return None;
     };
     let text = fields::word("`key`", &key.value, faults)?;
     if text.is_empty() {
         let message = "`key` must not be empty";
-        faults.add(Fault::error(Code::BadValue, key.value.span.clone(), message));
+        faults.error(Code::BadValue, &key.value.span, message);
         return None;
     }
     let expressions = config::template(&key.value, ExpressionUse::Concurrency, context);

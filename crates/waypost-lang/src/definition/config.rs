@@ -11,7 +11,7 @@ use waypost_core::expr::{Expression, Template};
 use waypost_core::kind::{Behaviour, Field, Kind, Shape};
 
 use super::{ExpressionUse, Located, ReadContext};
-use crate::diagnostics::{Code, Fault, Faults, quoted};
+use crate::diagnostics::{Code, Faults, quoted};
 use crate::fields;
 use crate::tree::{self, Tree, TreeEntry, TreeValue};
 
@@ -80,7 +80,7 @@ pub(super) fn read<'t>(
         let message = format!("`{}` needs `{}` in its config", spec.name, field.name);
         let span = entry.map_or_else(|| kind_span.clone(), |entry| entry.key_span.clone());
         let hint = format!("`{}`: {}", field.name, field.summary);
-        context.faults.add(Fault::error(Code::MissingField, span, message).hint(hint));
+        context.faults.error(Code::MissingField, &span, message).hint(hint);
     }
     if context.faults.errors() == errors_before {
         let fallback = entry.map_or(kind_span, |entry| &entry.key_span);
@@ -114,11 +114,7 @@ fn compile<'t>(
                     }
                     _ => fallback,
                 };
-                let placed = Fault::error(Code::BadConfig, span.clone(), fault.message);
-                faults.add(match fault.hint {
-                    Some(hint) => placed.hint(hint),
-                    None => placed,
-                });
+                faults.error(Code::BadConfig, span, fault.message).hint = fault.hint;
             }
         }
     }
@@ -213,7 +209,7 @@ fn check_field<'t>(
         }
         Shape::List => {
             if tree.as_list().is_none() {
-                faults.add(fields::wrong_type(&what, "a list", tree));
+                fields::wrong_type(&what, "a list", tree, faults);
             }
         }
         Shape::Expression | Shape::ExpressionWith(_) => {
@@ -228,7 +224,7 @@ fn check_field<'t>(
         }
         Shape::Name | Shape::OneOf(_) if has_hole => {
             let message = format!("{what} must be fixed, it cannot be computed");
-            faults.add(Fault::error(Code::HoleNotAllowed, tree.span.clone(), message));
+            faults.error(Code::HoleNotAllowed, &tree.span, message);
             return Vec::new();
         }
         Shape::Name => {
@@ -259,9 +255,11 @@ fn check_integer(what: &str, tree: &Tree, faults: &mut Faults) {
         TreeValue::Number(number) if number.is_u64() => {}
         TreeValue::Number(number) => {
             let message = format!("{what} must be a whole number, zero or more, not {number}");
-            faults.add(Fault::error(Code::BadValue, tree.span.clone(), message));
+            faults.error(Code::BadValue, &tree.span, message);
         }
-        _ => faults.add(fields::wrong_type(what, "a whole number", tree)),
+        _ => {
+            fields::wrong_type(what, "a whole number", tree, faults);
+        }
     }
 }
 
@@ -274,10 +272,8 @@ fn bare_expression<'t>(
     if text.contains(OPEN) {
         let message = "an expression stands here without `${{ }}`";
         let inner = text.trim().trim_start_matches(OPEN).trim_end_matches("}}").trim();
-        context.faults.add(
-            Fault::error(Code::HoleNotAllowed, tree.span.clone(), message)
-                .hint(format!("write {}", quoted(inner))),
-        );
+        let hint = format!("write {}", quoted(inner));
+        context.faults.error(Code::HoleNotAllowed, &tree.span, message).hint(hint);
         return None;
     }
     match Expression::compile(text) {
@@ -351,12 +347,9 @@ fn hole_start(text: &str, after: usize) -> usize {
 
 fn bad_expression(tree: &Tree, range: &Range<usize>, message: &str, context: &mut ReadContext<'_>) {
     let span = tree.span_within(context.source, range);
-    let fault =
-        Fault::error(Code::BadExpression, span, format!("not a valid expression: {message}"));
+    let message = format!("not a valid expression: {message}");
     let text = tree.as_text().unwrap_or_default();
     let advice = OPERATORS_OF_OTHERS.iter().find(|(operator, _)| text.contains(operator));
-    context.faults.add(match advice {
-        Some((operator, ours)) => fault.hint(format!("instead of `{operator}` write `{ours}`")),
-        None => fault,
-    });
+    context.faults.error(Code::BadExpression, &span, message).hint =
+        advice.map(|(operator, ours)| format!("instead of `{operator}` write `{ours}`"));
 }

@@ -3,7 +3,7 @@
 use waypost_core::plan::Join;
 
 use super::Need;
-use crate::diagnostics::{Code, Fault, Faults};
+use crate::diagnostics::{Code, Faults};
 use crate::fields;
 use crate::tree::{Tree, TreeValue};
 
@@ -23,15 +23,14 @@ fn read_one(tree: &Tree, faults: &mut Faults) -> Option<Need> {
             fields::refuse_unknown(entries, &["node", "branch"], "an edge", faults);
             let Some(node) = fields::present(entries, "node") else {
                 let message = "the edge does not say which `node` it comes from";
-                faults.add(Fault::error(Code::MissingField, tree.span.clone(), message));
+                faults.error(Code::MissingField, &tree.span, message);
                 return None;
             };
             (&node.value, fields::present(entries, "branch"))
         }
         _ => {
-            let fault = fields::wrong_type("an entry of `needs`", "the id of a node", tree);
-            faults
-                .add(fault.hint("write `needs: [a]` or `needs: [{ node: a, branch: \"true\" }]`"));
+            fields::wrong_type("an entry of `needs`", "the id of a node", tree, faults)
+                .hint("write `needs: [a]` or `needs: [{ node: a, branch: \"true\" }]`");
             return None;
         }
     };
@@ -52,16 +51,16 @@ pub(super) fn read_join(tree: &Tree, faults: &mut Faults) -> Option<Join> {
         .and_then(|entry| fields::boolean("`cancelRest`", &entry.value, faults))
         .unwrap_or(false);
     let Some(count) = fields::present(entries, "count") else {
-        let fault = Fault::error(Code::MissingField, tree.span.clone(), "`join` needs a `count`");
-        faults.add(fault.hint("`count` is `any`, `all` or a number"));
+        let hint = "`count` is `any`, `all` or a number";
+        faults.error(Code::MissingField, &tree.span, "`join` needs a `count`").hint(hint);
         return None;
     };
     let join = read_count(&count.value, faults)?;
     match (join, cancel.filter(|_| cancel_rest)) {
         (Join::All, Some(entry)) => {
             let message = "`cancelRest` means nothing here: a join of all leaves no rest";
-            let fault = Fault::error(Code::BadValue, entry.key_span.clone(), message);
-            faults.add(fault.hint("use it with `count: any` or a number"));
+            let hint = "use it with `count: any` or a number";
+            faults.error(Code::BadValue, &entry.key_span, message).hint(hint);
             None
         }
         (Join::Count { count, .. }, _) => Some(Join::Count { count, cancel_rest }),
@@ -77,7 +76,7 @@ fn read_count(tree: &Tree, faults: &mut Faults) -> Option<Join> {
             _ => 1,
         },
         _ => {
-            faults.add(fields::wrong_type("`join`", "`all`, `any` or a whole number", tree));
+            fields::wrong_type("`join`", "`all`, `any` or a whole number", tree, faults);
             return None;
         }
     };

@@ -5,7 +5,7 @@ use waypost_core::kind::{Family, Kind};
 use waypost_core::plan::{Delivery, Join, OnError};
 
 use super::{ExpressionUse, ParsedNode, ReadContext, Variable, config, first_line, needs, retry};
-use crate::diagnostics::{Code, Fault, Faults, listed, quoted};
+use crate::diagnostics::{Code, Faults, did_you_mean, listed, quoted};
 use crate::fields;
 use crate::tree::{Tree, TreeEntry};
 
@@ -46,7 +46,7 @@ pub(super) fn read<'t>(tree: &'t Tree, context: &mut ReadContext<'_>) -> Option<
     let retry = match (fields::present(entries, "retry"), config.retry) {
         (Some(_), Some(twice)) => {
             let message = "`retry` is given twice: here and in the node itself";
-            faults.add(Fault::error(Code::DuplicateField, twice.key_span.clone(), message));
+            faults.error(Code::DuplicateField, &twice.key_span, message);
             None
         }
         (Some(entry), None) | (None, Some(entry)) => retry::read(&entry.value, faults),
@@ -96,9 +96,8 @@ fn warn_of_vain_retry_when(config: Option<&TreeEntry>, retries: bool, faults: &m
     let fields = config.and_then(|entry| entry.value.as_map()).unwrap_or_default();
     if let Some(entry) = fields::present(fields, "retryWhen").filter(|_| !retries) {
         let message = "`retryWhen` has no effect: the node has no `retry`, so it is tried once";
-        let fault = Fault::warning(Code::NothingRetried, entry.key_span.clone(), message);
-        faults
-            .add(fault.hint("write `retry: { maxAttempts: 100, waitDuration: 5s }`, for example"));
+        let hint = "write `retry: { maxAttempts: 100, waitDuration: 5s }`, for example";
+        faults.warning(Code::NothingRetried, &entry.key_span, message).hint(hint);
     }
 }
 
@@ -112,8 +111,7 @@ fn either<'t>(
         (fields::present(entries, short), fields::present(entries, long));
     if let (Some(_), Some(second)) = (short_entry, long_entry) {
         let message = format!("`{long}` is another spelling of `{short}`, which is there too");
-        let fault = Fault::error(Code::DuplicateField, second.key_span.clone(), message);
-        faults.add(fault.hint("remove one of the two"));
+        faults.error(Code::DuplicateField, &second.key_span, message).hint("remove one of the two");
     }
     short_entry.or(long_entry)
 }
@@ -128,8 +126,8 @@ fn read_id<'t>(
         if meant.contains(&"id") || meant.contains(&"nodeId") {
             return None;
         }
-        let fault = Fault::error(Code::MissingField, first_line(tree), "the node has no `id`");
-        faults.add(fault.hint("edges and expressions refer to a node by its id"));
+        let hint = "edges and expressions refer to a node by its id";
+        faults.error(Code::MissingField, &first_line(tree), "the node has no `id`").hint(hint);
         return None;
     };
     fields::name("`id`", &entry.value, &fields::ID, faults).map(|_| entry)
@@ -147,8 +145,8 @@ fn read_kind<'c>(
         if meant.contains(&"type") {
             return None;
         }
-        let fault = Fault::error(Code::MissingField, first_line(tree), "the node has no `type`");
-        faults.add(fault.hint("`type` names the kind of node, such as `type: api-call`"));
+        let hint = "`type` names the kind of node, such as `type: api-call`";
+        faults.error(Code::MissingField, &first_line(tree), "the node has no `type`").hint(hint);
         return None;
     };
     let given = fields::text("`type`", &entry.value, faults)?;
@@ -162,14 +160,14 @@ fn read_kind<'c>(
         }
         (Some(_), None) => {
             let message = format!("a node of `type: {given}` needs a `subType`");
-            let fault = Fault::error(Code::MissingField, entry.value.span.clone(), message);
-            faults.add(fault.hint("or name the kind itself, such as `type: api-call`"));
+            let hint = "or name the kind itself, such as `type: api-call`";
+            faults.error(Code::MissingField, &entry.value.span, message).hint(hint);
             return None;
         }
         (None, Some(sub_type)) => {
             let message = "`subType` goes with `type: trigger`, `logic` or `action` only";
-            let fault = Fault::error(Code::BadValue, sub_type.key_span.clone(), message);
-            faults.add(fault.hint("remove `subType`: `type` names the kind already"));
+            let hint = "remove `subType`: `type` names the kind already";
+            faults.error(Code::BadValue, &sub_type.key_span, message).hint(hint);
             (given, entry.value.span.clone())
         }
         (None, None) => (given, entry.value.span.clone()),
@@ -177,13 +175,10 @@ fn read_kind<'c>(
     let Some(kind) = context.catalog.find(name) else {
         let message = format!("there is no node kind {}", quoted(name));
         let likely = faults.likely(name, context.catalog.names());
-        let fault = Fault::error(Code::UnknownKind, span, message);
-        faults.add(match likely {
-            Some(_) => fault.suggest(likely),
-            None => {
-                let names = context.catalog.0.iter().map(|kind| kind.spec().name);
-                fault.hint(format!("the kinds are {}", listed(names, "and")))
-            }
+        let names = context.catalog.0.iter().map(|kind| kind.spec().name);
+        faults.error(Code::UnknownKind, &span, message).hint(match likely {
+            Some(likely) => did_you_mean(likely),
+            None => format!("the kinds are {}", listed(names, "and")),
         });
         return None;
     };
@@ -191,10 +186,8 @@ fn read_kind<'c>(
     if let Some(family) = family.filter(|family| *family != spec.family) {
         let (is, not) = (spec.family.name(), family.name());
         let message = format!("`{}` belongs to `type: {is}`, not `{not}`", spec.name);
-        faults.add(
-            Fault::error(Code::WrongFamily, entry.value.span.clone(), message)
-                .hint(format!("write `type: {is}`, or just `type: {}`", spec.name)),
-        );
+        let hint = format!("write `type: {is}`, or just `type: {}`", spec.name);
+        faults.error(Code::WrongFamily, &entry.value.span, message).hint(hint);
     }
     Some((kind, span))
 }
@@ -222,8 +215,8 @@ fn read_on_error(tree: &Tree, node: &mut ParsedNode<'_>, faults: &mut Faults) {
     let meant = fields::refuse_unknown(entries, ON_ERROR_FIELDS, "`onError`", faults);
     let take = fields::present(entries, "take");
     if take.is_none() && !meant.contains(&"take") {
-        let fault = Fault::error(Code::MissingField, tree.span.clone(), "`onError` needs `take`");
-        faults.add(fault.hint("write `{ take: continue, definitionErrors: true }`, or a branch"));
+        let hint = "write `{ take: continue, definitionErrors: true }`, or a branch";
+        faults.error(Code::MissingField, &tree.span, "`onError` needs `take`").hint(hint);
     }
     node.on_error = take.and_then(|entry| read_error_word("`take`", &entry.value, faults));
     let flag = fields::present(entries, "definitionErrors");
@@ -232,7 +225,7 @@ fn read_on_error(tree: &Tree, node: &mut ParsedNode<'_>, faults: &mut Faults) {
         .unwrap_or(false);
     if let Some(entry) = flag.filter(|_| node.on_error == Some(OnError::Fail)) {
         let message = "`definitionErrors` says which failures are taken, and `fail` takes none";
-        faults.add(Fault::error(Code::BadValue, entry.key_span.clone(), message));
+        faults.error(Code::BadValue, &entry.key_span, message);
     }
 }
 

@@ -3,7 +3,7 @@
 use waypost_core::limits::ATTEMPTS_MAX;
 use waypost_core::retry::{Matcher, RetryPolicy};
 
-use crate::diagnostics::{Code, Fault, Faults, quoted};
+use crate::diagnostics::{Code, Faults, quoted};
 use crate::fields;
 use crate::tree::{Tree, TreeEntry, TreeValue};
 
@@ -61,7 +61,7 @@ fn get<T>(
 
 fn matchers(what: &str, tree: &Tree, faults: &mut Faults) -> Option<Vec<Matcher>> {
     let Some(items) = tree.as_list() else {
-        faults.add(fields::wrong_type(what, "a list", tree));
+        fields::wrong_type(what, "a list", tree, faults);
         return None;
     };
     let matcher = |item: &Tree| {
@@ -72,8 +72,8 @@ fn matchers(what: &str, tree: &Tree, faults: &mut Faults) -> Option<Vec<Matcher>
         let matcher = Matcher::parse(&text);
         if matcher.is_none() {
             let message = format!("{what} cannot hold {}", quoted(&text));
-            let fault = Fault::error(Code::BadValue, item.span.clone(), message);
-            faults.add(fault.hint("write a status (429), a class (5xx) or a name (timeout)"));
+            let hint = "write a status (429), a class (5xx) or a name (timeout)";
+            faults.error(Code::BadValue, &item.span, message).hint(hint);
         }
         matcher
     };

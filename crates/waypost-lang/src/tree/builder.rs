@@ -142,7 +142,7 @@ impl<'f> Builder<'f> {
              text, aliases counted as often as they are used"
         );
         Err(Fault::error(Code::TooManyValues, span.clone(), message)
-            .hint("split the workflow, or move large data to where a node can fetch it"))
+            .with_hint("split the workflow, or move large data to where a node can fetch it"))
     }
 
     fn without_duplicates(&mut self, entries: Vec<TreeEntry>) -> Vec<TreeEntry> {
@@ -152,10 +152,8 @@ impl<'f> Builder<'f> {
             if first.insert(&entry.key, position).is_some() {
                 repeated.push(position);
                 let message = format!("the field {} is given twice", quoted(&entry.key));
-                self.faults.add(
-                    Fault::error(Code::DuplicateField, entry.key_span.clone(), message)
-                        .hint("remove one of the two"),
-                );
+                let hint = "remove one of the two";
+                self.faults.error(Code::DuplicateField, &entry.key_span, message).hint(hint);
             }
         }
         if repeated.is_empty() {

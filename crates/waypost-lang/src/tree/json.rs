@@ -155,9 +155,8 @@ impl JsonParser<'_, '_> {
         }
         let text = self.text.get(start..self.at).unwrap_or_default();
         Ok(TreeValue::Number(number::json(text).unwrap_or_else(|bad| {
-            self.builder
-                .faults
-                .add(Fault::error(Code::BadNumber, start..self.at, bad.message).hint(bad.hint));
+            let hint = bad.hint;
+            self.builder.faults.error(Code::BadNumber, &(start..self.at), bad.message).hint(hint);
             1.into()
         })))
     }

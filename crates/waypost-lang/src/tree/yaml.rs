@@ -31,7 +31,7 @@ pub(super) fn parse(text: &str, faults: &mut Faults) -> Result<Tree, Fault> {
     }
     reader.builder.finish().ok_or_else(|| {
         Fault::error(Code::EmptyDefinition, 0..0, "there is no definition here")
-            .hint("a definition has at least a `name` and `nodes`")
+            .with_hint("a definition has at least a `name` and `nodes`")
     })
 }
 
@@ -48,10 +48,9 @@ impl YamlReader<'_> {
         let span = raw.byte_range().unwrap_or_default();
         if event.tag().is_some() {
             let tag = raw.tag_span().and_then(|tag| tag.byte_range()).unwrap_or(span.clone());
-            self.builder.faults.add(
-                Fault::error(Code::UnsupportedYaml, tag, "YAML tags are not supported")
-                    .hint("remove the tag; put a text between quotes instead of tagging it"),
-            );
+            let hint = "remove the tag; put a text between quotes instead of tagging it";
+            let message = "YAML tags are not supported";
+            self.builder.faults.error(Code::UnsupportedYaml, &tag, message).hint(hint);
         }
         match event {
             Event::DocumentStart(..) => {
@@ -59,7 +58,7 @@ impl YamlReader<'_> {
                 if self.documents > 1 {
                     let message = "there is more than one YAML document";
                     return Err(Fault::error(Code::MultipleDocuments, span, message)
-                        .hint("put each workflow into a file of its own"));
+                        .with_hint("put each workflow into a file of its own"));
                 }
                 Ok(())
             }
@@ -103,9 +102,7 @@ impl YamlReader<'_> {
                 } else {
                     ("a field needs a name", "put a name before the colon")
                 };
-                self.builder
-                    .faults
-                    .add(Fault::error(Code::UnsupportedYaml, span.clone(), message).hint(hint));
+                self.builder.faults.error(Code::UnsupportedYaml, &span, message).hint(hint);
             }
             return self.builder.key(text, span);
         }
@@ -113,9 +110,7 @@ impl YamlReader<'_> {
             match resolve(text) {
                 Ok(value) => value,
                 Err(bad) => {
-                    self.builder.faults.add(
-                        Fault::error(Code::BadNumber, span.clone(), bad.message).hint(bad.hint),
-                    );
+                    self.builder.faults.error(Code::BadNumber, &span, bad.message).hint(bad.hint);
                     // Any number will do: it keeps this from being reported as a wrong type too.
                     TreeValue::Number(1.into())
                 }
@@ -157,7 +152,7 @@ impl YamlReader<'_> {
         }
         let message = "a list, a mapping or an alias cannot be the name of a field";
         Err(Fault::error(Code::UnsupportedYaml, span.clone(), message)
-            .hint("a text that starts with `{` or `[` needs quotes: \"${{ input.name }}\""))
+            .with_hint("a text that starts with `{` or `[` needs quotes: \"${{ input.name }}\""))
     }
 }
 
@@ -202,8 +197,5 @@ fn syntax_fault(error: &ScanError, text: &str) -> Fault {
         _ => None,
     };
     let fault = Fault::error(Code::Syntax, span, format!("not valid YAML: {}", error.kind()));
-    match hint {
-        Some(hint) => fault.hint(hint),
-        None => fault,
-    }
+    Fault { hint: hint.map(ToOwned::to_owned), ..fault }
 }
