@@ -11,7 +11,7 @@ mod retry;
 
 use std::collections::BTreeMap;
 
-use waypost_core::expr::{References, Template};
+use waypost_core::expr::{Expression, References, Template};
 use waypost_core::kind::{Behaviour, Catalog, KindSpec};
 use waypost_core::limits::NODES_MAX;
 use waypost_core::plan::{Delivery, FailurePolicy, Join, OnError};
@@ -134,7 +134,12 @@ pub(crate) enum ExpressionUse {
     Concurrency,
 }
 
-impl Located<'_> {
+impl<'t> Located<'t> {
+    fn new(expression: &Expression, tree: &'t Tree, offset: usize, place: ExpressionUse) -> Self {
+        let source = expression.source().to_owned();
+        Self { source, references: expression.references().clone(), tree, offset, place }
+    }
+
     /// The position in the source of some bytes of the expression.
     pub(crate) fn span(&self, source: &Source<'_>, bytes: &Span) -> Span {
         self.tree.span_within(source, &(self.offset + bytes.start..self.offset + bytes.end))
@@ -159,20 +164,13 @@ pub(crate) fn read<'t>(
     let faults = &mut *context.faults;
     let name = required("name", faults)
         .and_then(|entry| fields::name("`name`", &entry.value, &fields::WORKFLOW_NAME, faults));
-    let description = fields::present(entries, "description")
-        .and_then(|entry| fields::text("`description`", &entry.value, faults));
-    let labels = fields::present(entries, "labels")
-        .map(|entry| read_labels(&entry.value, faults))
-        .unwrap_or_default();
-    let timeout = fields::present(entries, "timeout")
-        .and_then(|entry| fields::time_limit("`timeout`", &entry.value, faults));
-    let failure_policy = fields::present(entries, "failurePolicy").and_then(|entry| {
-        fields::one_of("`failurePolicy`", &entry.value, FAILURE_POLICIES, faults)
-    });
+    let description = fields::get(entries, "description", faults, fields::owned_text);
+    let labels = fields::get(entries, "labels", faults, read_labels).unwrap_or_default();
+    let timeout = fields::get(entries, "timeout", faults, fields::time_limit);
+    let failure_policy =
+        fields::get(entries, "failurePolicy", faults, fields::one_of(FAILURE_POLICIES));
     // For editors; not part of the definition.
-    if let Some(entry) = fields::present(entries, "$schema") {
-        fields::text("`$schema`", &entry.value, faults);
-    }
+    fields::get(entries, "$schema", faults, fields::text);
     let concurrency =
         fields::present(entries, "concurrency").and_then(|entry| concurrency::read(entry, context));
     let input = fields::present(entries, "input").map(|entry| {
@@ -182,7 +180,7 @@ pub(crate) fn read<'t>(
     let nodes = required("nodes", context.faults)?;
     Some(ParsedDefinition {
         name: name.unwrap_or_default().to_owned(),
-        description: description.map(ToOwned::to_owned),
+        description,
         labels,
         input,
         timeout,
@@ -221,13 +219,13 @@ fn first_line(tree: &Tree) -> Span {
     }
 }
 
-fn read_labels(tree: &Tree, faults: &mut Faults) -> BTreeMap<String, String> {
-    let Some(entries) = fields::map("`labels`", tree, faults) else { return BTreeMap::new() };
+fn read_labels(what: &str, tree: &Tree, faults: &mut Faults) -> Option<BTreeMap<String, String>> {
+    let entries = fields::map(what, tree, faults)?;
     let label = |entry: &TreeEntry| {
         let text = fields::word("a label", &entry.value, faults)?;
         Some((entry.key.clone(), text))
     };
-    entries.iter().filter_map(label).collect()
+    Some(entries.iter().filter_map(label).collect())
 }
 
 fn read_nodes<'t>(tree: &'t Tree, context: &mut ReadContext<'_>) -> Option<Vec<ParsedNode<'t>>> {

@@ -3,6 +3,10 @@
 //! Every function returns `None` after it has added a fault, so that callers continue with the next
 //! field. An empty field (`label:`) counts as absent.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
+use serde_json::Number;
 use waypost_core::limits::{NODE_ID_CHARS_MAX, WORKFLOW_NAME_CHARS_MAX};
 use waypost_core::time::{BadDuration, Millis};
 
@@ -60,6 +64,17 @@ pub(crate) fn present<'t>(entries: &'t [TreeEntry], key: &str) -> Option<&'t Tre
     tree::find(entries, key).filter(|entry| !matches!(entry.value.value, TreeValue::Null))
 }
 
+/// Reads a field, unless it is absent or empty.
+pub(crate) fn get<'t, T>(
+    entries: &'t [TreeEntry],
+    key: &str,
+    faults: &mut Faults,
+    read: impl FnOnce(&str, &'t Tree, &mut Faults) -> Option<T>,
+) -> Option<T> {
+    let entry = present(entries, key)?;
+    read(&format!("`{key}`"), &entry.value, faults)
+}
+
 /// A fault about the type of a value: `` `label` must be a text, not a list ``.
 pub(crate) fn wrong_type<'f>(
     what: &str,
@@ -90,12 +105,16 @@ pub(crate) fn text<'t>(what: &str, tree: &'t Tree, faults: &mut Faults) -> Optio
     found
 }
 
+pub(crate) fn owned_text(what: &str, tree: &Tree, faults: &mut Faults) -> Option<String> {
+    text(what, tree, faults).map(ToOwned::to_owned)
+}
+
 /// A text, or an unquoted boolean or number in place of one.
 pub(crate) fn word(what: &str, tree: &Tree, faults: &mut Faults) -> Option<String> {
     match &tree.value {
         TreeValue::Bool(value) => Some(value.to_string()),
         TreeValue::Number(number) => Some(number.to_string()),
-        _ => text(what, tree, faults).map(ToOwned::to_owned),
+        _ => owned_text(what, tree, faults),
     }
 }
 
@@ -111,62 +130,55 @@ pub(crate) fn boolean(what: &str, tree: &Tree, faults: &mut Faults) -> Option<bo
     None
 }
 
-/// A whole number between two bounds, both included.
+/// A reader of whole numbers between two bounds, both included.
 pub(crate) fn whole(
-    what: &str,
-    tree: &Tree,
-    bounds: std::ops::RangeInclusive<u32>,
-    faults: &mut Faults,
-) -> Option<u32> {
-    let TreeValue::Number(number) = &tree.value else {
-        wrong_type(what, "a whole number", tree, faults);
-        return None;
-    };
-    let found = number.as_u64().and_then(|n| u32::try_from(n).ok()).filter(|n| bounds.contains(n));
-    if found.is_none() {
-        let (low, high) = (bounds.start(), bounds.end());
-        let message = format!("{what} must be a whole number from {low} to {high}, not {number}");
-        faults.error(Code::BadValue, &tree.span, message);
-    }
-    found
+    bounds: RangeInclusive<u32>,
+) -> impl Fn(&str, &Tree, &mut Faults) -> Option<u32> {
+    bounded("a whole number", bounds, |number| number.as_u64()?.try_into().ok())
 }
 
-/// A number between two bounds, both included.
+/// A reader of numbers between two bounds, both included.
 pub(crate) fn number(
-    what: &str,
-    tree: &Tree,
-    bounds: std::ops::RangeInclusive<f64>,
-    faults: &mut Faults,
-) -> Option<f64> {
-    let TreeValue::Number(number) = &tree.value else {
-        wrong_type(what, "a number", tree, faults);
-        return None;
-    };
-    let found = number.as_f64().filter(|n| bounds.contains(n));
-    if found.is_none() {
-        let (low, high) = (bounds.start(), bounds.end());
-        let message = format!("{what} must be a number from {low} to {high}, not {number}");
-        faults.error(Code::BadValue, &tree.span, message);
-    }
-    found
+    bounds: RangeInclusive<f64>,
+) -> impl Fn(&str, &Tree, &mut Faults) -> Option<f64> {
+    bounded("a number", bounds, Number::as_f64)
 }
 
-/// One of several words.
-pub(crate) fn one_of<'w>(
-    what: &str,
-    tree: &Tree,
-    words: &[&'w str],
-    faults: &mut Faults,
-) -> Option<&'w str> {
-    let given = text(what, tree, faults)?;
-    let found = words.iter().copied().find(|word| *word == given);
-    if found.is_none() {
-        let allowed = listed(words.iter().copied(), "or");
-        let message = format!("{what} must be {allowed}, not {}", quoted(given));
-        let likely = faults.likely(given, words.iter().copied());
-        faults.error(Code::BadValue, &tree.span, message).suggest(likely);
+fn bounded<T: PartialOrd + Display>(
+    needed: &'static str,
+    bounds: RangeInclusive<T>,
+    convert: fn(&Number) -> Option<T>,
+) -> impl Fn(&str, &Tree, &mut Faults) -> Option<T> {
+    move |what, tree, faults| {
+        let TreeValue::Number(number) = &tree.value else {
+            wrong_type(what, needed, tree, faults);
+            return None;
+        };
+        let found = convert(number).filter(|n| bounds.contains(n));
+        if found.is_none() {
+            let (low, high) = (bounds.start(), bounds.end());
+            let message = format!("{what} must be {needed} from {low} to {high}, not {number}");
+            faults.error(Code::BadValue, &tree.span, message);
+        }
+        found
     }
-    found
+}
+
+/// A reader of one of several words.
+pub(crate) fn one_of<'w>(
+    words: &[&'w str],
+) -> impl Fn(&str, &Tree, &mut Faults) -> Option<&'w str> {
+    move |what, tree, faults| {
+        let given = text(what, tree, faults)?;
+        let found = words.iter().copied().find(|word| *word == given);
+        if found.is_none() {
+            let allowed = listed(words.iter().copied(), "or");
+            let message = format!("{what} must be {allowed}, not {}", quoted(given));
+            let likely = faults.likely(given, words.iter().copied());
+            faults.error(Code::BadValue, &tree.span, message).suggest(likely);
+        }
+        found
+    }
 }
 
 /// A fixed duration.

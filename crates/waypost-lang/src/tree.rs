@@ -132,6 +132,18 @@ impl Tree {
         }
     }
 
+    /// Calls `visit` with every text in this tree, and the value that it is the text of.
+    pub(crate) fn visit_texts<'t>(&'t self, visit: &mut impl FnMut(&'t Self, &'t str)) {
+        match &self.value {
+            TreeValue::Text { text, .. } => visit(self, text),
+            TreeValue::List(items) => items.iter().for_each(|item| item.visit_texts(visit)),
+            TreeValue::Map(entries) => {
+                entries.iter().for_each(|entry| entry.value.visit_texts(visit));
+            }
+            TreeValue::Null | TreeValue::Bool(_) | TreeValue::Number(_) => {}
+        }
+    }
+
     /// The value without positions.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         use serde_json::Value as Json;
@@ -141,7 +153,9 @@ impl Tree {
             TreeValue::Number(number) => Json::Number(number.clone()),
             TreeValue::Text { text, .. } => Json::String(text.clone()),
             TreeValue::List(items) => items.iter().map(Self::to_json).collect(),
-            TreeValue::Map(entries) => Json::Object(fields_to_json(entries)),
+            TreeValue::Map(entries) => {
+                entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json())).collect()
+            }
         }
     }
 
@@ -173,11 +187,6 @@ impl Tree {
 /// The entry of a key.
 pub(crate) fn find<'a>(entries: &'a [TreeEntry], key: &str) -> Option<&'a TreeEntry> {
     entries.iter().find(|entry| entry.key == key)
-}
-
-/// The fields of a mapping without positions.
-pub(crate) fn fields_to_json(entries: &[TreeEntry]) -> serde_json::Map<String, serde_json::Value> {
-    entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json())).collect()
 }
 
 #[cfg(test)]

@@ -32,10 +32,8 @@ pub(super) fn read<'t>(
     let faults = &mut *context.faults;
     let entries = fields::map("`concurrency`", &entry.value, faults)?;
     let meant = fields::refuse_unknown(entries, CONCURRENCY_FIELDS, "`concurrency`", faults);
-    let limit = fields::present(entries, "limit")
-        .and_then(|limit| fields::whole("`limit`", &limit.value, 1..=u32::MAX, faults));
-    let policy = fields::present(entries, "policy")
-        .and_then(|policy| fields::one_of("`policy`", &policy.value, POLICIES, faults));
+    let limit = fields::get(entries, "limit", faults, fields::whole(1..=u32::MAX));
+    let policy = fields::get(entries, "policy", faults, fields::one_of(POLICIES));
     let Some(key) = fields::present(entries, "key") else {
         if !meant.contains(&"key") {
             let hint =

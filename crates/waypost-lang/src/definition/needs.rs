@@ -47,9 +47,7 @@ pub(super) fn read_join(tree: &Tree, faults: &mut Faults) -> Option<Join> {
     let TreeValue::Map(entries) = &tree.value else { return read_count(tree, faults) };
     fields::refuse_unknown(entries, &["count", "cancelRest"], "`join`", faults);
     let cancel = fields::present(entries, "cancelRest");
-    let cancel_rest = cancel
-        .and_then(|entry| fields::boolean("`cancelRest`", &entry.value, faults))
-        .unwrap_or(false);
+    let cancel_rest = fields::get(entries, "cancelRest", faults, fields::boolean) == Some(true);
     let Some(count) = fields::present(entries, "count") else {
         let hint = "`count` is `any`, `all` or a number";
         faults.error(Code::MissingField, &tree.span, "`join` needs a `count`").hint(hint);
@@ -70,8 +68,8 @@ pub(super) fn read_join(tree: &Tree, faults: &mut Faults) -> Option<Join> {
 
 fn read_count(tree: &Tree, faults: &mut Faults) -> Option<Join> {
     let count = match &tree.value {
-        TreeValue::Number(_) => fields::whole("`join`", tree, 1..=u32::MAX, faults)?,
-        TreeValue::Text { .. } => match fields::one_of("`join`", tree, &["all", "any"], faults)? {
+        TreeValue::Number(_) => fields::whole(1..=u32::MAX)("`join`", tree, faults)?,
+        TreeValue::Text { .. } => match fields::one_of(&["all", "any"])("`join`", tree, faults)? {
             "all" => return Some(Join::All),
             _ => 1,
         },

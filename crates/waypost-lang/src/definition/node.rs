@@ -61,8 +61,8 @@ pub(super) fn read<'t>(tree: &'t Tree, context: &mut ReadContext<'_>) -> Option<
     let mut node = ParsedNode {
         id: id.map_or_else(String::new, |entry| entry.value.as_text().unwrap_or("").to_owned()),
         id_span: id.map_or_else(|| first_line(tree), |entry| entry.value.span.clone()),
-        label: optional_text(entries, "label", faults),
-        registry_id: optional_text(entries, "registryId", faults),
+        label: fields::get(entries, "label", faults, fields::owned_text),
+        registry_id: fields::get(entries, "registryId", faults, fields::owned_text),
         kind: kind.map(|(kind, _)| kind.spec()),
         config: config.value,
         behaviour: config.behaviour,
@@ -72,14 +72,15 @@ pub(super) fn read<'t>(tree: &'t Tree, context: &mut ReadContext<'_>) -> Option<
         join: join.and_then(|entry| needs::read_join(&entry.value, faults)).unwrap_or(Join::All),
         join_span: join.map_or(0..0, |entry| entry.value.span.clone()),
         retry,
-        timeout: optional_limit(entries, "timeout", faults),
-        deadline: optional_limit(entries, "deadline", faults),
+        timeout: fields::get(entries, "timeout", faults, fields::time_limit),
+        deadline: fields::get(entries, "deadline", faults, fields::time_limit),
         on_error: None,
         on_definition_errors: false,
         on_error_span: on_error.map_or(0..0, |entry| entry.value.span.clone()),
-        delivery: read_delivery(entries, faults),
+        delivery: fields::get(entries, "delivery", faults, read_delivery)
+            .unwrap_or(Delivery::AtLeastOnce),
         variables: Vec::new(),
-        merge_last: read_merge(entries, faults),
+        merge_last: fields::get(entries, "merge", faults, fields::one_of(&["last"])).is_some(),
     };
     if let Some(entry) = on_error {
         read_on_error(&entry.value, &mut node, faults);
@@ -192,20 +193,6 @@ fn read_kind<'c>(
     Some((kind, span))
 }
 
-fn optional_text(entries: &[TreeEntry], key: &str, faults: &mut Faults) -> Option<String> {
-    let entry = fields::present(entries, key)?;
-    fields::text(&format!("`{key}`"), &entry.value, faults).map(ToOwned::to_owned)
-}
-
-fn optional_limit(
-    entries: &[TreeEntry],
-    key: &str,
-    faults: &mut Faults,
-) -> Option<waypost_core::time::Millis> {
-    let entry = fields::present(entries, key)?;
-    fields::time_limit(&format!("`{key}`"), &entry.value, faults)
-}
-
 /// A word, or `{ take: word, definitionErrors: true }`.
 fn read_on_error(tree: &Tree, node: &mut ParsedNode<'_>, faults: &mut Faults) {
     let Some(entries) = tree.as_map() else {
@@ -213,16 +200,14 @@ fn read_on_error(tree: &Tree, node: &mut ParsedNode<'_>, faults: &mut Faults) {
         return;
     };
     let meant = fields::refuse_unknown(entries, ON_ERROR_FIELDS, "`onError`", faults);
-    let take = fields::present(entries, "take");
-    if take.is_none() && !meant.contains(&"take") {
+    if fields::present(entries, "take").is_none() && !meant.contains(&"take") {
         let hint = "write `{ take: continue, definitionErrors: true }`, or a branch";
         faults.error(Code::MissingField, &tree.span, "`onError` needs `take`").hint(hint);
     }
-    node.on_error = take.and_then(|entry| read_error_word("`take`", &entry.value, faults));
+    node.on_error = fields::get(entries, "take", faults, read_error_word);
     let flag = fields::present(entries, "definitionErrors");
-    node.on_definition_errors = flag
-        .and_then(|entry| fields::boolean("`definitionErrors`", &entry.value, faults))
-        .unwrap_or(false);
+    node.on_definition_errors =
+        fields::get(entries, "definitionErrors", faults, fields::boolean) == Some(true);
     if let Some(entry) = flag.filter(|_| node.on_error == Some(OnError::Fail)) {
         let message = "`definitionErrors` says which failures are taken, and `fail` takes none";
         faults.error(Code::BadValue, &entry.key_span, message);
@@ -241,21 +226,13 @@ fn read_error_word(what: &str, tree: &Tree, faults: &mut Faults) -> Option<OnErr
     })
 }
 
-fn read_delivery(entries: &[TreeEntry], faults: &mut Faults) -> Delivery {
-    let words = ["at-least-once", "at-most-once"];
-    let Some(entry) = fields::present(entries, "delivery") else { return Delivery::AtLeastOnce };
+fn read_delivery(what: &str, tree: &Tree, faults: &mut Faults) -> Option<Delivery> {
     // Definitions that early builds stored are compiled again whenever an execution is loaded.
-    if entry.value.as_text() == Some("atMostOnce") {
-        return Delivery::AtMostOnce;
+    if tree.as_text() == Some("atMostOnce") {
+        return Some(Delivery::AtMostOnce);
     }
-    let word = fields::one_of("`delivery`", &entry.value, &words, faults);
-    if word == Some("at-most-once") { Delivery::AtMostOnce } else { Delivery::AtLeastOnce }
-}
-
-fn read_merge(entries: &[TreeEntry], faults: &mut Faults) -> bool {
-    fields::present(entries, "merge")
-        .and_then(|entry| fields::one_of("`merge`", &entry.value, &["last"], faults))
-        .is_some()
+    let word = fields::one_of(&["at-least-once", "at-most-once"])(what, tree, faults)?;
+    Some(if word == "at-most-once" { Delivery::AtMostOnce } else { Delivery::AtLeastOnce })
 }
 
 fn read_variables<'t>(

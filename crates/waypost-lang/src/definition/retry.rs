@@ -4,8 +4,8 @@ use waypost_core::limits::ATTEMPTS_MAX;
 use waypost_core::retry::{Matcher, RetryPolicy};
 
 use crate::diagnostics::{Code, Faults, quoted};
-use crate::fields;
-use crate::tree::{Tree, TreeEntry, TreeValue};
+use crate::fields::{self, get};
+use crate::tree::{Tree, TreeValue};
 
 /// The fields of a `retry` block.
 pub(crate) const RETRY_FIELDS: &[&str] = &[
@@ -27,36 +27,20 @@ pub(super) fn read(tree: &Tree, faults: &mut Faults) -> Option<RetryPolicy> {
     let enabled = get(entries, "enabled", faults, fields::boolean);
     let defaults = RetryPolicy::default();
     let policy = RetryPolicy {
-        max_attempts: get(entries, "maxAttempts", faults, |what, tree, faults| {
-            fields::whole(what, tree, 1..=ATTEMPTS_MAX, faults)
-        })
-        .unwrap_or(defaults.max_attempts),
+        max_attempts: get(entries, "maxAttempts", faults, fields::whole(1..=ATTEMPTS_MAX))
+            .unwrap_or(defaults.max_attempts),
         wait: get(entries, "waitDuration", faults, fields::duration).unwrap_or(defaults.wait),
         exponential: get(entries, "exponentialBackoff", faults, fields::boolean)
             .unwrap_or(defaults.exponential),
-        multiplier: get(entries, "multiplier", faults, |what, tree, faults| {
-            fields::number(what, tree, 1.0..=100.0, faults)
-        })
-        .unwrap_or(defaults.multiplier),
+        multiplier: get(entries, "multiplier", faults, fields::number(1.0..=100.0))
+            .unwrap_or(defaults.multiplier),
         wait_max: get(entries, "maxWait", faults, fields::duration).unwrap_or(defaults.wait_max),
-        jitter: get(entries, "jitter", faults, |what, tree, faults| {
-            fields::number(what, tree, 0.0..=1.0, faults)
-        })
-        .unwrap_or(defaults.jitter),
+        jitter: get(entries, "jitter", faults, fields::number(0.0..=1.0))
+            .unwrap_or(defaults.jitter),
         retry_on: get(entries, "retryOn", faults, matchers).unwrap_or_default(),
         ignore: get(entries, "ignoreExceptions", faults, matchers).unwrap_or_default(),
     };
     (enabled != Some(false)).then_some(policy)
-}
-
-fn get<T>(
-    entries: &[TreeEntry],
-    key: &str,
-    faults: &mut Faults,
-    read: impl FnOnce(&str, &Tree, &mut Faults) -> Option<T>,
-) -> Option<T> {
-    let entry = fields::present(entries, key)?;
-    read(&format!("`{key}`"), &entry.value, faults)
 }
 
 fn matchers(what: &str, tree: &Tree, faults: &mut Faults) -> Option<Vec<Matcher>> {
