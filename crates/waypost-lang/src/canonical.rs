@@ -4,6 +4,8 @@
 //! itself in milliseconds. Configs stay as they were written: only their kind can decide which are
 //! equal.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 use waypost_core::plan::{ConcurrencyPolicy, Condition, Delivery, FailurePolicy, Join, OnError};
 use waypost_core::retry::{Matcher, RetryPolicy};
@@ -16,14 +18,11 @@ pub(crate) fn text(definition: &ParsedDefinition<'_>, graph: &Graph) -> String {
     let mut fields = Fields::default();
     fields.put("name", definition.name.as_str());
     fields.put_some("description", definition.description.as_deref());
-    if !definition.labels.is_empty() {
-        fields.put("labels", json!(definition.labels));
-    }
+    fields.put_unless("labels", json!(definition.labels), json!({}));
     fields.put_some("input", definition.input.clone());
     fields.put_some("timeout", definition.timeout.map(|timeout| timeout.0));
-    if definition.failure_policy == FailurePolicy::Partial {
-        fields.put("failurePolicy", "partial");
-    }
+    let partial = definition.failure_policy == FailurePolicy::Partial;
+    fields.put_some("failurePolicy", partial.then_some("partial"));
     fields.put_some("concurrency", definition.concurrency.as_ref().map(concurrency_value));
     let nodes = definition.nodes.iter().enumerate().map(|(at, node)| {
         let ids = |condition: &Condition| definition.nodes[condition.source.at()].id.as_str();
@@ -48,6 +47,11 @@ impl Fields {
         }
     }
 
+    fn put_unless(&mut self, key: &str, value: impl Into<Value>, default: impl Into<Value>) {
+        let (value, default) = (value.into(), default.into());
+        self.put_some(key, (value != default).then_some(value));
+    }
+
     fn finish(self) -> Value {
         Value::Object(self.0)
     }
@@ -64,21 +68,15 @@ fn node_value<'d>(
     fields.put_some("type", node.kind.map(|kind| kind.name));
     fields.put_some("label", node.label.as_deref());
     fields.put_some("registryId", node.registry_id.as_deref());
-    if !conditions.is_empty() {
-        let needs = conditions.iter().flat_map(|condition| {
-            let whole = condition.unlabelled.then(|| Value::from(id(condition)));
-            let node = id(condition);
-            let branches = condition.branches.iter();
-            whole.into_iter().chain(
-                branches.map(move |branch| json!({ "node": node, "branch": branch.as_ref() })),
-            )
-        });
-        fields.put("needs", needs.collect::<Value>());
-    }
+    let needs = conditions.iter().flat_map(|condition| {
+        let node = id(condition);
+        let edge = move |branch: &Arc<str>| json!({ "node": node, "branch": branch.as_ref() });
+        let whole = condition.unlabelled.then(|| Value::from(node));
+        whole.into_iter().chain(condition.branches.iter().map(edge))
+    });
+    fields.put_unless("needs", needs.collect::<Value>(), json!([]));
     fields.put_some("join", join_value(node.join));
-    if !node.config.is_empty() {
-        fields.put("config", node.config.clone());
-    }
+    fields.put_unless("config", node.config.clone(), Map::new());
     fields.put_some("retry", node.retry.as_ref().map(retry_value));
     fields.put_some("timeout", node.timeout.map(|timeout| timeout.0));
     fields.put_some("deadline", node.deadline.map(|deadline| deadline.0));
@@ -94,28 +92,19 @@ fn node_value<'d>(
             false => json!(take),
         }),
     );
-    if node.delivery == Delivery::AtMostOnce {
-        fields.put("delivery", "at-most-once");
-    }
-    if !node.variables.is_empty() {
-        let variables = node.variables.iter().map(|v| (v.name.clone(), v.value.clone()));
-        fields.put("variables", variables.collect::<Map<_, _>>());
-    }
-    if node.merge_last {
-        fields.put("merge", "last");
-    }
+    let at_most_once = node.delivery == Delivery::AtMostOnce;
+    fields.put_some("delivery", at_most_once.then_some("at-most-once"));
+    let variables = node.variables.iter().map(|v| (v.name.clone(), v.value.clone()));
+    fields.put_unless("variables", variables.collect::<Map<_, _>>(), Map::new());
+    fields.put_some("merge", node.merge_last.then_some("last"));
     fields.finish()
 }
 
 fn concurrency_value(block: &ConcurrencyBlock<'_>) -> Value {
     let mut fields = Fields::default();
     fields.put("key", block.key.as_str());
-    if block.limit != 1 {
-        fields.put("limit", block.limit);
-    }
-    if block.policy != ConcurrencyPolicy::Queue {
-        fields.put("policy", block.policy.name());
-    }
+    fields.put_unless("limit", block.limit, 1);
+    fields.put_unless("policy", block.policy.name(), ConcurrencyPolicy::Queue.name());
     fields.finish()
 }
 
@@ -127,29 +116,15 @@ fn join_value(join: Join) -> Option<Value> {
 
 fn retry_value(retry: &RetryPolicy) -> Value {
     let defaults = RetryPolicy::default();
-    let mut fields = Fields::default();
-    let RetryPolicy {
-        max_attempts,
-        wait,
-        exponential,
-        multiplier,
-        wait_max,
-        jitter,
-        retry_on,
-        ignore,
-    } = retry;
-    let differs = |key: &str, differs: bool, value: Value| differs.then(|| (key.to_owned(), value));
     let texts = |list: &[Matcher]| list.iter().map(matcher_text).collect::<Value>();
-    let all = [
-        differs("maxAttempts", *max_attempts != defaults.max_attempts, json!(max_attempts)),
-        differs("waitDuration", *wait != defaults.wait, json!(wait.0)),
-        differs("exponentialBackoff", *exponential != defaults.exponential, json!(exponential)),
-        differs("multiplier", *multiplier != defaults.multiplier, json!(multiplier)),
-        differs("maxWait", *wait_max != defaults.wait_max, json!(wait_max.0)),
-        differs("jitter", *jitter != defaults.jitter, json!(jitter)),
-        differs("retryOn", !retry_on.is_empty(), texts(retry_on)),
-        differs("ignoreExceptions", !ignore.is_empty(), texts(ignore)),
-    ];
-    fields.0.extend(all.into_iter().flatten());
+    let mut fields = Fields::default();
+    fields.put_unless("maxAttempts", retry.max_attempts, defaults.max_attempts);
+    fields.put_unless("waitDuration", retry.wait.0, defaults.wait.0);
+    fields.put_unless("exponentialBackoff", retry.exponential, defaults.exponential);
+    fields.put_unless("multiplier", retry.multiplier, defaults.multiplier);
+    fields.put_unless("maxWait", retry.wait_max.0, defaults.wait_max.0);
+    fields.put_unless("jitter", retry.jitter, defaults.jitter);
+    fields.put_unless("retryOn", texts(&retry.retry_on), json!([]));
+    fields.put_unless("ignoreExceptions", texts(&retry.ignore), json!([]));
     fields.finish()
 }

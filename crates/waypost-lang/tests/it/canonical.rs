@@ -44,6 +44,15 @@ fn on_error_has_one_spelling() {
 
 /// Limits and policies that are as by default are left out.
 #[test]
+fn canonical_form_has_every_retry_field_that_is_not_default() {
+    let retry = r#"{"exponentialBackoff":false,"ignoreExceptions":["timeout"],"jitter":0.5,"maxAttempts":7,"maxWait":9000,"multiplier":3.0,"retryOn":["429","5xx"],"waitDuration":2000}"#;
+    let source = format!("name: x\nnodes:\n- {{id: a, type: noop, retry: {retry}}}\n");
+    let expected =
+        format!(r#"{{"name":"x","nodes":[{{"id":"a","retry":{retry},"type":"noop"}}]}}"#);
+    assert_eq!(canonical(&source), expected);
+}
+
+#[test]
 fn concurrency_has_one_spelling() {
     let of = |block: &str| {
         let text =
