@@ -186,45 +186,19 @@ impl JsonParser<'_, '_> {
     }
 
     fn escape(&mut self) -> Result<char, Fault> {
-        let start = self.at;
-        let escaped = self.text.as_bytes().get(start + 1).copied();
-        self.at += 2;
-        let c = match escaped {
-            Some(c @ (b'"' | b'\\' | b'/')) => Some(char::from(c)),
-            Some(b'b') => Some('\u{8}'),
-            Some(b'f') => Some('\u{c}'),
-            Some(b'n') => Some('\n'),
-            Some(b'r') => Some('\r'),
-            Some(b't') => Some('\t'),
-            Some(b'u') => self.unicode_escape(),
-            _ => None,
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        // `\n`, `\u00e9`, or a surrogate pair, which is one character in two escapes.
+        let decoded = [2, 6, 12].into_iter().find_map(|length| {
+            let text: String =
+                serde_json::from_str(&format!("\"{}\"", rest.get(..length)?)).ok()?;
+            Some((length, text.chars().next()?))
+        });
+        let Some((length, c)) = decoded else {
+            let what = "an escape of JSON: `\\n`, `\\\"`, `\\u00e9`, a whole surrogate pair";
+            return Err(self.expected(what));
         };
-        c.ok_or_else(|| {
-            self.at = start;
-            self.expected("an escape of JSON: `\\n`, `\\\"`, `\\u00e9`, a whole surrogate pair")
-        })
-    }
-
-    /// Four digits, and a second escape where they are the first half of a surrogate pair.
-    fn unicode_escape(&mut self) -> Option<char> {
-        let first = self.hex4()?;
-        if !(0xd800..0xdc00).contains(&first) {
-            return char::from_u32(first);
-        }
-        if !self.text.get(self.at..)?.starts_with("\\u") {
-            return None;
-        }
-        self.at += 2;
-        let second = self.hex4()?;
-        let low = second.checked_sub(0xdc00).filter(|low| *low < 0x400)?;
-        char::from_u32(0x1_0000 + ((first - 0xd800) << 10) + low)
-    }
-
-    fn hex4(&mut self) -> Option<u32> {
-        let digits = self.text.get(self.at..self.at + 4)?;
-        let valid = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-        self.at += 4;
-        valid.then(|| u32::from_str_radix(digits, 16).ok()).flatten()
+        self.at += length;
+        Ok(c)
     }
 
     fn expected(&self, what: &str) -> Fault {
