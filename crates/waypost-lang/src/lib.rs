@@ -66,7 +66,7 @@ pub struct Compiled {
 
 /// Reads a definition, YAML or JSON.
 pub fn parse(source: &[u8], catalog: &Catalog<'_>) -> Result<Compiled, Diagnostics> {
-    compile(source, catalog, Identity::Canonical)
+    compile(source, catalog, None)
 }
 
 /// Rebuilds the plan of a stored definition from its canonical form.
@@ -74,20 +74,15 @@ pub fn parse(source: &[u8], catalog: &Catalog<'_>) -> Result<Compiled, Diagnosti
 /// The hash is that of the bytes: it does not change after the deployment, even if a newer version
 /// of this crate would spell the definition differently.
 pub fn compile_canonical(canonical: &[u8], catalog: &Catalog<'_>) -> Result<Plan, Diagnostics> {
-    compile(canonical, catalog, Identity::AsGiven).map(|compiled| compiled.plan)
+    let hash = DefinitionHash::of(canonical);
+    compile(canonical, catalog, Some(hash)).map(|compiled| compiled.plan)
 }
 
-/// Which bytes the hash of a definition is of.
-#[derive(Clone, Copy)]
-enum Identity {
-    Canonical,
-    AsGiven,
-}
-
+/// Without a hash, that of the canonical form is computed.
 fn compile(
     bytes: &[u8],
     catalog: &Catalog<'_>,
-    identity: Identity,
+    hash: Option<DefinitionHash>,
 ) -> Result<Compiled, Diagnostics> {
     let source = Source::new(bytes).map_err(Diagnostics::of)?;
     let mut faults = Faults::new();
@@ -108,10 +103,7 @@ fn compile(
         return Err(diagnostics);
     };
     let canonical = canonical::text(&definition, &graph);
-    let hash = DefinitionHash::of(match identity {
-        Identity::Canonical => canonical.as_bytes(),
-        Identity::AsGiven => bytes,
-    });
+    let hash = hash.unwrap_or_else(|| DefinitionHash::of(canonical.as_bytes()));
     Ok(Compiled {
         name: definition.name.clone(),
         description: definition.description.clone(),

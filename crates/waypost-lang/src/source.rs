@@ -47,7 +47,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Fills in the queue and column of a fault.
+    /// Fills in the line and column of a fault.
     pub(crate) fn place(&self, fault: Fault) -> Fault {
         let (line, column) = self.position(fault.span.start);
         Fault { line, column, ..fault }
@@ -55,9 +55,8 @@ impl<'a> Source<'a> {
 
     /// Line and column of a byte, both from 1.
     fn position(&self, byte: usize) -> (usize, usize) {
-        let line = self.line_starts.partition_point(|start| *start <= byte).max(1);
-        let start = self.line_starts.get(line - 1).copied().unwrap_or(0);
-        let before = self.text.get(start..byte.min(self.text.len())).unwrap_or_default();
+        let (line, span) = self.line_of(byte);
+        let before = self.text.get(span.start..byte.min(self.text.len())).unwrap_or_default();
         // A byte order mark is invisible: it does not move the first column.
         let characters = before.chars().filter(|c| *c != '\u{feff}').count();
         (line, characters + 1)
