@@ -20,18 +20,16 @@ pub fn schema(catalog: &Catalog<'_>) -> Value {
         "required": ["name", "nodes"],
         "additionalProperties": false,
         "properties": {
-            "$schema": optional("Where this schema is, for editors.", json!({
-                "type": "string",
-            })),
+            "$schema": optional("Where this schema is, for editors.", of("string")),
             "name": described("The workflow's name.", json!({ "type": "string", "pattern": name })),
-            "description": optional("What the workflow is for.", json!({ "type": "string" })),
+            "description": optional("What the workflow is for.", of("string")),
             "labels": optional("Labels to find the workflow by.", json!({
                 "type": "object",
                 "additionalProperties": { "type": ["string", "number", "boolean"] },
             })),
             "input": optional(
                 "JSON Schema of the input, checked when an execution starts.",
-                json!({ "type": "object" }),
+                of("object"),
             ),
             "timeout": optional("How long a whole execution may take.", duration()),
             "failurePolicy": optional(
@@ -41,13 +39,13 @@ pub fn schema(catalog: &Catalog<'_>) -> Value {
             ),
             "concurrency": optional(
                 "How many executions of one key may be under way at once.",
-                json!({ "$ref": "#/$defs/concurrency" }),
+                reference("concurrency"),
             ),
             "nodes": described("The nodes of the graph.", json!({
                 "type": "array",
                 "minItems": 1,
                 "maxItems": NODES_MAX,
-                "items": { "$ref": "#/$defs/node" },
+                "items": reference("node"),
             })),
         },
         "$defs": {
@@ -72,12 +70,11 @@ fn described(description: &str, mut schema: Value) -> Value {
 fn optional(description: &str, mut schema: Value) -> Value {
     match &mut schema {
         Value::Object(fields) if fields.contains_key("$ref") => {
-            schema = json!({ "anyOf": [schema, { "type": "null" }] });
+            schema = json!({ "anyOf": [schema, of("null")] });
         }
         Value::Object(fields) => {
             if let Some(kinds) = fields.get_mut("type") {
                 let mut known = kinds.as_array().cloned().unwrap_or_else(|| vec![kinds.clone()]);
-                known.retain(|kind| kind != "null");
                 known.push("null".into());
                 *kinds = known.into();
             }
@@ -88,6 +85,27 @@ fn optional(description: &str, mut schema: Value) -> Value {
         _ => {}
     }
     described(description, schema)
+}
+
+fn of(kind: &str) -> Value {
+    json!({ "type": kind })
+}
+
+fn flag(default: bool) -> Value {
+    json!({ "type": "boolean", "default": default })
+}
+
+fn reference(definition: &str) -> Value {
+    json!({ "$ref": format!("#/$defs/{definition}") })
+}
+
+fn object(required: &str, properties: &Value) -> Value {
+    json!({
+        "type": "object",
+        "required": [required],
+        "additionalProperties": false,
+        "properties": properties,
+    })
 }
 
 fn duration() -> Value {
@@ -110,29 +128,23 @@ fn node(catalog: &Catalog<'_>) -> Value {
         "oneOf": [named("id", "nodeId"), named("nodeId", "id")],
         "additionalProperties": false,
         "properties": {
-            "id": optional("The node's id.", json!({ "$ref": "#/$defs/id" })),
-            "nodeId": optional("Long form of `id`.", json!({ "$ref": "#/$defs/id" })),
+            "id": optional("The node's id.", reference("id")),
+            "nodeId": optional("Long form of `id`.", reference("id")),
             "type": described("The kind of node.", json!({ "enum": types })),
             "subType": optional(
                 "The kind of node, where `type` is its family.",
                 json!({ "enum": catalog.names().collect::<Vec<_>>() }),
             ),
-            "label": optional("A name for people.", json!({ "type": ["string", "null"] })),
-            "registryId": optional("Carried along.", json!({ "type": ["string", "null"] })),
-            "needs": described("What must be done before.", json!({
-                "anyOf": [
-                    { "$ref": "#/$defs/need" },
-                    { "type": "array", "items": { "$ref": "#/$defs/need" } },
-                    { "type": "null" },
-                ],
-            })),
-            "join": optional("How many of `needs` it takes.", json!({ "$ref": "#/$defs/join" })),
-            "config": optional("What the kind needs to know.", json!({
-                "type": ["object", "null"],
-            })),
-            "retry": optional("What follows a failed attempt.", json!({
-                "$ref": "#/$defs/retry",
-            })),
+            "label": optional("A name for people.", of("string")),
+            "registryId": optional("Carried along.", of("string")),
+            "needs": described("What must be done before.", json!({ "anyOf": [
+                reference("need"),
+                { "type": "array", "items": reference("need") },
+                of("null"),
+            ] })),
+            "join": optional("How many of `needs` it takes.", reference("join")),
+            "config": optional("What the kind needs to know.", of("object")),
+            "retry": optional("What follows a failed attempt.", reference("retry")),
             "timeout": optional("How long one attempt may take.", duration()),
             "deadline": optional(
                 "How long all attempts and the waits between them may take.",
@@ -148,7 +160,7 @@ fn node(catalog: &Catalog<'_>) -> Value {
             ),
             "variables": optional(
                 "Variables to set when the node completes; its result is `output`.",
-                json!({ "type": ["object", "null"] }),
+                of("object"),
             ),
             "merge": optional(
                 "Allow others to set the same variables: the last one wins.",
@@ -176,7 +188,7 @@ fn config_of(spec: &KindSpec) -> Value {
         .iter()
         .map(|field| (field.name.to_owned(), described(field.summary, shape_of(field))))
         .collect();
-    properties.entry("retry").or_insert_with(|| json!({ "$ref": "#/$defs/retry" }));
+    properties.entry("retry").or_insert_with(|| reference("retry"));
     let required: Vec<&str> =
         spec.fields.iter().filter(|field| field.required).map(|field| field.name).collect();
     let config = json!({
@@ -202,16 +214,14 @@ fn config_of(spec: &KindSpec) -> Value {
 fn shape_of(field: &Field) -> Value {
     let hole = json!({ "type": "string", "pattern": "\\$\\{\\{" });
     match field.shape {
-        Shape::Text | Shape::Expression | Shape::ExpressionWith(_) | Shape::Name => {
-            json!({ "type": "string" })
-        }
+        Shape::Text | Shape::Expression | Shape::ExpressionWith(_) | Shape::Name => of("string"),
         Shape::Any | Shape::Custom => json!({}),
-        Shape::Object => json!({ "type": "object" }),
-        Shape::List => json!({ "type": "array" }),
+        Shape::Object => of("object"),
+        Shape::List => of("array"),
         Shape::OneOf(words) => json!({ "enum": words }),
         Shape::Integer => json!({ "type": "integer", "minimum": 0 }),
-        Shape::Number => json!({ "anyOf": [{ "type": "number" }, hole] }),
-        Shape::Boolean => json!({ "type": "boolean" }),
+        Shape::Number => json!({ "anyOf": [of("number"), hole] }),
+        Shape::Boolean => of("boolean"),
         Shape::Duration => duration(),
     }
 }
@@ -220,71 +230,44 @@ fn on_error() -> Value {
     let word = json!({
         "type": "string", "default": "fail", "examples": ["fail", "continue", "error"],
     });
-    json!({
-        "anyOf": [
-            word,
-            {
-                "type": "object",
-                "required": ["take"],
-                "additionalProperties": false,
-                "properties": {
-                    "take": described("`continue`, or a branch to take.", json!({
-                        "type": "string",
-                    })),
-                    "definitionErrors": optional(
-                        "Also where the definition is at fault: an expression that fails, a config \
-                         that cannot be rendered, a secret that is missing.",
-                        json!({ "type": "boolean", "default": false }),
-                    ),
-                },
-            },
-            { "type": "null" },
-        ],
-    })
+    let fields = json!({
+        "take": described("`continue`, or a branch to take.", of("string")),
+        "definitionErrors": optional(
+            "Also where the definition is at fault: an expression that fails, a config \
+             that cannot be rendered, a secret that is missing.",
+            flag(false),
+        ),
+    });
+    json!({ "anyOf": [word, object("take", &fields), of("null")] })
 }
 
 fn concurrency() -> Value {
-    json!({
-        "type": "object",
-        "required": ["key"],
-        "additionalProperties": false,
-        "properties": {
-            "key": described(
-                "What executions share the limit by, from the input; one text for all of them makes \
-                 it a limit of the workflow.",
-                json!({ "type": ["string", "number", "boolean"], "examples": ["${{ input.userId }}"] }),
-            ),
-            "limit": optional("How many of one key may be under way at once.", json!({
-                "type": "integer",
-                "minimum": 1,
-                "default": 1,
-            })),
-            "policy": optional(
-                "What happens to one more: it waits in the queue, it is refused, or the oldest is \
-                 cancelled for it.",
-                json!({ "enum": POLICIES, "default": "queue" }),
-            ),
-        },
-    })
+    let fields = json!({
+        "key": described(
+            "What executions share the limit by, from the input; one text for all of them makes \
+             it a limit of the workflow.",
+            json!({ "type": ["string", "number", "boolean"], "examples": ["${{ input.userId }}"] }),
+        ),
+        "limit": optional(
+            "How many of one key may be under way at once.",
+            json!({ "type": "integer", "minimum": 1, "default": 1 }),
+        ),
+        "policy": optional(
+            "What happens to one more: it waits in the queue, it is refused, or the oldest is \
+             cancelled for it.",
+            json!({ "enum": POLICIES, "default": "queue" }),
+        ),
+    });
+    object("key", &fields)
 }
 
 fn need() -> Value {
-    json!({
-        "anyOf": [
-            { "$ref": "#/$defs/id" },
-            {
-                "type": "object",
-                "required": ["node"],
-                "additionalProperties": false,
-                "properties": {
-                    "node": { "$ref": "#/$defs/id" },
-                    "branch": described("The branch of that node which leads here.", json!({
-                        "type": ["string", "boolean", "number", "null"],
-                    })),
-                },
-            },
-        ],
-    })
+    let branch = json!({ "type": ["string", "boolean", "number", "null"] });
+    let fields = json!({
+        "node": reference("id"),
+        "branch": described("The branch of that node which leads here.", branch),
+    });
+    json!({ "anyOf": [reference("id"), object("node", &fields)] })
 }
 
 fn join() -> Value {
@@ -292,24 +275,11 @@ fn join() -> Value {
         { "enum": ["all", "any"] },
         { "type": "integer", "minimum": 1 },
     ] });
-    json!({
-        "anyOf": [
-            count,
-            {
-                "type": "object",
-                "required": ["count"],
-                "additionalProperties": false,
-                "properties": {
-                    "count": count,
-                    "cancelRest": optional(
-                        "Cancel what leads only here when the join fires.",
-                        json!({ "type": "boolean", "default": false }),
-                    ),
-                },
-            },
-            { "type": "null" },
-        ],
-    })
+    let fields = json!({
+        "count": count,
+        "cancelRest": optional("Cancel what leads only here when the join fires.", flag(false)),
+    });
+    json!({ "anyOf": [count, object("count", &fields), of("null")] })
 }
 
 fn retry() -> Value {
@@ -318,25 +288,23 @@ fn retry() -> Value {
         "items": { "type": ["string", "integer"] },
         "examples": [["5xx", 429, "timeout"]],
     });
+    let number = |minimum: u32, maximum: u32, default: f64| json!({ "type": "number", "minimum": minimum, "maximum": maximum, "default": default });
     json!({
         "type": ["object", "null"],
         "additionalProperties": false,
         "properties": {
-            "enabled": optional("Is anything retried?", json!({ "type": "boolean", "default": true })),
+            "enabled": optional("Is anything retried?", flag(true)),
             "maxAttempts": optional("Total tries.", json!({
                 "type": "integer", "minimum": 1, "maximum": ATTEMPTS_MAX, "default": 3,
             })),
             "waitDuration": optional("Wait before the second try.", duration()),
-            "exponentialBackoff": optional("Does the wait grow?", json!({
-                "type": "boolean", "default": true,
-            })),
-            "multiplier": optional("By how much it grows from try to try.", json!({
-                "type": "number", "minimum": 1, "maximum": 100, "default": 2.0,
-            })),
+            "exponentialBackoff": optional("Does the wait grow?", flag(true)),
+            "multiplier": optional("By how much it grows from try to try.", number(1, 100, 2.0)),
             "maxWait": optional("The wait never grows beyond this; jitter comes on top.", duration()),
-            "jitter": optional("Up to this share of the wait is added to it at random.", json!({
-                "type": "number", "minimum": 0, "maximum": 1, "default": 0.2,
-            })),
+            "jitter": optional(
+                "Up to this share of the wait is added to it at random.",
+                number(0, 1, 0.2),
+            ),
             "retryOn": optional("Only these are retried.", matchers.clone()),
             "ignoreExceptions": optional("These are not retried.", matchers),
         },
