@@ -29,7 +29,6 @@ pub(crate) use retry::matcher_text;
 #[cfg(test)]
 pub(crate) use {concurrency::CONCURRENCY_FIELDS, node::NODE_FIELDS, retry::RETRY_FIELDS};
 
-/// The fields of a definition.
 pub(crate) const FIELDS: &[&str] = &[
     "name",
     "description",
@@ -41,10 +40,8 @@ pub(crate) const FIELDS: &[&str] = &[
     "nodes",
     "$schema",
 ];
-/// The values of `failurePolicy`.
 pub(crate) const FAILURE_POLICIES: &[&str] = &["fail-fast", "partial"];
 
-/// A definition, read.
 #[derive(Debug)]
 pub(crate) struct ParsedDefinition<'t> {
     pub(crate) name: String,
@@ -100,7 +97,6 @@ pub(crate) struct Need {
     pub(crate) branch_span: Span,
 }
 
-/// A variable that a node sets.
 #[derive(Debug)]
 pub(crate) struct Variable {
     pub(crate) name: String,
@@ -124,7 +120,6 @@ pub(crate) struct Located<'t> {
 /// The use of an expression, which decides the names that it may mention.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ExpressionUse {
-    /// A field of the node's config.
     Config,
     /// A field of the config that sees this name as well.
     With(&'static str),

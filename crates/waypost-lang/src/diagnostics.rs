@@ -18,12 +18,12 @@ pub const RENDERED_MAX: usize = 50;
 const COMPARISONS_MAX: usize = 200_000;
 
 macro_rules! codes {
-    ($($(#[doc = $doc:literal])+ $variant:ident => $name:literal,)+) => {
+    ($($(#[doc = $doc:literal])* $variant:ident => $name:literal,)+) => {
         /// The stable names of all faults and warnings.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
         #[non_exhaustive]
         pub enum Code {
-            $($(#[doc = $doc])+ #[serde(rename = $name)] $variant,)+
+            $($(#[doc = $doc])* #[serde(rename = $name)] $variant,)+
         }
 
         impl Code {
@@ -41,13 +41,9 @@ macro_rules! codes {
 }
 
 codes! {
-    /// The source has more bytes than allowed.
     SourceTooLarge => "source_too_large",
-    /// The source is not UTF-8.
     InvalidUtf8 => "invalid_utf8",
-    /// The source is neither YAML nor JSON.
     Syntax => "syntax",
-    /// Lists and mappings nest deeper than allowed.
     TooDeep => "too_deep",
     /// The source has, or its aliases expand to, more values than allowed.
     TooManyValues => "too_many_values",
@@ -55,19 +51,14 @@ codes! {
     RecursiveAlias => "recursive_alias",
     /// A YAML feature that definitions do not use: tags, merge keys, complex keys.
     UnsupportedYaml => "unsupported_yaml",
-    /// More than one YAML document.
     MultipleDocuments => "multiple_documents",
-    /// There is no definition in the source.
     EmptyDefinition => "empty_definition",
     /// A number that JSON cannot hold, or one that reads differently than it looks.
     BadNumber => "bad_number",
-    /// A field that does not exist.
     UnknownField => "unknown_field",
     /// A field that is given twice, also by two spellings of it.
     DuplicateField => "duplicate_field",
-    /// A field that must be there is not.
     MissingField => "missing_field",
-    /// A value of another type than the field needs.
     WrongType => "wrong_type",
     /// A value of the right type that the field does not allow.
     BadValue => "bad_value",
@@ -77,19 +68,15 @@ codes! {
     BadDuration => "bad_duration",
     /// The input's JSON Schema is not one, or refers outside of itself.
     BadInputSchema => "bad_input_schema",
-    /// A node kind that does not exist.
     UnknownKind => "unknown_kind",
     /// The long form's `type` is not the family of its `subType`.
     WrongFamily => "wrong_family",
     /// A rule of the node kind about its config.
     BadConfig => "bad_config",
-    /// Two nodes of one id.
     DuplicateId => "duplicate_id",
-    /// No nodes at all.
     NoNodes => "no_nodes",
     /// More nodes or edges than allowed.
     TooLarge => "too_large",
-    /// An expression that cannot be compiled.
     BadExpression => "bad_expression",
     /// A hole where none is allowed.
     HoleNotAllowed => "hole_not_allowed",
@@ -101,7 +88,6 @@ codes! {
     SecretNotAllowed => "secret_not_allowed",
     /// A secret that is a part of an expression instead of standing alone.
     SecretNotAlone => "secret_not_alone",
-    /// A node that does not exist.
     UnknownNode => "unknown_node",
     /// A hyphenated id after a dot, which reads as a subtraction.
     HyphenatedReference => "hyphenated_reference",
@@ -113,7 +99,6 @@ codes! {
     MayBeMissing => "may_be_missing",
     /// Warning: an expression uses a field of the input that its schema does not have.
     UnknownInputField => "unknown_input_field",
-    /// A node needs itself.
     SelfDependency => "self_dependency",
     /// Warning: an edge is given twice.
     DuplicateNeed => "duplicate_need",
@@ -123,7 +108,6 @@ codes! {
     NoEntry => "no_entry",
     /// Every node is needed by another one: nothing can end.
     NoExit => "no_exit",
-    /// A node that no path leads to.
     Unreachable => "unreachable",
     /// An edge on a branch that its source cannot select.
     UnknownBranch => "unknown_branch",
@@ -156,13 +140,9 @@ pub enum Severity {
 /// One thing that is wrong.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Fault {
-    /// Its stable name.
     pub code: Code,
-    /// How bad it is.
     pub severity: Severity,
-    /// The fault.
     pub message: String,
-    /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// The bytes of the source that are meant.
@@ -214,7 +194,6 @@ impl Diagnostics {
         Self { faults: vec![fault], left_out: 0 }
     }
 
-    /// Is nothing wrong?
     pub fn is_empty(&self) -> bool {
         self.faults.is_empty()
     }
@@ -243,7 +222,6 @@ impl std::fmt::Display for Diagnostics {
 
 impl std::error::Error for Diagnostics {}
 
-/// The collector of faults.
 #[derive(Debug)]
 pub(crate) struct Faults {
     found: Vec<Fault>,
@@ -308,7 +286,6 @@ impl Faults {
         suggest::likely(name, candidates, &mut self.comparisons_left)
     }
 
-    /// The finished list.
     pub(crate) fn finish(mut self, source: &Source<'_>) -> Diagnostics {
         self.found.truncate(FAULTS_MAX);
         self.found = self.found.into_iter().map(|fault| source.place(fault)).collect();

@@ -13,7 +13,6 @@ use waypost_core::time::{BadDuration, Millis};
 use crate::diagnostics::{Code, Fault, Faults, did_you_mean, listed, quoted};
 use crate::tree::{self, Tree, TreeEntry, TreeValue};
 
-/// The forms of a duration, for hints.
 pub(crate) const DURATION_HINT: &str =
     "write `30s`, `1h 30m`, `PT30S`, or a number of milliseconds";
 

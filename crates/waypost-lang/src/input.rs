@@ -39,7 +39,6 @@ pub struct InputSchema {
 pub struct InputFault {
     /// JSON Pointer to the culprit; empty for the input as a whole.
     pub path: String,
-    /// The fault.
     pub message: String,
 }
 
@@ -49,7 +48,6 @@ pub struct InputFault {
 pub struct BadInputSchema {
     /// JSON Pointer to the culprit in the schema.
     pub path: String,
-    /// The fault.
     pub message: String,
 }
 
@@ -62,7 +60,6 @@ impl InputSchema {
         Ok(Self { validator: build(&schema)?, source: schema })
     }
 
-    /// Checks an input.
     pub fn check(&self, input: &Json) -> Result<(), Vec<InputFault>> {
         let value = checkable(input).map_err(|error| {
             vec![InputFault { path: String::new(), message: error.to_string() }]
@@ -124,7 +121,6 @@ fn with_finite_numbers(text: &str) -> String {
     out
 }
 
-/// Checks the `input` of a definition.
 pub(crate) fn check_schema(tree: &Tree, faults: &mut Faults) {
     if tree.as_map().is_none() {
         fields::wrong_type("`input`", "a JSON Schema", tree, faults)

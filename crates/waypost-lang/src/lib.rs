@@ -49,16 +49,13 @@ pub use crate::schema::schema;
 /// A definition without errors.
 #[derive(Debug)]
 pub struct Compiled {
-    /// The workflow's name.
     pub name: String,
     pub description: Option<String>,
-    /// Labels of the workflow.
     pub labels: BTreeMap<String, String>,
     /// The one spelling that is stored.
     pub canonical: String,
     /// Its digest: the identity of the definition.
     pub hash: DefinitionHash,
-    /// Ready to be executed.
     pub plan: Plan,
     /// Constructs that are probably mistakes.
     pub warnings: Diagnostics,

@@ -51,13 +51,11 @@ pub(crate) enum TreeValue {
 pub(crate) enum Style {
     /// Without quotes, or as a block.
     Bare,
-    /// In single quotes.
     Single,
     /// In double quotes, with escapes.
     Double,
 }
 
-/// One field of a mapping.
 #[derive(Clone, Debug)]
 pub(crate) struct TreeEntry {
     pub(crate) key: String,
@@ -96,7 +94,6 @@ fn has_comment_at(text: &str, at: usize) -> bool {
 }
 
 impl Tree {
-    /// The fields, where this is a mapping.
     pub(crate) fn as_map(&self) -> Option<&[TreeEntry]> {
         match &self.value {
             TreeValue::Map(entries) => Some(entries),
@@ -104,7 +101,6 @@ impl Tree {
         }
     }
 
-    /// The items, where this is a list.
     pub(crate) fn as_list(&self) -> Option<&[Self]> {
         match &self.value {
             TreeValue::List(items) => Some(items),
@@ -112,7 +108,6 @@ impl Tree {
         }
     }
 
-    /// The text, where this is one.
     pub(crate) fn as_text(&self) -> Option<&str> {
         match &self.value {
             TreeValue::Text { text, .. } => Some(text),
@@ -184,7 +179,6 @@ impl Tree {
     }
 }
 
-/// The entry of a key.
 pub(crate) fn find<'a>(entries: &'a [TreeEntry], key: &str) -> Option<&'a TreeEntry> {
     entries.iter().find(|entry| entry.key == key)
 }

@@ -11,12 +11,10 @@ use waypost_core::time::{BadDuration, Millis};
 /// A node's config as written.
 pub(crate) type ConfigMap = Map<String, Value>;
 
-/// A field that must be there.
 pub(crate) const fn required(name: &'static str, shape: Shape, summary: &'static str) -> Field {
     Field { name, shape, required: true, summary }
 }
 
-/// A field that may be there.
 pub(crate) const fn optional(name: &'static str, shape: Shape, summary: &'static str) -> Field {
     Field { name, shape, required: false, summary }
 }

@@ -47,16 +47,13 @@ pub enum Denied {
         target: String,
         /// The address that the host has or is.
         address: IpAddr,
-        /// The kind of address.
         range: &'static str,
     },
-    /// Neither http nor https.
     #[error("only http and https may be called, not {0}:")]
     Scheme(String),
     /// `https://user:password@host`: such secrets end up in logs.
     #[error("the URL contains a user name or password; use an `authorization` header instead")]
     UserInfo,
-    /// Nothing to connect to.
     #[error("the URL names no host")]
     NoHost,
 }

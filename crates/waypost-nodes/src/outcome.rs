@@ -19,14 +19,12 @@ pub(crate) const EXIT_CODE: &str = "exit_code";
 pub(crate) const SPAWN: &str = "spawn";
 /// Commands are switched off here.
 pub(crate) const SHELL_DISABLED: &str = "shell_disabled";
-/// The handler was cancelled.
 pub(crate) const CANCELLED: &str = "cancelled";
 
 /// The failure kinds of handlers, besides those of the engine.
 pub(crate) const HANDLER_KINDS: &[&str] =
     &[INVALID_RESPONSE, TOO_MANY_REDIRECTS, EXIT_CODE, SPAWN, SHELL_DISABLED, CANCELLED];
 
-/// The failure of a cancelled task.
 pub(crate) fn cancelled() -> Failure {
     Failure::permanent(CANCELLED, "the attempt was cancelled")
 }
@@ -41,7 +39,6 @@ pub(crate) fn invalid_config(message: impl Into<String>) -> Failure {
     Failure::permanent(kind::INVALID_CONFIG, message)
 }
 
-/// Reads a task's config.
 pub(crate) fn read_config<T: DeserializeOwned>(task: &Task) -> Result<T, Failure> {
     serde_json::from_str(task.config.text())
         .map_err(|error| invalid_config(format!("the config is not valid: {error}")))

@@ -13,7 +13,6 @@ pub const SHELL_GRACE: Millis = Millis::from_secs(2);
 /// The environment of handlers.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where outbound calls may go.
     pub egress: Egress,
     /// May definitions run commands on this machine? Off by default: otherwise everyone who may
     /// deploy a definition could run anything as the engine's user.

@@ -52,7 +52,6 @@ pub(super) fn is_subset(part: &[u64], whole: &[u64]) -> bool {
     part.iter().zip(whole).all(|(part, whole)| part & !whole == 0)
 }
 
-/// The columns that are set.
 pub(super) fn ones(row: &[u64]) -> impl Iterator<Item = usize> {
     row.iter().enumerate().flat_map(|(position, word)| {
         let mut rest = *word;

@@ -8,12 +8,9 @@ use crate::diagnostics::Code;
 use crate::fields;
 use crate::tree::TreeEntry;
 
-/// The fields of the block.
 pub(crate) const CONCURRENCY_FIELDS: &[&str] = &["key", "limit", "policy"];
-/// The values of `policy`.
 pub(crate) const POLICIES: &[&str] = &["queue", "reject", "cancel-oldest"];
 
-/// The block, read.
 #[derive(Debug)]
 pub(crate) struct ConcurrencyBlock<'t> {
     pub(crate) key: String,

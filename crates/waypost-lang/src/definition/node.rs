@@ -9,7 +9,6 @@ use crate::diagnostics::{Code, Faults, did_you_mean, listed, quoted};
 use crate::fields;
 use crate::tree::{Tree, TreeEntry};
 
-/// The fields of a node.
 pub(crate) const NODE_FIELDS: &[&str] = &[
     "id",
     "nodeId",

@@ -7,7 +7,6 @@ use crate::diagnostics::{Code, Faults, quoted};
 use crate::fields::{self, get};
 use crate::tree::{Tree, TreeValue};
 
-/// The fields of a `retry` block.
 pub(crate) const RETRY_FIELDS: &[&str] = &[
     "enabled",
     "maxAttempts",

@@ -119,7 +119,6 @@ impl<'f> Builder<'f> {
         }
     }
 
-    /// A scalar.
     pub(super) fn scalar(&mut self, span: Span, value: TreeValue) -> Result<&Tree, Fault> {
         let size = size_of(&value);
         self.value(Tree { span, value }, size)
@@ -169,7 +168,6 @@ impl<'f> Builder<'f> {
 }
 
 impl Size {
-    /// The size of a whole tree.
     pub(super) fn of(tree: &Tree) -> Self {
         let children: Vec<Self> = match &tree.value {
             TreeValue::List(items) => items.iter().map(Self::of).collect(),

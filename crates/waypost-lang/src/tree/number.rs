@@ -23,7 +23,6 @@ const TOO_LONG: BadNumber = BadNumber {
 /// Significant digits that a float is sure to keep apart.
 const DIGITS_MAX: usize = 17;
 
-/// Reads a JSON number.
 pub(super) fn json(text: &str) -> Result<Number, BadNumber> {
     if text.contains(['.', 'e', 'E']) {
         return float(text);

@@ -12,7 +12,6 @@ use super::{Denied, Egress};
 
 /// Finds the addresses of a name.
 pub trait Lookup: Send + Sync {
-    /// All addresses of `name`.
     fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
 }
 
@@ -44,14 +43,8 @@ pub enum ResolveError {
     /// It has addresses, and none of them is allowed.
     #[error(transparent)]
     Denied(#[from] Denied),
-    /// It could not be looked up.
     #[error("cannot look up {name}: {cause}")]
-    Lookup {
-        name: String,
-        /// The resolver's error.
-        cause: io::Error,
-    },
-    /// It has no addresses.
+    Lookup { name: String, cause: io::Error },
     #[error("{0} has no address")]
     Nothing(String),
 }

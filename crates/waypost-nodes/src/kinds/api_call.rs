@@ -43,7 +43,6 @@ pub(crate) static KIND: NodeKind = NodeKind {
     }),
 };
 
-/// The default connect timeout.
 const CONNECT_TIMEOUT: Millis = Millis::from_secs(10);
 /// How many redirects are followed.
 const REDIRECTS_MAX: usize = 5;
@@ -189,7 +188,6 @@ fn check_accept_status(config: &ConfigMap) -> Result<(), ConfigFault> {
     Ok(())
 }
 
-/// The handler.
 struct Caller {
     clients: Arc<Clients>,
     timeout: Millis,

@@ -106,7 +106,6 @@ fn is_variable_name(name: &str) -> bool {
     !name.is_empty() && !name.contains(['=', '\0'])
 }
 
-/// The handler.
 struct Runner {
     enabled: bool,
     grace: Millis,

@@ -101,7 +101,6 @@ impl<'de> Deserialize<'de> for Query {
 }
 
 impl Call {
-    /// Reads a task's config.
     pub(super) fn prepare(task: &Task) -> Result<Self, Failure> {
         let rendered: Rendered = read_config(task)?;
         let mut url = Url::parse(&rendered.url).map_err(|error| {
@@ -243,7 +242,6 @@ pub(super) fn header_name(name: &str) -> Result<HeaderName, String> {
     Ok(parsed)
 }
 
-/// An entry of `acceptStatus`.
 pub(super) fn status_matcher(entry: &Json) -> Option<Matcher> {
     match Matcher::parse(&text_of(entry))? {
         Matcher::Kind(_) => None,

@@ -18,7 +18,6 @@ const CLIENTS_MAX: usize = 32;
 /// used again costs an attempt.
 const IDLE: Millis = Millis::from_secs(15);
 
-/// Makes clients and keeps them.
 pub(super) struct Clients {
     egress: Egress,
     tls: OnceLock<ClientConfig>,
@@ -42,7 +41,6 @@ impl Clients {
         &self.egress
     }
 
-    /// The client for a port and a timeout.
     pub(super) fn client(&self, key: ClientKey) -> Result<Client, Failure> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = made.get(&key) {

@@ -29,7 +29,6 @@ struct Output {
     body: Json,
 }
 
-/// Details of a failed call.
 #[derive(Serialize)]
 struct Details {
     status: u16,

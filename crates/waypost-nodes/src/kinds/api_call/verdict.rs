@@ -81,7 +81,6 @@ struct Judge {
 
 /// An expression's verdict on a response.
 pub(super) struct Judged {
-    /// The failure's kind.
     pub(super) kind: &'static str,
     /// Which expression holds, as a clause.
     pub(super) what: String,

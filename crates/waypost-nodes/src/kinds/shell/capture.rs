@@ -54,7 +54,6 @@ impl Capture {
         String::from_utf8_lossy(self.head.get(..whole).unwrap_or_default()).into_owned()
     }
 
-    /// The end of the stream.
     pub(super) fn tail(&self) -> String {
         String::from_utf8_lossy(&self.tail).into_owned()
     }

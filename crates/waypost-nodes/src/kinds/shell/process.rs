@@ -36,7 +36,6 @@ pub(super) struct Invocation {
     pub(super) grace: Millis,
 }
 
-/// How a command ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum CommandEnd {
     Exited(i32),
