@@ -118,25 +118,15 @@ pub(crate) fn at_most_one(config: &ConfigMap, a: &str, b: &str) -> Result<(), Co
     Ok(())
 }
 
-/// The fault of a secret in any field but one.
-pub(crate) fn secrets_only_in(
+/// The fault of a secret in any field but `except`.
+pub(crate) fn no_secrets(
     config: &ConfigMap,
-    only: &str,
+    except: Option<&str>,
+    message: &str,
     hint: &str,
 ) -> Result<(), ConfigFault> {
-    let others = |(field, _): &(&String, &Value)| *field != only;
-    match config.iter().filter(others).find(|(_, value)| has_secret(value)) {
-        Some((field, _)) => {
-            let message = format!("a secret may stand in `{only}` only");
-            Err(ConfigFault::at(field, message).hint(hint))
-        }
-        None => Ok(()),
-    }
-}
-
-/// The fault of a secret anywhere.
-pub(crate) fn no_secrets(config: &ConfigMap, message: &str, hint: &str) -> Result<(), ConfigFault> {
-    match config.iter().find(|(_, value)| has_secret(value)) {
+    let mut others = config.iter().filter(|(field, _)| Some(field.as_str()) != except);
+    match others.find(|(_, value)| has_secret(value)) {
         Some((field, _)) => Err(ConfigFault::at(field, message).hint(hint)),
         None => Ok(()),
     }

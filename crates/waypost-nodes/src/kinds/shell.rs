@@ -24,7 +24,7 @@ use waypost_ports::handler::{Handler, Task};
 use self::capture::Capture;
 use self::process::{CommandEnd, Invocation};
 use crate::NodeKind;
-use crate::config::{self, ConfigMap, bytes_max, exactly_one, optional, secrets_only_in};
+use crate::config::{self, ConfigMap, bytes_max, exactly_one, no_secrets, optional};
 use crate::outcome::{
     self, EXIT_CODE, SHELL_DISABLED, cancelled, invalid_config, read_config, text_of, timed_out,
 };
@@ -73,7 +73,7 @@ fn compile(config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
         exactly_one(config, "command", "args"),
         check_not_empty(config),
         check_variable_names(config),
-        secrets_only_in(config, "env", SECRETS_HINT),
+        no_secrets(config, Some("env"), "a secret may stand in `env` only", SECRETS_HINT),
         bytes_max(config, "outputBytesMax", PAYLOAD_BYTES_MAX),
     ];
     config::task(SPEC.name, config, checks)

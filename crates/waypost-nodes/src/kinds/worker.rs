@@ -38,7 +38,7 @@ fn compile(config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
     let input = input(config).map_err(&mut keep).ok();
     let message = "a secret cannot be given to a remote worker";
     let hint = "give the worker its own access to the secret, or make the call with `api-call`";
-    no_secrets(config, message, hint).map_err(&mut keep).ok();
+    no_secrets(config, None, message, hint).map_err(&mut keep).ok();
     match (handler, input) {
         (Some(handler), Some(config)) if faults.is_empty() => {
             Ok(Behaviour::Task { handler: handler.into(), foreign: true, config })
