@@ -88,6 +88,14 @@ pub(crate) struct ParsedNode<'t> {
     pub(crate) merge_last: bool,
 }
 
+impl ParsedNode<'_> {
+    /// Where `needs` names this node; the node's own id if it does not.
+    pub(crate) fn need_span(&self, id: &str) -> &Span {
+        let need = self.needs.iter().find(|need| need.node == id);
+        need.map_or(&self.id_span, |need| &need.node_span)
+    }
+}
+
 /// An edge, as the node at its end names it.
 #[derive(Clone, Debug)]
 pub(crate) struct Need {

@@ -235,22 +235,12 @@ impl Faults {
         Self { found: Vec::new(), left_out: 0, errors: 0, comparisons_left: COMPARISONS_MAX }
     }
 
-    pub(crate) fn error(
-        &mut self,
-        code: Code,
-        span: &Span,
-        message: impl Into<String>,
-    ) -> &mut Fault {
-        self.add(Fault::error(code, span.clone(), message))
+    pub(crate) fn error(&mut self, code: Code, at: &Span, text: impl Into<String>) -> &mut Fault {
+        self.add(Fault::error(code, at.clone(), text))
     }
 
-    pub(crate) fn warning(
-        &mut self,
-        code: Code,
-        span: &Span,
-        message: impl Into<String>,
-    ) -> &mut Fault {
-        self.add(Fault::warning(code, span.clone(), message))
+    pub(crate) fn warning(&mut self, code: Code, at: &Span, text: impl Into<String>) -> &mut Fault {
+        self.add(Fault::warning(code, at.clone(), text))
     }
 
     /// Adds a fault and returns it for its hint. One more than [`FAULTS_MAX`] is stored: the last

@@ -31,20 +31,21 @@ impl<'a> Source<'a> {
             return Err(Fault::error(Code::SourceTooLarge, 0..0, message));
         }
         match std::str::from_utf8(bytes) {
-            Ok(text) => Ok(Self { text, line_starts: line_starts(text.as_bytes()) }),
+            Ok(text) => Ok(Self::of(text)),
             Err(error) => {
                 let at = error.valid_up_to();
                 let message = format!("the definition is not valid UTF-8 at byte {at}");
                 let fault = Fault::error(Code::InvalidUtf8, at..at, message)
                     .with_hint("save the file with the encoding UTF-8");
                 let valid = bytes.get(..at).and_then(|good| std::str::from_utf8(good).ok());
-                let source = Source {
-                    text: valid.unwrap_or_default(),
-                    line_starts: line_starts(bytes.get(..at).unwrap_or_default()),
-                };
-                Err(source.place(fault))
+                Err(Source::of(valid.unwrap_or_default()).place(fault))
             }
         }
+    }
+
+    fn of(text: &'a str) -> Self {
+        let after_breaks = text.match_indices('\n').map(|(at, _)| at + 1);
+        Self { text, line_starts: std::iter::once(0).chain(after_breaks).collect() }
     }
 
     /// Fills in the line and column of a fault.
@@ -70,11 +71,6 @@ impl<'a> Source<'a> {
         let text = self.text.get(start..end).unwrap_or_default();
         (line, start..start + text.trim_end_matches('\r').len())
     }
-}
-
-fn line_starts(bytes: &[u8]) -> Vec<usize> {
-    let after_breaks = bytes.iter().enumerate().filter(|(_, b)| **b == b'\n').map(|(at, _)| at + 1);
-    std::iter::once(0).chain(after_breaks).collect()
 }
 
 #[cfg(test)]

@@ -118,7 +118,7 @@ impl<'a> Checker<'a> {
                 Field::Optional(_) => (
                     Code::MayBeMissing,
                     format!("{} may be missing: the schema does not require it", quoted(name)),
-                    advice(path, at),
+                    advice(path, at).to_owned(),
                 ),
                 Field::Unknown(known) => {
                     let likely = self.faults.likely(name, known.keys().map(String::as_str));
@@ -155,19 +155,20 @@ impl<'a> Checker<'a> {
 }
 
 /// A hint about a field that may be missing.
-fn advice(path: &PathRef, at: usize) -> String {
+fn advice(path: &PathRef, at: usize) -> &'static str {
     let last = at + 1 == path.steps.len();
     let guards_inside = path.steps.iter().skip(at + 1).any(|step| step.guarded);
     match (last, guards_inside) {
-        (true, _) => "give a default: `… | default('')`, or ask `is defined` first; or add it \
-                      to `required`"
-            .to_owned(),
-        (false, true) => "what is inside of a missing value cannot be asked for, not even with \
-                          default(): write `(… | default({})).…`"
-            .to_owned(),
-        (false, false) => "ask `is defined` first, or write `(… | default({})).…`; or add it \
-                           to `required`"
-            .to_owned(),
+        (true, _) => {
+            "give a default: `… | default('')`, or ask `is defined` first; or add it to `required`"
+        }
+        (false, true) => {
+            "what is inside of a missing value cannot be asked for, not even with default(): write \
+             `(… | default({})).…`"
+        }
+        (false, false) => {
+            "ask `is defined` first, or write `(… | default({})).…`; or add it to `required`"
+        }
     }
 }
 

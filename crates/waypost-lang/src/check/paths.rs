@@ -157,13 +157,9 @@ impl<'d> Paths<'d> {
                     id(straight)
                 );
                 let source = &definition.nodes[straight.source.at()].id;
-                let span = node
-                    .needs
-                    .iter()
-                    .find(|need| need.node == *source)
-                    .map_or_else(|| node.id_span.clone(), |need| need.node_span.clone());
+                let span = node.need_span(source);
                 let hint = "write `join: any` to go on whichever branch was taken";
-                faults.warning(Code::MixedMerge, &span, message).hint(hint);
+                faults.warning(Code::MixedMerge, span, message).hint(hint);
                 break;
             }
         }

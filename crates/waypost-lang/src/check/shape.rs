@@ -53,16 +53,16 @@ fn check_ends(
     members: &[Vec<usize>],
     faults: &mut Faults,
 ) {
-    let span = || definition.nodes_span.clone();
+    let span = &definition.nodes_span;
     let entries: Vec<usize> =
         (0..graph.conditions.len()).filter(|at| graph.conditions[*at].is_empty()).collect();
     if entries.is_empty() {
         let message = "every node needs another one: nothing can start";
-        faults.error(Code::NoEntry, &span(), message).hint("take `needs` out of the first node");
+        faults.error(Code::NoEntry, span, message).hint("take `needs` out of the first node");
     }
     if graph.successors.iter().all(|successors| !successors.is_empty()) {
         let message = "every node is needed by another one: nothing can end";
-        faults.error(Code::NoExit, &span(), message);
+        faults.error(Code::NoExit, span, message);
     }
     let mut reached = vec![false; graph.conditions.len()];
     let mut queue: VecDeque<usize> = entries.into();
@@ -120,13 +120,9 @@ fn report_cycle(
     }
     let last = cycle[cycle.len() - 2];
     let node = &definition.nodes[start];
-    let span = node
-        .needs
-        .iter()
-        .find(|need| need.node == id(last))
-        .map_or_else(|| node.id_span.clone(), |need| need.node_span.clone());
+    let span = node.need_span(id(last));
     let message = format!("the nodes wait for each other: {}", names.join(" → "));
-    faults.error(Code::Cycle, &span, message).hint("take one of these edges out of `needs`");
+    faults.error(Code::Cycle, span, message).hint("take one of these edges out of `needs`");
 }
 
 /// Every node after its sources; edges inside of a cycle do not count.

@@ -154,11 +154,9 @@ impl JsonParser<'_, '_> {
             }
         }
         let text = self.text.get(start..self.at).unwrap_or_default();
-        Ok(TreeValue::Number(number::json(text).unwrap_or_else(|bad| {
-            let hint = bad.hint;
-            self.builder.faults.error(Code::BadNumber, &(start..self.at), bad.message).hint(hint);
-            1.into()
-        })))
+        let number = number::json(text)
+            .unwrap_or_else(|bad| bad.replaced(&(start..self.at), self.builder.faults));
+        Ok(TreeValue::Number(number))
     }
 
     fn string(&mut self) -> Result<String, Fault> {

@@ -2,11 +2,23 @@
 
 use serde_json::Number;
 
+use crate::diagnostics::{Code, Faults};
+use crate::source::Span;
+
 /// Why a text that looks like a number is none that we can keep, and what to do.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct BadNumber {
     pub(super) message: &'static str,
     pub(super) hint: &'static str,
+}
+
+impl BadNumber {
+    /// Reports it. Any number will do in its place: it keeps this from being reported as a wrong
+    /// type too.
+    pub(super) fn replaced(self, span: &Span, faults: &mut Faults) -> Number {
+        faults.error(Code::BadNumber, span, self.message).hint(self.hint);
+        1.into()
+    }
 }
 
 const TOO_LARGE: BadNumber = BadNumber {

@@ -107,14 +107,8 @@ impl YamlReader<'_> {
             return self.builder.key(text, span);
         }
         let value = if bare {
-            match resolve(text) {
-                Ok(value) => value,
-                Err(bad) => {
-                    self.builder.faults.error(Code::BadNumber, &span, bad.message).hint(bad.hint);
-                    // Any number will do: it keeps this from being reported as a wrong type too.
-                    TreeValue::Number(1.into())
-                }
-            }
+            resolve(text)
+                .unwrap_or_else(|bad| TreeValue::Number(bad.replaced(&span, self.builder.faults)))
         } else {
             let style = match style {
                 ScalarStyle::SingleQuoted => Style::Single,
