@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_multiplies_is_counted_without_being_done() {
+    fn visits_of_multiplying_references_exceed_the_limit() {
         let twice = json!([{ "$ref": "#/$defs/a" }, { "$ref": "#/$defs/a" }]);
         let doubling =
             json!({ "$defs": { "a": { "items": { "allOf": twice } } }, "$ref": "#/$defs/a" });
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_write_costs_little() {
+    fn visits_of_ordinary_schemas_stay_below_the_limit() {
         let tree = json!({ "properties": { "left": { "$ref": "#" }, "right": { "$ref": "#" } } });
         let full = (0..12).fold(json!({}), |tree, _| json!({ "left": tree, "right": tree }));
         assert!(visits(&tree, &full) < EXPLAINED_MAX, "once for each of its 8,191 nodes");

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_spelling_of_a_text_is_walked() {
+    fn raw_offset_is_exact_in_every_spelling() {
         for (raw, text, style, wanted) in [
             ("plain X", "plain X", Style::Bare, 'X'),
             ("'it''s X'", "it's X", Style::Single, 'X'),

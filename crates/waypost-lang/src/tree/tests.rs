@@ -34,7 +34,7 @@ fn flow_yaml_may_look_like_json() {
 }
 
 #[test]
-fn yaml_means_what_it_looks_like() {
+fn yaml_scalars_have_the_types_of_the_core_schema() {
     let text = "a: yes\nb: off\nc: true\nd: ~\ne:\nf: 0x1F\ng: '1'\nh: 2026-01-31\ni: 1_000\n\
                 j: |\n  two\n  lines\nk: &anchor {x: 1}\nl: *anchor\n12: number key\ntrue: word key\n";
     let expected = serde_json::json!({
@@ -46,7 +46,7 @@ fn yaml_means_what_it_looks_like() {
 }
 
 #[test]
-fn what_cannot_be_read_is_refused() {
+fn parse_of_unreadable_source_returns_its_fault() {
     for (text, code) in [
         ("", Code::EmptyDefinition),
         ("# nothing\n", Code::EmptyDefinition),
@@ -74,7 +74,7 @@ fn what_cannot_be_read_is_refused() {
 }
 
 #[test]
-fn what_can_be_read_around_is_reported() {
+fn parse_with_a_recoverable_fault_reports_it() {
     for (text, code) in [
         ("a: 1\na: 2\n", Code::DuplicateField),
         ("{\"a\": 1, \"a\": 2}", Code::DuplicateField),
@@ -90,7 +90,7 @@ fn what_can_be_read_around_is_reported() {
 }
 
 #[test]
-fn spans_cover_what_they_name() {
+fn spans_cover_the_source_of_their_values() {
     for text in
         ["a:\n  - b: one\n    c: [2, 3]\n# end\n", "{\"a\": [{\"b\": \"one\", \"c\": [2, 3]}]}"]
     {

@@ -144,14 +144,14 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_are_refused_in_peace(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn parse_of_arbitrary_bytes_does_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         if let Err(faults) = parse(&bytes, &catalog()) {
             prop_assert!(faults.render(&bytes, "noise", false).contains("error"));
         }
     }
 
     #[test]
-    fn damaged_definitions_are_refused_in_peace(
+    fn parse_of_damaged_definitions_does_not_panic(
         definition in definition(),
         cut in any::<prop::sample::Index>(),
         noise in "[\\[\\]{}:,\"'#&*!|>%@` \n-]{0,6}",

@@ -864,7 +864,7 @@ fn all_faults_are_found_at_once_in_order() {
 }
 
 #[test]
-fn what_is_fine_gets_no_fault() {
+fn check_of_valid_definitions_reports_no_fault() {
     for source in [
         // A diamond after a condition, read after the merge.
         "  - { id: a, type: condition, config: { expression: input.ok } }\n\

@@ -22,7 +22,7 @@ fn large_sources_are_refused_before_they_are_read() {
 }
 
 #[test]
-fn what_is_not_utf8_is_refused_with_its_place() {
+fn parse_of_invalid_utf8_names_its_position() {
     let source = b"name: caf\xe9\nnodes: []\n";
     let faults = parse(source, &catalog()).unwrap_err().faults;
     assert_eq!((faults[0].code, faults[0].line, faults[0].column), (Code::InvalidUtf8, 1, 10));
@@ -50,7 +50,7 @@ fn deep_nesting_is_refused_without_a_deep_stack() {
 }
 
 #[test]
-fn alias_bombs_do_not_go_off() {
+fn parse_of_alias_bombs_is_refused_within_limits() {
     let mut laughs = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for level in 1..12 {
         let aliases = vec![format!("*a{}", level - 1); 10].join(", ");

@@ -44,7 +44,7 @@ async fn headers_are_sent_and_ours_added() {
 }
 
 #[tokio::test]
-async fn a_header_cannot_smuggle_another() {
+async fn header_with_a_line_break_or_a_reserved_name_is_refused() {
     let server = Server::fixed("200 OK", &[], "").await;
     for value in ["a\r\nx-evil: 1", "a\nb", "a\0b"] {
         let failure = call_err(json!({"url": server.url("/"), "headers": {"x-a": value}})).await;
@@ -158,7 +158,7 @@ async fn the_output_has_status_headers_and_body() {
 }
 
 #[tokio::test]
-async fn answers_that_make_no_sense_are_failures() {
+async fn response_that_cannot_be_decoded_is_a_failure() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     // 127 levels are fine by themselves, but not inside of `{body: …}`.
     let just_too_deep = format!("{}{}", "[".repeat(127), "]".repeat(127));
@@ -251,7 +251,7 @@ async fn retry_after_is_read_in_both_forms() {
 }
 
 #[tokio::test]
-async fn a_refused_or_broken_connection_may_pass() {
+async fn connection_that_is_refused_or_broken_is_a_transient_failure() {
     let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = closed.local_addr().unwrap();
     drop(closed);
@@ -276,7 +276,7 @@ async fn a_refused_or_broken_connection_may_pass() {
 }
 
 #[tokio::test]
-async fn a_url_that_is_none_is_the_definitions_fault() {
+async fn call_with_an_invalid_url_is_invalid_config() {
     for url in ["", "/users", "example.com", "http://", "http://[::1", "http://a b/"] {
         let failure = call_err(json!({"url": url})).await;
         assert_eq!((&*failure.kind, failure.retryable), ("invalid_config", false), "{url}");

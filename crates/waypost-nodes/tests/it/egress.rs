@@ -283,7 +283,7 @@ async fn only_addresses_that_pass_are_handed_out() {
 }
 
 #[tokio::test]
-async fn a_call_to_a_name_that_leads_inside_is_denied_and_says_how_to_allow_it() {
+async fn call_to_a_name_with_a_private_address_is_denied_with_a_hint() {
     let server = Server::fixed("200 OK", &[], "inside").await;
     let port = server.address.port();
     let names = Names::new([("rebind.example", &[&["127.0.0.1"]]), ("gone.example", &[&[]])]);
@@ -314,7 +314,7 @@ async fn a_call_to_a_name_that_leads_inside_is_denied_and_says_how_to_allow_it()
 }
 
 #[tokio::test]
-async fn a_name_that_changes_its_mind_gains_nothing() {
+async fn resolver_name_with_changing_addresses_is_checked_each_time() {
     let server = Server::fixed("200 OK", &[], "inside").await;
     let port = server.address.port();
     // The second look-up, if there were one, would lead inside.

@@ -106,7 +106,7 @@ async fn redirects_need_not_be_followed() {
 }
 
 #[tokio::test]
-async fn what_only_looks_like_a_redirect_is_an_answer() {
+async fn redirect_without_status_or_location_is_a_plain_response() {
     let server = Server::fixed("302 Found", &[], "no location").await;
     assert_eq!(call_ok(json!({"url": server.url("/")})).await["body"], "no location");
     let server = Server::fixed("200 OK", &[("location", "/elsewhere")], "here").await;

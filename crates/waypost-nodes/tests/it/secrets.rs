@@ -187,7 +187,7 @@ async fn a_secret_that_does_not_fit_a_header_is_named() {
 }
 
 #[tokio::test]
-async fn messages_leave_out_what_a_url_may_hide() {
+async fn messages_omit_query_fragment_and_credentials_of_a_url() {
     let server = Server::fixed("500 Oops", &[], "").await;
     let url = format!("{}?key={CANARY}#{CANARY}", server.url("/"));
     let failure = call_err(json!({"url": url})).await;

@@ -67,7 +67,7 @@ async fn exit_codes_are_failures_with_the_end_of_the_output() {
 }
 
 #[tokio::test]
-async fn a_command_that_cannot_start_says_so() {
+async fn shell_command_that_cannot_start_fails_with_its_reason() {
     for config in [
         json!({"args": ["/no/such/program"]}),
         json!({"command": "true", "cwd": "/no/such/place"}),
@@ -90,7 +90,7 @@ async fn a_command_that_cannot_start_says_so() {
 }
 
 #[tokio::test]
-async fn the_environment_is_small_and_says_whose_attempt_it_is() {
+async fn shell_environment_is_small_and_names_the_attempt() {
     let config = json!({
         "args": ["env"],
         "env": {"TEXT": "a b", "NUMBER": 5, "LIST": [1, 2], "LANG": null, "HOME": "/elsewhere"},
@@ -122,7 +122,7 @@ async fn the_environment_is_small_and_says_whose_attempt_it_is() {
 }
 
 #[tokio::test]
-async fn a_command_runs_where_it_is_told_and_reads_its_input() {
+async fn shell_command_runs_in_cwd_and_reads_stdin() {
     let place = TempDir::new().unwrap();
     let config = json!({"command": "pwd -P; cat", "cwd": place.path(), "stdin": "typed\n"});
     let output = shell(config).await.unwrap();
@@ -140,7 +140,7 @@ async fn a_command_runs_where_it_is_told_and_reads_its_input() {
 }
 
 #[tokio::test]
-async fn output_beyond_the_cap_is_dropped_and_said_so() {
+async fn shell_output_beyond_the_cap_is_truncated_and_marked() {
     let command = "head -c 3000000 /dev/zero | tr '\\0' 'x'; echo end >&2";
     let output = shell(json!({"command": command, "outputBytesMax": 1000})).await.unwrap();
     assert_eq!(output["stdout"].as_str().unwrap().len(), 1000);
@@ -196,7 +196,7 @@ impl Family {
     /// Waits for the first process to be there.
     async fn watch(&self) -> Watch {
         let fifo = self.fifo.clone();
-        // Opening a fifo blocks until somebody opens its other end.
+        // Opening a fifo blocks until another process opens its other end.
         let opened = tokio::task::spawn_blocking(move || std::fs::File::open(fifo)).await.unwrap();
         Watch(BufReader::new(pipe::Receiver::from_file(opened.unwrap()).unwrap()))
     }
@@ -232,7 +232,7 @@ fn quick() -> Settings {
 }
 
 #[tokio::test]
-async fn cancelling_ends_the_whole_family() {
+async fn shell_run_that_is_cancelled_ends_the_process_group() {
     // With processes that end when asked, and with ones that do not listen.
     for prelude in ["", "trap \"\" TERM;"] {
         let family = Family::new().await;
@@ -251,7 +251,7 @@ async fn cancelling_ends_the_whole_family() {
 }
 
 #[tokio::test]
-async fn dropping_the_run_kills_the_whole_family() {
+async fn shell_run_that_is_dropped_kills_the_process_group() {
     let family = Family::new().await;
     let config = json!({"command": family.command("trap \"\" TERM;")});
     let run = handler(&settings(), "shell").run(task("shell", &config), CancellationToken::new());
@@ -268,7 +268,7 @@ async fn dropping_the_run_kills_the_whole_family() {
 }
 
 #[tokio::test]
-async fn a_time_limit_ends_the_whole_family_and_shows_what_was_said() {
+async fn shell_timeout_ends_the_process_group_and_keeps_its_output() {
     let family = Family::new().await;
     let config = json!({"command": format!("echo begun; {}", family.command(""))});
     let task = Task { timeout: Some(Millis(1000)), ..task("shell", &config) };
@@ -300,7 +300,7 @@ async fn a_command_may_clean_up_when_it_is_ended() {
 }
 
 #[tokio::test]
-async fn what_a_command_leaves_in_the_background_neither_holds_it_up_nor_stays() {
+async fn shell_background_process_neither_delays_the_end_nor_survives() {
     let family = Family::new().await;
     // The child inherits the command's output as well as the fifo, and keeps both open.
     let command = format!("exec 3>{}; sleep 1000 & echo started", family.fifo.display());
