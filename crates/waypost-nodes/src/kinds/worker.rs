@@ -32,18 +32,15 @@ static SPEC: KindSpec = KindSpec {
 };
 
 fn compile(config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
-    let mut faults = Vec::new();
-    let mut keep = |fault: ConfigFault| faults.push(fault);
-    let handler = handler(config).map_err(&mut keep).ok();
-    let input = input(config).map_err(&mut keep).ok();
     let message = "a secret cannot be given to a remote worker";
     let hint = "give the worker its own access to the secret, or make the call with `api-call`";
-    no_secrets(config, None, message, hint).map_err(&mut keep).ok();
-    match (handler, input) {
-        (Some(handler), Some(config)) if faults.is_empty() => {
+    match (handler(config), input(config), no_secrets(config, None, message, hint)) {
+        (Ok(handler), Ok(config), Ok(())) => {
             Ok(Behaviour::Task { handler: handler.into(), foreign: true, config })
         }
-        _ => Err(faults),
+        (handler, input, secrets) => {
+            Err([handler.err(), input.err(), secrets.err()].into_iter().flatten().collect())
+        }
     }
 }
 
