@@ -209,7 +209,7 @@ fn add_bad_duration(what: &str, tree: &Tree, bad: BadDuration, faults: &mut Faul
     let given = tree.as_text().unwrap_or_default();
     let message = match bad {
         BadDuration::Syntax if given.contains("${{") => {
-            format!("{what} must be a fixed duration, it cannot be computed")
+            format!("{what} must be a fixed duration: `${{{{ }}}}` is not allowed here")
         }
         BadDuration::Syntax => format!("{what} must be a duration, not {}", quoted(given)),
         BadDuration::Negative => format!("{what} cannot be negative"),

@@ -68,13 +68,13 @@ impl InputSchema {
         let visits = cost::visits(&self.source, &value);
         if visits > cost::VISITS_MAX {
             let max = cost::VISITS_MAX;
-            return whole(format!("checking it against its schema takes more than {max} steps"));
+            return whole(format!("checking the input takes more than {max} steps"));
         }
         if self.validator.is_valid(&value) {
             return Ok(());
         }
         if visits > cost::EXPLAINED_MAX {
-            return whole("it does not fit its schema, and is too large to say where".to_owned());
+            return whole("the input violates its schema; it is too large for details".to_owned());
         }
         let errors = self.validator.iter_errors(&value).take(FAULTS_MAX);
         let faults = errors.map(|error| InputFault {

@@ -90,8 +90,7 @@ pub(crate) fn duration(
             Ok(number) => of_number(number),
             Err(_) => match (Millis::parse(text), unit_ms) {
                 (Ok(_), Some(_)) => {
-                    let message =
-                        format!("{text:?} has units of its own, so `unit` is one too many");
+                    let message = format!("{text:?} already has a unit: remove `unit`");
                     return Err(ConfigFault::at("unit", message));
                 }
                 (parsed, _) => parsed,

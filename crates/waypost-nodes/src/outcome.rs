@@ -55,12 +55,12 @@ pub(crate) fn output(value: &impl Serialize) -> Result<Json, Failure> {
         .map_err(|error| Failure::permanent(INVALID_RESPONSE, error.to_string()))?;
     if text.len() > PAYLOAD_BYTES_MAX {
         let message = format!(
-            "the output has {} bytes as JSON; at most {PAYLOAD_BYTES_MAX} can be kept",
+            "the output has {} bytes as JSON; the limit is {PAYLOAD_BYTES_MAX}",
             text.len()
         );
         return Err(Failure::permanent(kind::TOO_LARGE, message));
     }
     Json::parse(&text).map_err(|error| {
-        Failure::permanent(INVALID_RESPONSE, format!("the output cannot be kept: {error}"))
+        Failure::permanent(INVALID_RESPONSE, format!("the output cannot be stored: {error}"))
     })
 }

@@ -160,14 +160,13 @@ fn advice(path: &PathRef, at: usize) -> &'static str {
     let guards_inside = path.steps.iter().skip(at + 1).any(|step| step.guarded);
     match (last, guards_inside) {
         (true, _) => {
-            "give a default: `… | default('')`, or ask `is defined` first; or add it to `required`"
+            "give a default: `… | default('')`, or test `is defined` first; or add it to `required`"
         }
         (false, true) => {
-            "what is inside of a missing value cannot be asked for, not even with default(): write \
-             `(… | default({})).…`"
+            "default() does not cover a field of a missing value: write `(… | default({})).…`"
         }
         (false, false) => {
-            "ask `is defined` first, or write `(… | default({})).…`; or add it to `required`"
+            "test `is defined` first, or write `(… | default({})).…`; or add it to `required`"
         }
     }
 }

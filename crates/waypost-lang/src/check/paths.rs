@@ -158,7 +158,7 @@ impl<'d> Paths<'d> {
                 );
                 let source = &definition.nodes[straight.source.at()].id;
                 let span = node.need_span(source);
-                let hint = "write `join: any` to go on whichever branch was taken";
+                let hint = "write `join: any` to run whichever branch was taken";
                 faults.warning(Code::MixedMerge, span, message).hint(hint);
                 break;
             }

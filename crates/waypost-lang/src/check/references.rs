@@ -110,10 +110,10 @@ impl Checker<'_> {
             }
         } else if !self.paths.has_surely_run(mentioned, at)
             && !self.paths.is_incomplete(at)
-            && !reckons_with_a_skip(located, id)
+            && !handles_a_skip(located, id)
         {
             let message = format!(
-                "{} is not on every path to {}: where it was skipped its output is null",
+                "{} is not on every path to {}: if it was skipped, its output is null",
                 quoted(id),
                 quoted(&reader.id)
             );
@@ -137,7 +137,7 @@ impl Checker<'_> {
                 "secrets" if !may_see_secrets(node, located.place) => {
                     let place = match located.place {
                         ExpressionUse::Variables => "`variables`",
-                        ExpressionUse::With(_) => "an expression that judges an answer",
+                        ExpressionUse::With(_) => "an expression about a response or a signal",
                         ExpressionUse::Config | ExpressionUse::Concurrency => {
                             "a node that the engine runs itself"
                         }
@@ -149,12 +149,12 @@ impl Checker<'_> {
                     continue;
                 }
                 "output" if located.place == ExpressionUse::Variables => continue,
-                "signal" => not_here(name, "is known in the `filter` of a wait only", span),
+                "signal" => not_here(name, "is only available in the `filter` of a wait", span),
                 "response" => {
-                    not_here(name, "is known in `failWhen` and `retryWhen` of a call only", span)
+                    not_here(name, "is only available in `failWhen` and `retryWhen`", span)
                         .with_hint("the response of an earlier call is `nodes.<id>.output`")
                 }
-                "output" => not_here(name, "is known in `variables` only", span)
+                "output" => not_here(name, "is only available in `variables`", span)
                     .with_hint("the output of another node is `nodes.<id>.output`"),
                 body if NAMES_OF_BODIES.contains(&body) => {
                     not_here(name, "belongs to `map` and `loop`, which do not exist yet", span)
@@ -173,8 +173,8 @@ impl Checker<'_> {
                 known if NAMES_OF_KEYS.contains(&known) => continue,
                 "secrets" => secrets_refused("a concurrency key", span),
                 known if NAMES.contains(&known) => {
-                    not_here(name, "is not known in a concurrency key: nothing has run yet", span)
-                        .with_hint("a key is made of `input` and `execution`")
+                    not_here(name, "is not available in a concurrency key: no node has run", span)
+                        .with_hint("a key can use `input` and `execution`")
                 }
                 _ => self.unknown_name(name, span, located.place),
             };
@@ -190,9 +190,9 @@ impl Checker<'_> {
             match &mention.name {
                 None => {
                     let message =
-                        "a secret stands alone in its `${{ }}`: nothing can be computed from it";
+                        "a secret must stand alone in its `${{ }}`: expressions cannot use it";
                     self.faults.error(Code::SecretNotAlone, &span, message).hint(
-                        "write `${{ secrets.name }}`, with text before and after it if need be; for \
+                        "write `${{ secrets.name }}`, with text before and after it if needed; for \
                          Basic authentication `api-call` has `basicAuth`",
                     );
                 }
@@ -228,14 +228,14 @@ impl Checker<'_> {
                     .to_owned(),
             },
         };
-        let message = format!("expressions do not know the name {}", quoted(name));
+        let message = format!("unknown name {}", quoted(name));
         Fault::error(Code::UnknownName, span, message).with_hint(hint)
     }
 }
 
 /// Does the expression do what the warning about skipped nodes advises: read the node's status or
 /// failure, or have a default?
-fn reckons_with_a_skip(located: &Located<'_>, id: &str) -> bool {
+fn handles_a_skip(located: &Located<'_>, id: &str) -> bool {
     let references = &located.references;
     let asks_how_it_went = |mention: &NodeRef| {
         let rest = located.source.get(mention.range.end..).unwrap_or_default();
@@ -248,7 +248,7 @@ fn reckons_with_a_skip(located: &Located<'_>, id: &str) -> bool {
 fn secrets_refused(place: &str, span: Span) -> Fault {
     let message = format!("`secrets` cannot be used in {place}");
     Fault::error(Code::SecretNotAllowed, span, message)
-        .with_hint("its result would be stored; secrets exist only for actions")
+        .with_hint("the result would be stored; only the config of an action can use secrets")
 }
 
 fn not_here(name: &str, why: &str, span: Span) -> Fault {

@@ -74,7 +74,7 @@ fn check_ends(
     for (at, node) in definition.nodes.iter().enumerate() {
         if !reached[at] && members[component[at]].len() == 1 {
             let message = format!("no path leads to {}", quoted(&node.id));
-            let hint = "all of its ways pass through a cycle";
+            let hint = "every path to it passes through a cycle";
             faults.error(Code::Unreachable, &node.id_span, message).hint(hint);
         }
     }

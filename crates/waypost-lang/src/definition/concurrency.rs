@@ -34,7 +34,7 @@ pub(super) fn read<'t>(
     let Some(key) = fields::present(entries, "key") else {
         if !meant.contains(&"key") {
             let hint =
-                "executions of one key share the limit; `key: all` makes it one for the workflow";
+                "executions with equal keys share the limit; with `key: all`, all of them do";
             let message = "`concurrency` needs `key`";
             faults.error(Code::MissingField, &entry.key_span, message).hint(hint);
         }

@@ -185,7 +185,7 @@ fn check_field<'t>(
             };
         }
         Shape::Name | Shape::OneOf(_) if has_hole => {
-            let message = format!("{what} must be fixed, it cannot be computed");
+            let message = format!("{what} must be a fixed value: `${{{{ }}}}` is not allowed here");
             faults.error(Code::HoleNotAllowed, &tree.span, message);
             return Vec::new();
         }
@@ -232,7 +232,7 @@ fn bare_expression<'t>(
     context: &mut ReadContext<'_>,
 ) -> Option<Located<'t>> {
     if text.contains(OPEN) {
-        let message = "an expression stands here without `${{ }}`";
+        let message = "this field is an expression: write it without `${{ }}`";
         let inner = text.trim().trim_start_matches(OPEN).trim_end_matches("}}").trim();
         let hint = format!("write {}", quoted(inner));
         context.faults.error(Code::HoleNotAllowed, &tree.span, message).hint(hint);

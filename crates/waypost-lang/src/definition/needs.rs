@@ -22,7 +22,7 @@ fn read_one(tree: &Tree, faults: &mut Faults) -> Option<Need> {
         TreeValue::Map(entries) => {
             fields::refuse_unknown(entries, &["node", "branch"], "an edge", faults);
             let Some(node) = fields::present(entries, "node") else {
-                let message = "the edge does not say which `node` it comes from";
+                let message = "an edge needs `node`, the id of the node it comes from";
                 faults.error(Code::MissingField, &tree.span, message);
                 return None;
             };
@@ -56,7 +56,7 @@ pub(super) fn read_join(tree: &Tree, faults: &mut Faults) -> Option<Join> {
     let join = read_count(&count.value, faults)?;
     match (join, cancel.filter(|_| cancel_rest)) {
         (Join::All, Some(entry)) => {
-            let message = "`cancelRest` means nothing here: a join of all leaves no rest";
+            let message = "`cancelRest` has no use with `all`: no node is left to cancel";
             let hint = "use it with `count: any` or a number";
             faults.error(Code::BadValue, &entry.key_span, message).hint(hint);
             None

@@ -110,7 +110,7 @@ fn either<'t>(
     let (short_entry, long_entry) =
         (fields::present(entries, short), fields::present(entries, long));
     if let (Some(_), Some(second)) = (short_entry, long_entry) {
-        let message = format!("`{long}` is another spelling of `{short}`, which is there too");
+        let message = format!("the node has both `{short}` and `{long}`, which mean the same");
         faults.error(Code::DuplicateField, &second.key_span, message).hint("remove one of the two");
     }
     short_entry.or(long_entry)
@@ -165,7 +165,7 @@ fn read_kind<'c>(
             return None;
         }
         (None, Some(sub_type)) => {
-            let message = "`subType` goes with `type: trigger`, `logic` or `action` only";
+            let message = "`subType` is only allowed with `type: trigger`, `logic` or `action`";
             let hint = "remove `subType`: `type` names the kind already";
             faults.error(Code::BadValue, &sub_type.key_span, message).hint(hint);
             (given, entry.value.span.clone())
@@ -208,7 +208,7 @@ fn read_on_error(tree: &Tree, node: &mut ParsedNode<'_>, faults: &mut Faults) {
     node.on_definition_errors =
         fields::get(entries, "definitionErrors", faults, fields::boolean) == Some(true);
     if let Some(entry) = flag.filter(|_| node.on_error == Some(OnError::Fail)) {
-        let message = "`definitionErrors` says which failures are taken, and `fail` takes none";
+        let message = "`definitionErrors` cannot be combined with `fail`, which handles no failure";
         faults.error(Code::BadValue, &entry.key_span, message);
     }
 }

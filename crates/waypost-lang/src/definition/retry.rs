@@ -54,7 +54,7 @@ fn matchers(what: &str, tree: &Tree, faults: &mut Faults) -> Option<Vec<Matcher>
         };
         let matcher = Matcher::parse(&text);
         if matcher.is_none() {
-            let message = format!("{what} cannot hold {}", quoted(&text));
+            let message = format!("{what} cannot contain {}", quoted(&text));
             let hint = "write a status (429), a class (5xx) or a name (timeout)";
             faults.error(Code::BadValue, &item.span, message).hint(hint);
         }

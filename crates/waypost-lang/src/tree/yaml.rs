@@ -133,7 +133,7 @@ impl YamlReader<'_> {
     fn alias(&mut self, anchor: usize, span: Span) -> Result<(), Fault> {
         self.refuse_as_key(&span)?;
         let Some(tree) = self.anchors.get(&anchor) else {
-            let message = "the alias stands inside the value that it repeats";
+            let message = "the alias is inside the value that it repeats";
             return Err(Fault::error(Code::RecursiveAlias, span, message));
         };
         let (copy, size) = (tree.clone(), Size::of(tree));

@@ -87,7 +87,7 @@ fn touching(expression: &str) -> String {
     )
 }
 
-/// What may be missing, and is reckoned with, or of which the schema says nothing that is sure.
+/// Fields that may be missing but have a guard, and fields about which the schema is inconclusive.
 #[test]
 fn uses_of_the_input_that_are_guarded_or_unclear_are_not_warned_of() {
     for silent in [
@@ -133,7 +133,7 @@ fn guard_of_a_field_does_not_guard_what_is_optional_inside() {
 
 /// A call with this header, which has a secret that does not stand alone.
 fn secret(header: &str) -> Case {
-    let message = "stands alone in its `${{ }}`";
+    let message = "must stand alone in its `${{ }}`";
     config(Code::SecretNotAlone, message, "basicAuth", &format!("headers: {{ a: \"{header}\" }}"))
 }
 
@@ -266,13 +266,13 @@ fn cases() -> Vec<Case> {
         keyed(BadExpression, "", "", "key: \"${{ input«.» }}\""),
         keyed(
             NameNotAvailable,
-            "`nodes` is not known in a concurrency key",
+            "`nodes` is not available in a concurrency key",
             "`input` and `execution`",
             "key: \"${{ «nodes».a.output }}\"",
         ),
         keyed(
             NameNotAvailable,
-            "`variables` is not known in a concurrency key",
+            "`variables` is not available in a concurrency key",
             "`input` and `execution`",
             "key: \"${{ «variables».a }}\"",
         ),
@@ -321,7 +321,7 @@ fn cases() -> Vec<Case> {
         nodes(MissingField, "has no `type`", "type: api-call", "  - «id»: a"),
         nodes(BadName, "`id` cannot be `a b`", "use up to 64", "  - { id: «a b», type: noop }"),
         node(UnknownField, "no field `dependsOn`", "did you mean `needs`?", "«dependsOn»: [b]"),
-        node(DuplicateField, "another spelling of `id`", "remove one", "«nodeId»: b"),
+        node(DuplicateField, "both `id` and `nodeId`", "remove one", "«nodeId»: b"),
         nodes(
             UnknownKind,
             "no node kind `aip-call`",
@@ -337,7 +337,7 @@ fn cases() -> Vec<Case> {
         nodes(MissingField, "needs a `subType`", "type: api-call", "  - { id: a, type: «action» }"),
         nodes(
             BadValue,
-            "`subType` goes with",
+            "`subType` is only allowed with",
             "remove `subType`",
             "  - { id: a, type: noop, «subType»: noop }",
         ),
@@ -353,7 +353,7 @@ fn cases() -> Vec<Case> {
         node(BadDuration, "longer than a hundred years", "", "timeout: «1e300»"),
         node(BadDuration, "must be a duration, not `NaN`", "30s", "timeout: «NaN»"),
         node(BadDuration, "longer than zero", "leave the field out", "deadline: «0»"),
-        node(BadDuration, "cannot be computed", "30s", "timeout: «${{ input.t }}»"),
+        node(BadDuration, "is not allowed here", "30s", "timeout: «${{ input.t }}»"),
         node(WrongType, "`deadline` must be a duration, not a boolean", "30s", "deadline: «true»"),
         node(
             BadValue,
@@ -365,7 +365,7 @@ fn cases() -> Vec<Case> {
         node(BadName, "`onError` cannot be `go on`", "use up to", "onError: «go on»")
             .also(&[UnusedErrorBranch]),
         node(WrongType, "`needs` must be the id of a node", "needs: [a]", "needs: [«1»]"),
-        node(MissingField, "which `node`", "", "needs: [«{ branch: x }»]"),
+        node(MissingField, "an edge needs `node`", "", "needs: [«{ branch: x }»]"),
         node(
             UnknownField,
             "an edge has no field `from`",
@@ -379,7 +379,7 @@ fn cases() -> Vec<Case> {
         node(MissingField, "`join` needs a `count`", "any", "join: «{ cancelRest: true }»"),
         node(
             BadValue,
-            "`cancelRest` means nothing",
+            "`cancelRest` has no use with `all`",
             "count: any",
             "join: { count: all, «cancelRest»: true }",
         ),
@@ -404,7 +404,7 @@ fn cases() -> Vec<Case> {
         node(BadValue, "`jitter` must be a number from 0 to 1", "", "retry: { jitter: «2» }"),
         node(
             BadValue,
-            "`retryOn` cannot hold `9xx`",
+            "`retryOn` cannot contain `9xx`",
             "a class (5xx)",
             "retry: { retryOn: [«9xx»] }",
         ),
@@ -455,7 +455,7 @@ fn cases() -> Vec<Case> {
         config(WrongType, "`weight` must be a number", "", "weight: «heavy»"),
         config(
             HoleNotAllowed,
-            "`connection` must be fixed",
+            "`connection` must be a fixed value",
             "",
             "connection: «\"${{ input.c }}\"»",
         ),
@@ -496,36 +496,36 @@ fn cases() -> Vec<Case> {
         value(BadExpression, "no filter `uper`", "", "${{ input.x | «uper» }}"),
         value(
             UnknownName,
-            "do not know the name `inptu`",
+            "unknown name `inptu`",
             "did you mean `input`?",
             "\"\\té ${{ «inptu».x }}\"",
         ),
-        value(
-            UnknownName,
-            "do not know the name `first`",
-            "nodes.first.output",
-            "${{ «first».x }}",
-        ),
-        value(UnknownName, "do not know the name `now`", "execution.now", "${{ «now»() }}"),
-        value(UnknownName, "do not know the name `null`", "none", "${{ input.x == «null» }}"),
+        value(UnknownName, "unknown name `first`", "nodes.first.output", "${{ «first».x }}"),
+        value(UnknownName, "unknown name `now`", "execution.now", "${{ «now»() }}"),
+        value(UnknownName, "unknown name `null`", "none", "${{ input.x == «null» }}"),
         value(NameNotAvailable, "`item` belongs to `map`", "", "${{ «item» }}"),
-        value(NameNotAvailable, "`signal` is known in the `filter`", "", "${{ «signal».x }}"),
         value(
             NameNotAvailable,
-            "`output` is known in `variables`",
+            "`signal` is only available in the `filter`",
+            "",
+            "${{ «signal».x }}",
+        ),
+        value(
+            NameNotAvailable,
+            "`output` is only available in `variables`",
             "nodes.<id>.output",
             "${{ «output».x }}",
         ),
         value(
             SecretNotAllowed,
             "a node that the engine runs itself",
-            "only for actions",
+            "only the config of an action",
             "${{ «secrets».key }}",
         ),
         config(
             SecretNotAllowed,
             "`variables`",
-            "only for actions",
+            "only the config of an action",
             "} \n    variables: { x: \"${{ «secrets».key }}\" ",
         ),
         secret("${{ «secrets.key» | upper }}"),
@@ -685,7 +685,7 @@ fn cases() -> Vec<Case> {
         ),
         node(
             BadValue,
-            "`fail` takes none",
+            "cannot be combined with `fail`",
             "",
             "onError: { take: fail, «definitionErrors»: true }",
         ),
@@ -699,7 +699,7 @@ fn cases() -> Vec<Case> {
         touches(
             MayBeMissing,
             "`coupon` may be missing",
-            "not even with default()",
+            "default() does not cover",
             "«input.coupon».code | default('') == 'x'",
         ),
         touches(MayBeMissing, "`note` may be missing", "default", "«input.lines[0].note» == 'x'"),
@@ -723,20 +723,20 @@ fn cases() -> Vec<Case> {
         ),
         config(
             NameNotAvailable,
-            "`response` is known in `failWhen` and `retryWhen`",
+            "`response` is only available in `failWhen` and `retryWhen`",
             "nodes.<id>.output",
             "body: { a: \"${{ «response» }}\" }, method: POST",
         ),
         config(
             UnknownName,
-            "do not know the name `respone`",
+            "unknown name `respone`",
             "did you mean `response`",
             "retryWhen: «respone».status == 202",
         )
         .also(&[NothingRetried]),
         config(
             SecretNotAllowed,
-            "in an expression that judges an answer",
+            "in an expression about a response or a signal",
             "would be stored",
             "retryWhen: response.body == «secrets».token",
         )

@@ -93,7 +93,7 @@ fn split_port(entry: &str) -> Result<(&str, Option<u16>), &'static str> {
         match after.strip_prefix(':') {
             Some(port) => (host, port),
             None if after.is_empty() => return Ok((host, None)),
-            None => return Err("after `]` comes `:` and a port"),
+            None => return Err("`]` must be followed by `:` and a port"),
         }
     } else {
         match entry.rsplit_once(':') {
@@ -124,13 +124,13 @@ fn target(host: &str) -> Result<AllowedTarget, &'static str> {
         None => (host, false),
     };
     if name.contains('*') {
-        return Err("`*` may stand only at the start, as in *.internal");
+        return Err("`*` is only allowed at the start, as in *.internal");
     }
     match Host::parse(name) {
         Ok(Host::Domain(name)) if below => Ok(AllowedTarget::Below(normalised(&name))),
         Ok(Host::Domain(name)) => Ok(AllowedTarget::Name(normalised(&name))),
         Ok(Host::Ipv4(address)) if !below => Ok(AllowedTarget::Range(IpAddr::from(address).into())),
-        Ok(_) => Err("`*.` goes with names, not with addresses"),
+        Ok(_) => Err("`*.` is for names, not for addresses"),
         Err(_) => Err("not a host name, an address or a range of addresses"),
     }
 }

@@ -119,7 +119,7 @@ fn compile(config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
 
 fn check_url(config: &ConfigMap) -> Result<(), ConfigFault> {
     let refuse = |message: String| {
-        Err(ConfigFault::at("url", message).hint("write it whole: https://api.example.com/users"))
+        Err(ConfigFault::at("url", message).hint("write it in full: https://api.example.com/users"))
     };
     match config.get("url") {
         None => Err(config::missing("url")),

@@ -47,7 +47,7 @@ fn read(config: &ConfigMap) -> Result<Delay, ConfigFault> {
         return Ok(Delay::For(span));
     }
     if unit.is_some() {
-        return Err(ConfigFault::at("unit", "`unit` goes with `duration`, not with `until`"));
+        return Err(ConfigFault::at("unit", "`unit` is only allowed with `duration`"));
     }
     let until = required_template(config, "until")?;
     check_literal_time(&until)?;

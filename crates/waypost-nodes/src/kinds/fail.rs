@@ -73,8 +73,8 @@ fn failure_kind(config: &ConfigMap) -> Result<String, ConfigFault> {
         )));
     }
     if RESERVED.contains(&word.as_str()) || HANDLER_KINDS.contains(&word.as_str()) {
-        let message = format!("failures of kind `{word}` are made by the engine and its handlers");
-        return Err(ConfigFault::at("kind", message).hint("choose a word of your own"));
+        let message = format!("`{word}` is reserved for failures of the engine and its handlers");
+        return Err(ConfigFault::at("kind", message).hint("choose another word"));
     }
     Ok(word.clone())
 }

@@ -73,7 +73,7 @@ fn compile(config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
         exactly_one(config, "command", "args"),
         check_not_empty(config),
         check_variable_names(config),
-        no_secrets(config, Some("env"), "a secret may stand in `env` only", SECRETS_HINT),
+        no_secrets(config, Some("env"), "a secret is only allowed in `env`", SECRETS_HINT),
         bytes_max(config, "outputBytesMax", PAYLOAD_BYTES_MAX),
     ];
     config::task(SPEC.name, config, checks)
@@ -95,7 +95,7 @@ fn check_variable_names(config: &ConfigMap) -> Result<(), ConfigFault> {
     let Some(Value::Object(env)) = config.get("env") else { return Ok(()) };
     match env.keys().find(|name| !is_variable_name(name)) {
         Some(name) => {
-            let message = format!("{name:?} is not a variable's name");
+            let message = format!("{name:?} is not a valid variable name");
             Err(config::fault_at(&["env", name], message))
         }
         None => Ok(()),
@@ -195,7 +195,7 @@ fn invocation(task: &Task, grace: Millis) -> Result<Invocation, Failure> {
         .collect();
     for (name, value) in rendered.env {
         if !is_variable_name(&name) {
-            return Err(invalid_config(format!("{name:?} is not a variable's name")));
+            return Err(invalid_config(format!("{name:?} is not a valid variable name")));
         }
         if value.is_null() {
             env.remove(&name);

@@ -180,11 +180,11 @@ fn delay() {
     bad("delay", &json!({"duration": "soon"}), &["duration: not a duration"]);
     bad("delay", &json!({"duration": [1]}), &["duration: not a duration"]);
     bad("delay", &json!({"duration": 1, "unit": "weeks"}), &["unit: not a unit"]);
-    bad("delay", &json!({"duration": "30s", "unit": "minutes"}), &["unit: one too many"]);
+    bad("delay", &json!({"duration": "30s", "unit": "minutes"}), &["unit: already has a unit"]);
     bad("delay", &json!({"until": "tomorrow"}), &["until: not a time"]);
     bad("delay", &json!({"until": "2026-01-31T09:00:00"}), &["until: not a time"]);
     bad("delay", &json!({"until": 5}), &["until: not a time"]);
-    bad("delay", &json!({"until": "2026-01-31T09:00:00Z", "unit": "s"}), &["unit: goes with"]);
+    bad("delay", &json!({"until": "2026-01-31T09:00:00Z", "unit": "s"}), &["unit: is only allowed with"]);
     bad("delay", &json!({"duration": "${{ input. }}"}), &["duration: "]);
 }
 
@@ -283,10 +283,10 @@ fn shell() {
         Behaviour::Task { handler: "shell".into(), foreign: false, config: template(&config) };
     good("shell", &config, &expected);
     let secret = "${{ secrets.token }}";
-    bad("shell", &json!({"command": secret}), &["command: in `env` only"]);
-    bad("shell", &json!({"args": ["a", secret]}), &["args: in `env` only"]);
-    bad("shell", &json!({"command": "a", "stdin": secret}), &["stdin: in `env` only"]);
-    bad("shell", &json!({"command": "a", "cwd": secret}), &["cwd: in `env` only"]);
+    bad("shell", &json!({"command": secret}), &["command: only allowed in `env`"]);
+    bad("shell", &json!({"args": ["a", secret]}), &["args: only allowed in `env`"]);
+    bad("shell", &json!({"command": "a", "stdin": secret}), &["stdin: only allowed in `env`"]);
+    bad("shell", &json!({"command": "a", "cwd": secret}), &["cwd: only allowed in `env`"]);
     bad("shell", &json!({}), &["command: either"]);
     bad("shell", &json!({"command": "a", "args": ["a"]}), &["args: exclude"]);
     bad("shell", &json!({"command": "  "}), &["command: empty"]);

@@ -180,8 +180,8 @@ impl Call {
         };
         let hosts: Vec<String> = secret.hosts.iter().map(ToString::to_string).collect();
         let hosts = match hosts.is_empty() {
-            true => "it may be sent nowhere".to_owned(),
-            false => format!("it may be sent to {}", hosts.join(", ")),
+            true => "no host is allowed for it".to_owned(),
+            false => format!("it is only allowed for {}", hosts.join(", ")),
         };
         let (scheme, host) = (self.url.scheme(), target.host);
         let name = &secret.name;

@@ -36,7 +36,7 @@ impl Call {
                 let to = target.origin().ascii_serialization();
                 let message = format!(
                     "{} redirects to {to}, another origin, with a body that holds secret `{}`; \
-                     call {to} itself if it is to have it",
+                     to send the secret there, call {to} directly",
                     self.describe(),
                     secret.name
                 );

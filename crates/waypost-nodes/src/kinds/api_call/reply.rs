@@ -51,7 +51,7 @@ pub(super) async fn read(call: &Call, response: Response) -> Result<Json, Failur
     if let Some(encoding) = encoding.filter(|encoding| !is_identity(encoding) && !bytes.is_empty())
     {
         let message = format!(
-            "{}: the response has Content-Encoding {encoding:?}; gzip, deflate and br are understood",
+            "{}: Content-Encoding {encoding:?} is not supported; use gzip, deflate or br",
             call.describe()
         );
         return Err(Failure::permanent(INVALID_RESPONSE, message));
@@ -125,7 +125,7 @@ fn read_value(bytes: &[u8], is_json: bool) -> Result<Json, String> {
     }
     if is_json {
         return Json::parse_bytes(bytes)
-            .map_err(|error| format!("the response is declared JSON and is not: {error}"));
+            .map_err(|error| format!("the response is labelled JSON but is not: {error}"));
     }
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(Json::from_value(&text.into())),

@@ -92,7 +92,7 @@ pub(super) async fn run(
         () = cancel.cancelled() => CommandEnd::Cancelled,
         () = tokio::time::sleep(limit.to_std()) => CommandEnd::TimedOut(limit),
         status = wait_and_drain(&mut child, pipes.as_mut(), &mut drained) => ended(
-            status.map_err(|error| Failure::transient(SPAWN, format!("cannot wait: {error}")))?,
+            status.map_err(|error| Failure::transient(SPAWN, format!("wait failed: {error}")))?,
         ),
     };
     match ended {
