@@ -194,6 +194,7 @@ impl Diagnostics {
         Self { faults: vec![fault], left_out: 0 }
     }
 
+    /// Are there neither errors nor warnings?
     pub fn is_empty(&self) -> bool {
         self.faults.is_empty()
     }

@@ -60,6 +60,7 @@ impl InputSchema {
         Ok(Self { validator: build(&schema)?, source: schema })
     }
 
+    /// Checks an input and returns its first faults.
     pub fn check(&self, input: &Json) -> Result<(), Vec<InputFault>> {
         let value = checkable(input).map_err(|error| {
             vec![InputFault { path: String::new(), message: error.to_string() }]
