@@ -184,7 +184,11 @@ fn delay() {
     bad("delay", &json!({"until": "tomorrow"}), &["until: not a time"]);
     bad("delay", &json!({"until": "2026-01-31T09:00:00"}), &["until: not a time"]);
     bad("delay", &json!({"until": 5}), &["until: not a time"]);
-    bad("delay", &json!({"until": "2026-01-31T09:00:00Z", "unit": "s"}), &["unit: is only allowed with"]);
+    bad(
+        "delay",
+        &json!({"until": "2026-01-31T09:00:00Z", "unit": "s"}),
+        &["unit: is only allowed with"],
+    );
     bad("delay", &json!({"duration": "${{ input. }}"}), &["duration: "]);
 }
 

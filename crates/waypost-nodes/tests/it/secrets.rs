@@ -67,7 +67,10 @@ async fn a_secret_stays_where_it_was_granted_to() {
     let here = host_of(&server);
     let granted = grant("granted", "granted-value", &[&here]);
     for (secrets, part) in [
-        (vec![grant("key", CANARY, &["api.example.com"])], "it is only allowed for api.example.com"),
+        (
+            vec![grant("key", CANARY, &["api.example.com"])],
+            "it is only allowed for api.example.com",
+        ),
         (vec![grant("key", CANARY, &[])], "no host is allowed for it"),
         // Without a port it is the scheme's own.
         (vec![grant("key", CANARY, &["127.0.0.1"])], "it is only allowed for 127.0.0.1"),
