@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use hyper::Method;
-use schemars::{Schema, SchemaGenerator};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use waypost_ports::access::Role;
 
 use super::call::{Call, Reply};
@@ -20,12 +20,17 @@ pub type Action = fn(Arc<Server>, Call) -> BoxFuture<'static, Result<Reply, Prob
 /// Returns the schema of a type.
 pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
+/// The methods of routes.
+pub const GET: &Method = &Method::GET;
+pub const POST: &Method = &Method::POST;
+pub const DELETE: &Method = &Method::DELETE;
+
 /// A route.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Route {
     /// Its name: `operationId` in the description, `action` in the audit log.
     pub name: &'static str,
-    pub method: Method,
+    pub method: &'static Method,
     /// Its path; `{name}` matches one segment.
     pub path: &'static str,
     /// Its required roles.
@@ -45,8 +50,34 @@ pub struct Route {
     pub replies: &'static [Documented],
     /// Its problems, besides those of every route.
     pub problems: &'static [Code],
-    /// How it is done.
     pub action: Action,
+}
+
+impl Route {
+    /// What the rows of a table share. Each adds its name, path, summary and replies, and what it
+    /// reads besides.
+    pub const fn new(
+        method: &'static Method,
+        tag: &'static str,
+        (access, effect): (Access, Effect),
+        action: Action,
+    ) -> Self {
+        Self {
+            name: "",
+            method,
+            path: "",
+            access,
+            effect,
+            summary: "",
+            notes: "",
+            tag,
+            parameters: &[],
+            body: Body::None,
+            replies: &[],
+            problems: &[],
+            action,
+        }
+    }
 }
 
 /// The required roles of a route.
@@ -149,8 +180,18 @@ impl Content {
     }
 }
 
+/// A reply of JSON.
+pub const fn json<T: JsonSchema>(status: u16, when: &'static str) -> Documented {
+    reply(status, when, Content::Json(of::<T>))
+}
+
+/// Any reply.
+pub const fn reply(status: u16, when: &'static str, content: Content) -> Documented {
+    Documented { status, when, content }
+}
+
 /// The schema of a type, for the table.
-pub fn of<T: schemars::JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+pub fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
@@ -174,12 +215,12 @@ pub fn find<'a>(routes: &'a [Route], method: &Method, path: &str) -> Matched<'a>
     for route in routes {
         let Some(values) = fit(route.path, path) else { continue };
         // Every GET route answers HEAD as well.
-        let head = method == Method::HEAD && route.method == Method::GET;
-        if route.method == *method || head {
+        let head = method == Method::HEAD && route.method == GET;
+        if route.method == method || head {
             return Matched::Route(route, values);
         }
         methods.push(route.method.clone());
-        if route.method == Method::GET {
+        if route.method == GET {
             methods.push(Method::HEAD);
         }
     }

@@ -1,22 +1,24 @@
 //! Routes of definitions.
 
-use hyper::Method;
-
 use super::{LIMIT, MAX_U32, WORKFLOW};
-use crate::actions;
+use crate::actions::definitions;
 use crate::http::parameter::{Form, in_path, in_query};
-use crate::http::route::{Body, CONTROL, Content, Documented, Effect, LOOK, Route, of};
+use crate::http::route::{Action, Body, CONTROL, Effect, GET, LOOK, POST, Route, json};
 use crate::problem::Code;
 use crate::wire;
+
+const fn get(action: Action) -> Route {
+    Route::new(GET, "definitions", (LOOK, Effect::Reads), action)
+}
+
+const fn post(action: Action) -> Route {
+    Route::new(POST, "definitions", (CONTROL, Effect::Audited), action)
+}
 
 pub(super) static ROUTES: &[Route] = &[
     Route {
         name: "deployDefinition",
-        method: Method::POST,
         path: "/v1/definitions",
-        access: CONTROL,
-        effect: Effect::Audited,
-        tag: "definitions",
         summary: "Deploy a definition",
         notes: "The same content again is the version it was. Either way that version is current afterwards: starts that name no version use it, on every instance, so that deploying an older content again rolls back to it. `current` and `previous` say what starts use now and used before. Faults come all at once, each with its place in the source.",
         parameters: &[
@@ -29,98 +31,52 @@ pub(super) static ROUTES: &[Route] = &[
         ],
         body: Body::Definition,
         replies: &[
-            Documented {
-                status: 201,
-                when: "A new version of the workflow.",
-                content: Content::Json(of::<wire::Deployed>),
-            },
-            Documented {
-                status: 200,
-                when: "The same content is a version already, or this was a dry run.",
-                content: Content::Json(of::<wire::Deployed>),
-            },
+            json::<wire::Deployed>(201, "A new version of the workflow."),
+            json::<wire::Deployed>(
+                200,
+                "The same content is a version already, or this was a dry run.",
+            ),
         ],
         problems: &[Code::InvalidDefinition],
-        action: |server, call| Box::pin(actions::definitions::deploy(server, call)),
+        ..post(|server, call| Box::pin(definitions::deploy(server, call)))
     },
     Route {
         name: "listDefinitions",
-        method: Method::GET,
         path: "/v1/definitions",
-        access: LOOK,
-        effect: Effect::Reads,
-        tag: "definitions",
         summary: "List workflows, each with its newest version and the number of its current one",
-        notes: "",
         parameters: &[LIMIT, in_query("cursor", Form::Workflow, "`next` of the page before.")],
-        body: Body::None,
-        replies: &[Documented {
-            status: 200,
-            when: "A page.",
-            content: Content::Json(of::<wire::DefinitionList>),
-        }],
-        problems: &[],
-        action: |server, call| Box::pin(actions::definitions::list(server, call)),
+        replies: &[json::<wire::DefinitionList>(200, "A page.")],
+        ..get(|server, call| Box::pin(definitions::list(server, call)))
     },
     Route {
         name: "getDefinition",
-        method: Method::GET,
         path: "/v1/definitions/{name}",
-        access: LOOK,
-        effect: Effect::Reads,
-        tag: "definitions",
         summary: "Get the current version of a workflow",
-        notes: "",
         parameters: &[WORKFLOW],
-        body: Body::None,
-        replies: &[Documented {
-            status: 200,
-            when: "The definition.",
-            content: Content::Json(of::<wire::Definition>),
-        }],
+        replies: &[json::<wire::Definition>(200, "The definition.")],
         problems: &[Code::UnknownDefinition],
-        action: |server, call| Box::pin(actions::definitions::get(server, call)),
+        ..get(|server, call| Box::pin(definitions::get(server, call)))
     },
     Route {
         name: "listVersions",
-        method: Method::GET,
         path: "/v1/definitions/{name}/versions",
-        access: LOOK,
-        effect: Effect::Reads,
-        tag: "definitions",
         summary: "List the versions of a workflow, newest first",
-        notes: "",
         parameters: &[
             WORKFLOW,
             LIMIT,
             in_query("cursor", Form::Integer(1, MAX_U32), "`next` of the page before."),
         ],
-        body: Body::None,
-        replies: &[Documented {
-            status: 200,
-            when: "A page.",
-            content: Content::Json(of::<wire::DefinitionList>),
-        }],
+        replies: &[json::<wire::DefinitionList>(200, "A page.")],
         problems: &[Code::UnknownDefinition],
-        action: |server, call| Box::pin(actions::definitions::versions(server, call)),
+        ..get(|server, call| Box::pin(definitions::versions(server, call)))
     },
     Route {
         name: "getVersion",
-        method: Method::GET,
         path: "/v1/definitions/{name}/versions/{version}",
-        access: LOOK,
-        effect: Effect::Reads,
-        tag: "definitions",
         summary: "Get one version of a workflow",
-        notes: "",
         parameters: &[WORKFLOW, in_path("version", Form::Integer(1, MAX_U32), "From 1.")],
-        body: Body::None,
-        replies: &[Documented {
-            status: 200,
-            when: "The definition.",
-            content: Content::Json(of::<wire::Definition>),
-        }],
+        replies: &[json::<wire::Definition>(200, "The definition.")],
         problems: &[Code::UnknownDefinition],
-        action: |server, call| Box::pin(actions::definitions::get(server, call)),
+        ..get(|server, call| Box::pin(definitions::get(server, call)))
     },
 ];

@@ -1,22 +1,26 @@
 //! Routes that start, read and follow executions.
 
-use hyper::Method;
-
 use super::{EXECUTION, FOLLOW, LIMIT, MAX_I64};
-use crate::actions;
+use crate::actions::{executions, starting};
 use crate::http::parameter::{Form, in_header, in_query, repeated};
-use crate::http::route::{Body, CONTROL, Content, Documented, Effect, LOOK, Route, of};
+use crate::http::route::{
+    Action, Body, CONTROL, Content, Effect, GET, LOOK, POST, Route, json, of, reply,
+};
 use crate::problem::Code;
 use crate::wire;
+
+const fn get(action: Action) -> Route {
+    Route::new(GET, "executions", (LOOK, Effect::Reads), action)
+}
+
+const fn post(action: Action) -> Route {
+    Route::new(POST, "executions", (CONTROL, Effect::Unaudited), action)
+}
 
 pub(super) static ROUTES: &[Route] = &[
     Route {
         name: "startExecution",
-        method: Method::POST,
         path: "/v1/executions",
-        access: CONTROL,
-        effect: Effect::Unaudited,
-        tag: "executions",
         summary: "Start an execution",
         notes: "The answer comes when the submission is durable. A key that was used for another submission gives 422.",
         parameters: &[
@@ -29,16 +33,11 @@ pub(super) static ROUTES: &[Route] = &[
         ],
         body: Body::Json { schema: of::<wire::Start>, optional: false },
         replies: &[
-            Documented {
-                status: 201,
-                when: "It is durable; with `wait`, it may have ended.",
-                content: Content::Json(of::<wire::Started>),
-            },
-            Documented {
-                status: 200,
-                when: "The same submission was made before under this key: that execution, with `idempotent-replayed: true`.",
-                content: Content::Json(of::<wire::Started>),
-            },
+            json::<wire::Started>(201, "It is durable; with `wait`, it may have ended."),
+            json::<wire::Started>(
+                200,
+                "The same submission was made before under this key: that execution, with `idempotent-replayed: true`.",
+            ),
         ],
         problems: &[
             Code::UnknownDefinition,
@@ -48,15 +47,11 @@ pub(super) static ROUTES: &[Route] = &[
             Code::IdempotencyMismatch,
             Code::Unstorable,
         ],
-        action: |server, call| Box::pin(actions::starting::start(server, call)),
+        ..post(|server, call| Box::pin(starting::start(server, call)))
     },
     Route {
         name: "listExecutions",
-        method: Method::GET,
         path: "/v1/executions",
-        access: LOOK,
-        effect: Effect::Reads,
-        tag: "executions",
         summary: "List executions, newest first",
         notes: "A page may be short, even empty, and still have a `next`: a filter that fits little is given up on after a while, and goes on from there.",
         parameters: &[
@@ -70,66 +65,36 @@ pub(super) static ROUTES: &[Route] = &[
             LIMIT,
             in_query("cursor", Form::Integer(0, MAX_I64), "`next` of the page before."),
         ],
-        body: Body::None,
-        replies: &[Documented {
-            status: 200,
-            when: "A page, with how old it is.",
-            content: Content::Json(of::<wire::ExecutionList>),
-        }],
-        problems: &[],
-        action: |server, call| Box::pin(actions::executions::list(server, call)),
+        replies: &[json::<wire::ExecutionList>(200, "A page, with how old it is.")],
+        ..get(|server, call| Box::pin(executions::list(server, call)))
     },
     Route {
         name: "getExecution",
-        method: Method::GET,
         path: "/v1/executions/{id}",
-        access: LOOK,
-        effect: Effect::Reads,
-        tag: "executions",
         summary: "Get an execution",
-        notes: "",
         parameters: &[
             EXECUTION,
             in_query("wait", Form::Patience, "How long to wait for its end first."),
         ],
-        body: Body::None,
-        replies: &[Documented {
-            status: 200,
-            when: "The execution as it stands in the log.",
-            content: Content::Json(of::<wire::Execution>),
-        }],
+        replies: &[json::<wire::Execution>(200, "The execution as it stands in the log.")],
         problems: &[Code::UnknownExecution, Code::ExecutionDamaged],
-        action: |server, call| Box::pin(actions::executions::get(server, call)),
+        ..get(|server, call| Box::pin(executions::get(server, call)))
     },
     Route {
         name: "listNodes",
-        method: Method::GET,
         path: "/v1/executions/{id}/nodes",
-        access: LOOK,
-        effect: Effect::Reads,
-        tag: "executions",
         summary: "List the nodes of an execution",
-        notes: "",
         parameters: &[
             EXECUTION,
             in_query("state", Form::OneOf(&["all", "incomplete"]), "Which nodes."),
         ],
-        body: Body::None,
-        replies: &[Documented {
-            status: 200,
-            when: "The nodes.",
-            content: Content::Json(of::<wire::NodeList>),
-        }],
+        replies: &[json::<wire::NodeList>(200, "The nodes.")],
         problems: &[Code::UnknownExecution, Code::ExecutionDamaged],
-        action: |server, call| Box::pin(actions::executions::nodes(server, call)),
+        ..get(|server, call| Box::pin(executions::nodes(server, call)))
     },
     Route {
         name: "listEvents",
-        method: Method::GET,
         path: "/v1/executions/{id}/events",
-        access: LOOK,
-        effect: Effect::Reads,
-        tag: "executions",
         summary: "List the events of an execution, oldest first",
         notes: "A page of large events may be shorter than asked for; `next` says whether there are more.",
         parameters: &[
@@ -139,21 +104,13 @@ pub(super) static ROUTES: &[Route] = &[
             in_query("after", Form::Integer(0, MAX_I64), "After this position."),
             LIMIT,
         ],
-        body: Body::None,
-        replies: &[Documented {
-            status: 200,
-            when: "A page of the log.",
-            content: Content::Json(of::<wire::EventList>),
-        }],
+        replies: &[json::<wire::EventList>(200, "A page of the log.")],
         problems: &[Code::UnknownExecution],
-        action: |server, call| Box::pin(actions::executions::events(server, call)),
+        ..get(|server, call| Box::pin(executions::events(server, call)))
     },
     Route {
         name: "streamEvents",
-        method: Method::GET,
         path: "/v1/executions/{id}/stream",
-        access: LOOK,
-        effect: Effect::Reads,
         tag: "streams",
         summary: "Follow the events of an execution",
         notes: "The stream stays open for what is yet to come: every event once, in order, however often the reader comes back. A reader that reads nothing for 10 s is let go with `dropped` as the last event.",
@@ -167,66 +124,38 @@ pub(super) static ROUTES: &[Route] = &[
             ),
             FOLLOW,
         ],
-        body: Body::None,
         replies: &[
-            Documented {
-                status: 200,
-                when: "Server-sent events: `id` is the seq, `event` the type, `data` the event. Ends with `end` when the execution has ended.",
-                content: Content::Stream,
-            },
-            Documented {
-                status: 204,
-                when: "It has ended, and there is nothing after this position.",
-                content: Content::None,
-            },
+            reply(
+                200,
+                "Server-sent events: `id` is the seq, `event` the type, `data` the event. Ends with `end` when the execution has ended.",
+                Content::Stream,
+            ),
+            reply(204, "It has ended, and there is nothing after this position.", Content::None),
         ],
         problems: &[Code::UnknownExecution, Code::Overloaded],
-        action: |server, call| Box::pin(actions::executions::stream(server, call)),
+        ..get(|server, call| Box::pin(executions::stream(server, call)))
     },
     Route {
         name: "getOutput",
-        method: Method::GET,
         path: "/v1/executions/{id}/output",
-        access: LOOK,
-        effect: Effect::Reads,
-        tag: "executions",
         summary: "Get an execution's output",
-        notes: "",
         parameters: &[EXECUTION],
-        body: Body::None,
-        replies: &[Documented {
-            status: 200,
-            when: "The output, as it is; `null` where there is none.",
-            content: Content::Json(of::<wire::Payload>),
-        }],
+        replies: &[json::<wire::Payload>(200, "The output, as it is; `null` where there is none.")],
         problems: &[Code::UnknownExecution, Code::ExecutionDamaged, Code::ExecutionRuns],
-        action: |server, call| Box::pin(actions::executions::output(server, call)),
+        ..get(|server, call| Box::pin(executions::output(server, call)))
     },
     Route {
         name: "getWhy",
-        method: Method::GET,
         path: "/v1/executions/{id}/why",
-        access: LOOK,
-        effect: Effect::Reads,
-        tag: "executions",
         summary: "Explain what an execution is waiting for",
-        notes: "",
         parameters: &[EXECUTION],
-        body: Body::None,
-        replies: &[Documented {
-            status: 200,
-            when: "Every reason, the most telling first.",
-            content: Content::Json(of::<wire::Why>),
-        }],
+        replies: &[json::<wire::Why>(200, "Every reason, the most telling first.")],
         problems: &[Code::UnknownExecution, Code::ExecutionDamaged],
-        action: |server, call| Box::pin(actions::executions::why(server, call)),
+        ..get(|server, call| Box::pin(executions::why(server, call)))
     },
     Route {
         name: "streamAll",
-        method: Method::GET,
         path: "/v1/stream",
-        access: LOOK,
-        effect: Effect::Reads,
         tag: "streams",
         summary: "Follow the events of all executions",
         notes: "The stream stays open for what is yet to come.",
@@ -244,13 +173,12 @@ pub(super) static ROUTES: &[Route] = &[
             repeated("type", Form::Text(64), "Only of this type; repeat it for several."),
             FOLLOW,
         ],
-        body: Body::None,
-        replies: &[Documented {
-            status: 200,
-            when: "Server-sent events in the order of commits; `data` names the execution.",
-            content: Content::Stream,
-        }],
+        replies: &[reply(
+            200,
+            "Server-sent events in the order of commits; `data` names the execution.",
+            Content::Stream,
+        )],
         problems: &[Code::UnknownEvent, Code::Overloaded],
-        action: |server, call| Box::pin(actions::executions::stream_all(server, call)),
+        ..get(|server, call| Box::pin(executions::stream_all(server, call)))
     },
 ];
