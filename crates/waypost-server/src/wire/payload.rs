@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{IntoDeserializer as _, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 use uuid::Uuid;
 use waypost_core::id::Token;
 use waypost_core::json::Json;
@@ -15,6 +16,55 @@ use waypost_core::time::Timestamp;
 use crate::http::parameter::{
     DELIVERY_PATTERN, Form, ID_PATTERN, UUID_PATTERN, is_id, is_label_part, is_uuid,
 };
+
+/// The schema of a type: inlined where it is used, or a component of this name.
+macro_rules! schema {
+    (inline $type:ident $(<$($size:ident: $of:ty),+>)? = $schema:tt) => {
+        impl$(<$(const $size: $of),+>)? JsonSchema for $type$(<$($size),+>)? {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!($schema)
+            }
+        }
+    };
+    ($name:literal $type:ident = $schema:tt) => {
+        impl JsonSchema for $type {
+            fn schema_name() -> Cow<'static, str> {
+                $name.into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!($schema)
+            }
+        }
+    };
+}
+
+/// Writes a type as text, and reads it with a function that returns `None` for other texts.
+macro_rules! text {
+    ($type:ident, $error:literal, $parse:expr) => {
+        impl Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let parse: fn(&str) -> Option<Self> = $parse;
+                let text = String::deserialize(deserializer)?;
+                parse(&text).ok_or_else(|| serde::de::Error::custom($error))
+            }
+        }
+    };
+}
 
 /// Any JSON, carried as the text it came as.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,19 +77,7 @@ impl Default for Payload {
     }
 }
 
-impl JsonSchema for Payload {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Payload".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "description": "any JSON" })
-    }
-}
+schema!(inline Payload = { "description": "any JSON" });
 
 /// Reads a field that may be absent, but is not `null`: if `null` is a payload, it is read as one,
 /// and otherwise it is rejected, as in the schema.
@@ -47,6 +85,22 @@ pub fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
+}
+
+/// Takes `null` out of the schema of an `Option`, for fields that are left out instead. schemars
+/// adds it to the type, or as one of two schemas.
+pub fn without_null(schema: &mut Schema) {
+    let schema = schema.ensure_object();
+    if let Some(Value::Array(schemas)) = schema.remove("anyOf")
+        && let Some(Value::Object(some)) = schemas.into_iter().next()
+    {
+        schema.extend(some);
+    }
+    if let Some(types) = schema.get_mut("type")
+        && let Some(some) = types.get(0).cloned()
+    {
+        *types = some;
+    }
 }
 
 /// Reads a struct from an object and from nothing else: left to itself, serde would take an array too,
@@ -114,51 +168,18 @@ impl<'de, const MIN: u32, const MAX: u32> Deserialize<'de> for Count<MIN, MAX> {
     }
 }
 
-impl<const MIN: u32, const MAX: u32> JsonSchema for Count<MIN, MAX> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Count".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "integer", "minimum": MIN, "maximum": MAX })
-    }
-}
+schema!(inline Count<MIN: u32, MAX: u32> = {
+    "type": "integer", "minimum": MIN, "maximum": MAX
+});
 
 /// The id of a worker, which it made at its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerKey(pub Uuid);
 
-impl Serialize for WorkerKey {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for WorkerKey {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let uuid = Some(&text).filter(|text| is_uuid(text)).and_then(|text| text.parse().ok());
-        uuid.map(Self).ok_or_else(|| serde::de::Error::custom("a worker's id is a UUID"))
-    }
-}
-
-impl JsonSchema for WorkerKey {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "WorkerKey".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "pattern": UUID_PATTERN })
-    }
-}
+text!(WorkerKey, "a worker's id is a UUID", |text| {
+    is_uuid(text).then(|| text.parse().ok().map(Self)).flatten()
+});
+schema!(inline WorkerKey = { "type": "string", "pattern": UUID_PATTERN });
 
 /// The token of a task, as it was given to its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,96 +194,33 @@ impl TaskToken {
     }
 }
 
-impl Serialize for TaskToken {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for TaskToken {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Self::parse(&text)
-            .ok_or_else(|| serde::de::Error::custom("a token is 32 hexadecimal digits"))
-    }
-}
-
-impl JsonSchema for TaskToken {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "TaskToken".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "pattern": DELIVERY_PATTERN })
-    }
-}
+text!(TaskToken, "a token is 32 hexadecimal digits", Self::parse);
+schema!(inline TaskToken = { "type": "string", "pattern": DELIVERY_PATTERN });
 
 /// A time, by RFC 3339 in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time(pub Timestamp);
 
-impl Serialize for Time {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for Time {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Timestamp::parse(&text)
-            .map(Self)
-            .ok_or_else(|| serde::de::Error::custom("not a time by RFC 3339"))
-    }
-}
-
-impl JsonSchema for Time {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Time".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "format": "date-time" })
-    }
-}
+text!(Time, "not a time by RFC 3339", |text| Timestamp::parse(text).map(Self));
+schema!(inline Time = { "type": "string", "format": "date-time" });
 
 /// The status of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ExecutionStatus(pub Status);
 
-impl JsonSchema for ExecutionStatus {
-    fn schema_name() -> Cow<'static, str> {
-        "ExecutionStatus".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "enum": Status::SHOWN.map(Status::name) })
-    }
-}
+schema!("ExecutionStatus" ExecutionStatus = {
+    "type": "string", "enum": Status::SHOWN.map(Status::name)
+});
 
 /// The status of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct NodeState(pub NodeStatus);
 
-impl JsonSchema for NodeState {
-    fn schema_name() -> Cow<'static, str> {
-        "NodeStatus".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "enum": NodeStatus::ALL.map(NodeStatus::name) })
-    }
-}
+schema!("NodeStatus" NodeState = {
+    "type": "string", "enum": NodeStatus::ALL.map(NodeStatus::name)
+});
 
 /// An execution's id that a submitter chose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -280,19 +238,7 @@ impl<'de> Deserialize<'de> for OwnId {
     }
 }
 
-impl JsonSchema for OwnId {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "OwnId".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "pattern": ID_PATTERN, "not": { "const": "last" } })
-    }
-}
+schema!(inline OwnId = { "type": "string", "pattern": ID_PATTERN, "not": { "const": "last" } });
 
 /// Text of 1 to `MAX` characters without control characters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -310,20 +256,9 @@ impl<'de, const MAX: usize> Deserialize<'de> for Short<MAX> {
     }
 }
 
-impl<const MAX: usize> JsonSchema for Short<MAX> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Short".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "minLength": 1, "maxLength": MAX,
-                       "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]+$" })
-    }
-}
+schema!(inline Short<MAX: usize> = {
+    "type": "string", "minLength": 1, "maxLength": MAX, "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]+$"
+});
 
 /// Labels of an execution.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -348,16 +283,8 @@ impl<'de> Deserialize<'de> for Labels {
     }
 }
 
-impl JsonSchema for Labels {
-    fn schema_name() -> Cow<'static, str> {
-        "Labels".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "object", "maxProperties": LABELS_MAX,
-            "propertyNames": { "pattern": "^[^=\\x00-\\x1f\\x7f-\\x9f]{1,256}$" },
-            "additionalProperties": { "type": "string", "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]{0,256}$" }
-        })
-    }
-}
+schema!("Labels" Labels = {
+    "type": "object", "maxProperties": LABELS_MAX,
+    "propertyNames": { "pattern": "^[^=\\x00-\\x1f\\x7f-\\x9f]{1,256}$" },
+    "additionalProperties": { "type": "string", "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]{0,256}$" }
+});
