@@ -4,6 +4,32 @@
 //!
 //! Fields that are absent are left out, never `null`, except inside payloads.
 
+/// Declares types of the API. A field `name?: Type` may be absent: it is an `Option`, which JSON and
+/// schema have as a `Type` or not at all.
+macro_rules! wire {
+    ($($(#[$attribute:meta])* pub struct $name:ident { $($fields:tt)* })+) => {
+        $(wire! { @ [$(#[$attribute])* pub struct $name] [] $($fields)* })+
+    };
+    (@ [$($head:tt)*] [$($fields:tt)*]) => {
+        #[derive(Clone, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        #[serde(rename_all = "camelCase")]
+        $($head)* { $($fields)* }
+    };
+    (@ $head:tt [$($before:tt)*] $(#[$attribute:meta])* pub $field:ident?: $type:ty, $($rest:tt)*) => {
+        wire! { @ $head [
+            $($before)*
+            $(#[$attribute])*
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[serde(deserialize_with = "crate::wire::payload::present")]
+            #[schemars(transform = crate::wire::payload::without_null)]
+            pub $field: Option<$type>,
+        ] $($rest)* }
+    };
+    (@ $head:tt [$($before:tt)*] $(#[$attribute:meta])* pub $field:ident: $type:ty, $($rest:tt)*) => {
+        wire! { @ $head [$($before)* $(#[$attribute])* pub $field: $type,] $($rest)* }
+    };
+}
+
 pub mod control;
 pub mod definition;
 pub mod execution;

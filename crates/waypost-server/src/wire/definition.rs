@@ -1,37 +1,28 @@
 //! Definitions on the wire.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::payload::{Payload, Time};
 use crate::problem::FaultAt;
 
-/// The result of a deployment.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Deployed {
-    /// The workflow.
-    pub workflow: String,
-    /// The version that holds this content; absent after a dry run of something new.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "u32")]
-    pub version: Option<u32>,
-    /// Identity of the content.
-    pub hash: String,
-    /// Is the version new? Equal content is the earlier version.
-    pub created: bool,
-    /// The version that starts use from now on when they name none; absent after a dry run of
-    /// something new. After a dry run: the version that they would use.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "u32")]
-    pub current: Option<u32>,
-    /// The version that they used before; absent where this is the workflow's first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "u32")]
-    pub previous: Option<u32>,
-    /// Warnings about probable mistakes.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub warnings: Vec<FaultAt>,
+wire! {
+    /// The result of a deployment.
+    pub struct Deployed {
+        /// The workflow.
+        pub workflow: String,
+        /// The version that holds this content; absent after a dry run of something new.
+        pub version?: u32,
+        /// Identity of the content.
+        pub hash: String,
+        /// Is the version new? Equal content is the earlier version.
+        pub created: bool,
+        /// The version that starts use from now on when they name none; absent after a dry run of
+        /// something new. After a dry run: the version that they would use.
+        pub current?: u32,
+        /// The version that they used before; absent where this is the workflow's first.
+        pub previous?: u32,
+        /// Warnings about probable mistakes.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub warnings: Vec<FaultAt>,
+    }
 }
 
 impl Deployed {
@@ -54,48 +45,40 @@ impl Deployed {
     }
 }
 
-/// One version of a workflow.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Definition {
-    /// The workflow.
-    pub workflow: String,
-    /// From 1.
-    pub version: u32,
-    /// The version of the workflow that starts use when they name none.
-    pub current: u32,
-    /// Identity of the content.
-    pub hash: String,
-    /// The content, in its canonical form.
-    pub definition: Payload,
-}
+wire! {
+    /// One version of a workflow.
+    pub struct Definition {
+        /// The workflow.
+        pub workflow: String,
+        /// From 1.
+        pub version: u32,
+        /// The version of the workflow that starts use when they name none.
+        pub current: u32,
+        /// Identity of the content.
+        pub hash: String,
+        /// The content, in its canonical form.
+        pub definition: Payload,
+    }
 
-/// One version of a workflow, without its content.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct DefinitionSummary {
-    /// The workflow.
-    pub workflow: String,
-    /// From 1.
-    pub version: u32,
-    /// The version of the workflow that starts use when they name none.
-    pub current: u32,
-    /// Identity of the content.
-    pub hash: String,
-    /// When it was deployed, where that is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Time")]
-    pub created_at: Option<Time>,
-}
+    /// One version of a workflow, without its content.
+    pub struct DefinitionSummary {
+        /// The workflow.
+        pub workflow: String,
+        /// From 1.
+        pub version: u32,
+        /// The version of the workflow that starts use when they name none.
+        pub current: u32,
+        /// Identity of the content.
+        pub hash: String,
+        /// When it was deployed, where that is known.
+        pub created_at?: Time,
+    }
 
-/// A page of definitions.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct DefinitionList {
-    /// The page.
-    pub definitions: Vec<DefinitionSummary>,
-    /// Pass this as `cursor` for the next page; absent on the last page.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
-    pub next: Option<String>,
+    /// A page of definitions.
+    pub struct DefinitionList {
+        /// The page.
+        pub definitions: Vec<DefinitionSummary>,
+        /// Pass this as `cursor` for the next page; absent on the last page.
+        pub next?: String,
+    }
 }

@@ -10,32 +10,29 @@ use waypost_core::plan::Plan;
 use waypost_engine::StartRequest;
 use waypost_ports::store::Idempotency;
 
-use super::payload::{Count, Labels, OwnId, Payload, Short, present, word};
+use super::payload::{Count, Labels, OwnId, Payload, Short, word};
 
 /// A version of a workflow.
 pub type Version = Count<1, 2_147_483_647>;
 
-/// A submission.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(rename = "StartRequest")]
-pub struct Start {
-    /// The workflow's name.
-    pub workflow: Short<128>,
-    /// Which version; the current one where none is named.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
-    #[schemars(with = "Version")]
-    pub version: Option<Version>,
-    /// The input; `null` if there is none.
-    #[serde(default)]
-    pub input: Payload,
-    /// The execution's id; made where none is named.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
-    #[schemars(with = "OwnId")]
-    pub id: Option<OwnId>,
-    /// Labels to find it by.
-    #[serde(default)]
-    pub labels: Labels,
+wire! {
+    /// A submission.
+    #[serde(deny_unknown_fields)]
+    #[schemars(rename = "StartRequest")]
+    pub struct Start {
+        /// The workflow's name.
+        pub workflow: Short<128>,
+        /// Which version; the current one where none is named.
+        pub version?: Version,
+        /// The input; `null` if there is none.
+        #[serde(default)]
+        pub input: Payload,
+        /// The execution's id; made where none is named.
+        pub id?: OwnId,
+        /// Labels to find it by.
+        #[serde(default)]
+        pub labels: Labels,
+    }
 }
 
 impl Start {
@@ -61,16 +58,16 @@ impl Start {
     }
 }
 
-/// A request for a key.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(rename = "NewApiKey")]
-pub struct NewApiKey {
-    /// Its name.
-    pub name: Short<128>,
-    /// Its holder's rights.
-    #[serde(deserialize_with = "word")]
-    pub role: RoleName,
+wire! {
+    /// A request for a key.
+    #[serde(deny_unknown_fields)]
+    pub struct NewApiKey {
+        /// Its name.
+        pub name: Short<128>,
+        /// Its holder's rights.
+        #[serde(deserialize_with = "word")]
+        pub role: RoleName,
+    }
 }
 
 /// The rights of a key's holder.

@@ -3,9 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::payload::{
-    Count, Payload, Short, TaskToken, Time, WorkerKey, present, present_object, word,
-};
+use super::payload::{Count, Payload, Short, TaskToken, Time, WorkerKey, present_object, word};
 
 /// Handlers that one worker may serve.
 pub const HANDLERS_MAX: usize = 256;
@@ -18,29 +16,29 @@ pub const TASKS_MAX: u32 = 100_000;
 /// Which try of a node, from 1.
 pub type Attempt = Count<1, { u32::MAX }>;
 
-/// A worker's description of itself, with each sign of life.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(rename = "PollRequest")]
-pub struct Poll {
-    /// Its name.
-    pub name: Short<128>,
-    /// The handlers that it serves.
-    #[schemars(length(min = 1, max = 256))]
-    pub handlers: Vec<Short<64>>,
-    /// How many tasks it takes at once.
-    pub capacity: Capacity,
-    /// How many it has.
-    #[serde(default = "none")]
-    pub running: Count<0, TASKS_MAX>,
-    /// At most so many tasks now; 0 only listens for what to stop.
-    #[serde(default = "one")]
-    pub max: PollMax,
-    /// The tokens of the tasks that it has: each from when it got it until its report was answered.
-    /// A started task that is not listed is given to others. Absent: unknown.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
-    #[schemars(with = "Vec<TaskToken>", length(max = 100_000))]
-    pub tasks: Option<Vec<TaskToken>>,
+wire! {
+    /// A worker's description of itself, with each sign of life.
+    #[serde(deny_unknown_fields)]
+    #[schemars(rename = "PollRequest")]
+    pub struct Poll {
+        /// Its name.
+        pub name: Short<128>,
+        /// The handlers that it serves.
+        #[schemars(length(min = 1, max = 256))]
+        pub handlers: Vec<Short<64>>,
+        /// How many tasks it takes at once.
+        pub capacity: Capacity,
+        /// How many it has.
+        #[serde(default = "none")]
+        pub running: Count<0, TASKS_MAX>,
+        /// At most so many tasks now; 0 only listens for what to stop.
+        #[serde(default = "one")]
+        pub max: PollMax,
+        /// The tokens of the tasks that it has: each from when it got it until its report was answered.
+        /// A started task that is not listed is given to others. Absent: unknown.
+        #[schemars(length(max = 100_000))]
+        pub tasks?: Vec<TaskToken>,
+    }
 }
 
 fn none() -> Count<0, TASKS_MAX> {
@@ -51,113 +49,100 @@ fn one() -> PollMax {
     Count(1)
 }
 
-/// The response to a poll.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Polled {
-    /// Tasks to begin.
-    pub tasks: Vec<Task>,
-    /// Tokens of tasks to stop.
-    pub cancel: Vec<String>,
-}
+wire! {
+    /// The response to a poll.
+    pub struct Polled {
+        /// Tasks to begin.
+        pub tasks: Vec<Task>,
+        /// Tokens of tasks to stop.
+        pub cancel: Vec<String>,
+    }
 
-/// The order to make one attempt of one node.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Task {
-    /// The right to report on it; a secret.
-    pub token: String,
-    /// The execution.
-    pub execution: String,
-    /// Its workflow.
-    pub workflow: String,
-    /// The node's path.
-    pub node: String,
-    /// The attempt, from 1.
-    pub attempt: u32,
-    /// Which handler.
-    pub handler: String,
-    /// The handler's input.
-    pub input: Payload,
-    /// How long the attempt may take, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "u64")]
-    pub timeout_ms: Option<u64>,
-    /// Equal for every attempt of this node: for deduplication by an outside system.
-    pub idempotency_key: String,
-    /// Must it not begin before its start was answered with 200?
-    #[serde(default)]
-    pub at_most_once: bool,
-    /// The last checkpoint of an earlier attempt.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
-    #[schemars(with = "Payload")]
-    pub checkpoint: Option<Payload>,
-}
+    /// The order to make one attempt of one node.
+    pub struct Task {
+        /// The right to report on it; a secret.
+        pub token: String,
+        /// The execution.
+        pub execution: String,
+        /// Its workflow.
+        pub workflow: String,
+        /// The node's path.
+        pub node: String,
+        /// The attempt, from 1.
+        pub attempt: u32,
+        /// Which handler.
+        pub handler: String,
+        /// The handler's input.
+        pub input: Payload,
+        /// How long the attempt may take, in milliseconds.
+        pub timeout_ms?: u64,
+        /// Equal for every attempt of this node: for deduplication by an outside system.
+        pub idempotency_key: String,
+        /// Must it not begin before its start was answered with 200?
+        #[serde(default)]
+        pub at_most_once: bool,
+        /// The last checkpoint of an earlier attempt.
+        pub checkpoint?: Payload,
+    }
 
-/// The task and its worker: every report names them besides the token in its path.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(rename = "TaskStart")]
-pub struct TaskStart {
-    /// The worker that holds it.
-    pub worker: WorkerKey,
-    /// The execution.
-    pub execution: Short<128>,
-    /// The node's path.
-    pub node: Short<256>,
-    /// The attempt.
-    pub attempt: Attempt,
-}
+    /// The task and its worker: every report names them besides the token in its path.
+    #[serde(deny_unknown_fields)]
+    pub struct TaskStart {
+        /// The worker that holds it.
+        pub worker: WorkerKey,
+        /// The execution.
+        pub execution: Short<128>,
+        /// The node's path.
+        pub node: Short<256>,
+        /// The attempt.
+        pub attempt: Attempt,
+    }
 
-/// A mark from which a later attempt may continue.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(rename = "TaskCheckpoint")]
-pub struct TaskCheckpoint {
-    /// The worker that holds it.
-    pub worker: WorkerKey,
-    /// The execution.
-    pub execution: Short<128>,
-    /// The node's path.
-    pub node: Short<256>,
-    /// The attempt.
-    pub attempt: Attempt,
-    /// The mark.
-    pub data: Payload,
-    /// The number of this mark in its attempt, from 1. A mark that is not after the last one taken
-    /// is late, and changes nothing. Without numbers marks are taken as they come, and one that
-    /// equals an earlier one may be taken for it.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
-    #[schemars(with = "Count<1, { u32::MAX }>")]
-    pub number: Option<Count<1, { u32::MAX }>>,
-}
+    /// A mark from which a later attempt may continue.
+    #[serde(deny_unknown_fields)]
+    pub struct TaskCheckpoint {
+        /// The worker that holds it.
+        pub worker: WorkerKey,
+        /// The execution.
+        pub execution: Short<128>,
+        /// The node's path.
+        pub node: Short<256>,
+        /// The attempt.
+        pub attempt: Attempt,
+        /// The mark.
+        pub data: Payload,
+        /// The number of this mark in its attempt, from 1. A mark that is not after the last one taken
+        /// is late, and changes nothing. Without numbers marks are taken as they come, and one that
+        /// equals an earlier one may be taken for it.
+        pub number?: Count<1, { u32::MAX }>,
+    }
 
-/// How an attempt ended: `failure` goes with the status `failed` or `abandoned`, and with no other.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(rename = "TaskReport", extend("oneOf" = [
-    { "properties": { "status": { "enum": ["failed", "abandoned"] } }, "required": ["failure"] },
-    { "properties": { "status": { "enum": ["completed", "cancelled"] }, "failure": false } }
-]))]
-pub struct TaskReport {
-    /// The worker that holds it.
-    pub worker: WorkerKey,
-    /// The execution.
-    pub execution: Short<128>,
-    /// The node's path.
-    pub node: Short<256>,
-    /// The attempt.
-    pub attempt: Attempt,
-    /// The outcome.
-    #[serde(deserialize_with = "word")]
-    pub status: TaskStatus,
-    /// The node's output, if it completed.
-    #[serde(default)]
-    pub output: Payload,
-    /// The failure, if it failed or was abandoned.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present_object")]
-    #[schemars(with = "TaskFailure")]
-    pub failure: Option<TaskFailure>,
+    /// How an attempt ended: `failure` goes with the status `failed` or `abandoned`, and with no other.
+    #[serde(deny_unknown_fields)]
+    #[schemars(rename = "TaskReport", extend("oneOf" = [
+        { "properties": { "status": { "enum": ["failed", "abandoned"] } }, "required": ["failure"] },
+        { "properties": { "status": { "enum": ["completed", "cancelled"] }, "failure": false } }
+    ]))]
+    pub struct TaskReport {
+        /// The worker that holds it.
+        pub worker: WorkerKey,
+        /// The execution.
+        pub execution: Short<128>,
+        /// The node's path.
+        pub node: Short<256>,
+        /// The attempt.
+        pub attempt: Attempt,
+        /// The outcome.
+        #[serde(deserialize_with = "word")]
+        pub status: TaskStatus,
+        /// The node's output, if it completed.
+        #[serde(default)]
+        pub output: Payload,
+        /// The failure, if it failed or was abandoned.
+        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present_object")]
+        #[schemars(with = "TaskFailure")]
+        pub failure: Option<TaskFailure>,
+    }
 }
 
 /// The outcome of an attempt.
@@ -175,83 +160,70 @@ pub enum TaskStatus {
     Abandoned,
 }
 
-/// A failure in a worker.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(rename = "TaskFailure")]
-pub struct TaskFailure {
-    /// A stable, lower-case name, which `retryOn` may list.
-    pub kind: Short<128>,
-    /// A sentence for people.
-    pub message: Short<4000>,
-    /// Would trying again be of use?
-    #[serde(default)]
-    pub retryable: bool,
-    /// The HTTP status, where a server that was called answered: `retryOn` may name it, or its class.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
-    #[schemars(with = "Count<100, 999>")]
-    pub http_status: Option<Count<100, 999>>,
-    /// Is it sure that nothing was sent, so that there can have been no effect?
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub unsent: bool,
-    /// How long to wait before it, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
-    #[schemars(with = "Count<0, { u32::MAX }>")]
-    pub retry_after_ms: Option<Count<0, { u32::MAX }>>,
-    /// Further details.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
-    #[schemars(with = "Payload")]
-    pub details: Option<Payload>,
-}
+wire! {
+    /// A failure in a worker.
+    #[serde(deny_unknown_fields)]
+    pub struct TaskFailure {
+        /// A stable, lower-case name, which `retryOn` may list.
+        pub kind: Short<128>,
+        /// A sentence for people.
+        pub message: Short<4000>,
+        /// Would trying again be of use?
+        #[serde(default)]
+        pub retryable: bool,
+        /// The HTTP status, where a server that was called answered: `retryOn` may name it, or its class.
+        pub http_status?: Count<100, 999>,
+        /// Is it sure that nothing was sent, so that there can have been no effect?
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub unsent: bool,
+        /// How long to wait before it, in milliseconds.
+        pub retry_after_ms?: Count<0, { u32::MAX }>,
+        /// Further details.
+        pub details?: Payload,
+    }
 
-/// The result of a report.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Reported {
-    /// Is it in the log? If not, it is durable and will be, unless the attempt has been given up.
-    pub committed: bool,
-}
+    /// The result of a report.
+    #[derive(Copy)]
+    pub struct Reported {
+        /// Is it in the log? If not, it is durable and will be, unless the attempt has been given up.
+        pub committed: bool,
+    }
 
-/// A worker.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Worker {
-    /// New at every start.
-    pub id: String,
-    /// Its name.
-    pub name: String,
-    /// Did it give a sign of life in the last 15 seconds?
-    pub alive: bool,
-    /// The last one.
-    pub seen_at: Time,
-    /// The handlers that it serves.
-    pub handlers: Vec<String>,
-    /// How many tasks it takes at once.
-    pub capacity: u32,
-    /// How many it has.
-    pub running: u32,
-    /// The instance that it talks to.
-    pub instance: String,
-}
+    /// A worker.
+    pub struct Worker {
+        /// New at every start.
+        pub id: String,
+        /// Its name.
+        pub name: String,
+        /// Did it give a sign of life in the last 15 seconds?
+        pub alive: bool,
+        /// The last one.
+        pub seen_at: Time,
+        /// The handlers that it serves.
+        pub handlers: Vec<String>,
+        /// How many tasks it takes at once.
+        pub capacity: u32,
+        /// How many it has.
+        pub running: u32,
+        /// The instance that it talks to.
+        pub instance: String,
+    }
 
-/// Tasks that wait for the workers of a handler.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Waiting {
-    /// The handler.
-    pub handler: String,
-    /// Tasks that wait.
-    pub tasks: u64,
-    /// How long the oldest has, in milliseconds.
-    pub oldest_ms: u64,
-}
+    /// Tasks that wait for the workers of a handler.
+    pub struct Waiting {
+        /// The handler.
+        pub handler: String,
+        /// Tasks that wait.
+        pub tasks: u64,
+        /// How long the oldest has, in milliseconds.
+        pub oldest_ms: u64,
+    }
 
-/// The workers that are alive, or were within the last hour, and what waits for them.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct WorkerList {
-    /// All of them.
-    pub workers: Vec<Worker>,
-    /// By handler.
-    pub waiting: Vec<Waiting>,
+    /// The workers that are alive, or were within the last hour, and what waits for them.
+    pub struct WorkerList {
+        /// All of them.
+        pub workers: Vec<Worker>,
+        /// By handler.
+        pub waiting: Vec<Waiting>,
+    }
 }
