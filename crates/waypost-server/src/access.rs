@@ -19,7 +19,6 @@ use waypost_ports::access::Role;
 pub struct Identity {
     /// As the log and the audit log name them: `key:<id>`, or `local`.
     pub actor: Arc<str>,
-    /// Its rights.
     pub role: Role,
 }
 

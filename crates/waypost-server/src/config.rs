@@ -4,7 +4,6 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A server's configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub address: SocketAddr,
@@ -16,7 +15,6 @@ pub struct Config {
     pub require_keys: bool,
     /// Certificate and key, PEM, if it uses TLS.
     pub tls: Option<Tls>,
-    /// Bytes of a body.
     pub body_bytes_max: usize,
     /// How long a body may take to come.
     pub body_timeout: Duration,
@@ -26,11 +24,9 @@ pub struct Config {
     pub header_bytes_max: usize,
     /// How long a peer may stop reading a response.
     pub stall_timeout: Duration,
-    /// Connections at once.
     pub connections_max: usize,
     /// Connections at once from one address, off loopback.
     pub connections_per_address_max: usize,
-    /// Streams at once.
     pub streams_max: usize,
     /// How long the reader of a stream may read nothing.
     pub stream_slow_after: Duration,
@@ -55,9 +51,7 @@ pub struct Config {
 /// Where certificate and key are.
 #[derive(Clone, Debug)]
 pub struct Tls {
-    /// The chain, PEM.
     pub certificate: PathBuf,
-    /// The key, PEM.
     pub key: PathBuf,
 }
 
@@ -94,7 +88,6 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Does the server listen on loopback alone?
     pub fn is_loopback(&self) -> bool {
         self.address.ip().is_loopback()
     }

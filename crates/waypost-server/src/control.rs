@@ -28,7 +28,6 @@ pub trait Channel: Sync {
         work: impl FnOnce(&Reader) -> Result<T, Problem> + Send + 'static,
     ) -> impl Future<Output = Result<T, Problem>> + Send;
 
-    /// Sends a request.
     fn send(&self, request: ControlRequest) -> impl Future<Output = Result<Sent, Problem>> + Send;
 
     /// Waits until the execution is as wanted, for a few seconds at most. Returns it as it is then.
@@ -44,14 +43,12 @@ pub trait Channel: Sync {
 pub enum Sent {
     /// The owner is in this process and has committed it.
     Done {
-        /// The execution's status after it.
         status: Status,
         /// Do attempts run that the pause waits for?
         pausing: bool,
     },
     /// It is in the inbox, or was when the execution ended.
     Mailed {
-        /// Its id.
         message: MessageId,
         /// Was a message of this id sent before?
         duplicate: bool,
@@ -60,9 +57,7 @@ pub enum Sent {
     Refused(Refusal),
 }
 
-/// The outcome of a request.
 pub struct ControlOutcome {
-    /// For the caller.
     pub result: ControlResult,
     /// [`Receipt::Taken`] where it was done. [`Receipt::Ended`] is a problem instead.
     pub receipt: Receipt,

@@ -16,27 +16,24 @@ use waypost_ports::store::StoreError;
 
 use crate::rate_limited_log::RateLimitedLog;
 
-/// The media type of problems.
 pub const CONTENT_TYPE: &str = "application/problem+json";
 
 macro_rules! codes {
-    ($($(#[doc = $doc:literal])+ $variant:ident => $status:literal $name:literal $title:literal,)+) => {
+    ($($(#[doc = $doc:literal])* $variant:ident => $status:literal $name:literal $title:literal,)+) => {
         /// The stable names of problems.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
         pub enum Code {
-            $($(#[doc = $doc])+ $variant,)+
+            $($(#[doc = $doc])* $variant,)+
         }
 
         impl Code {
             /// Every code, for the reference and its test.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
-            /// Its name in `code`.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)+ }
             }
 
-            /// The HTTP status that goes with it.
             pub fn status(self) -> StatusCode {
                 let status: u16 = match self { $(Self::$variant => $status,)+ };
                 StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
@@ -51,45 +48,30 @@ macro_rules! codes {
 }
 
 codes! {
-    /// The request is not HTTP as it should be.
     BadRequest => 400 "bad_request" "the request cannot be understood",
     /// A query parameter or header that is missing, unknown or of a wrong form.
     BadParameter => 400 "bad_parameter" "a parameter is wrong",
-    /// The body is not JSON, or not of the right form.
     BadBody => 400 "bad_body" "the body is wrong",
-    /// No key, or an invalid one.
     Unauthenticated => 401 "unauthenticated" "a valid API key is needed",
-    /// The key's role does not allow it.
     Forbidden => 403 "forbidden" "the key's role does not allow this",
     /// The `Host` or `Origin` is not one of ours.
     ForeignOrigin => 403 "foreign_origin" "requests from other sites are refused",
-    /// There is nothing at this path.
     NotFound => 404 "not_found" "there is nothing at this path",
-    /// No execution has this id.
     UnknownExecution => 404 "unknown_execution" "there is no such execution",
     /// No workflow has this name, or it has no such version.
     UnknownDefinition => 404 "unknown_definition" "there is no such definition",
     /// No open wait has this id.
     UnknownWait => 404 "unknown_wait" "there is no such wait",
-    /// No key has this id.
     UnknownKey => 404 "unknown_key" "there is no such key",
     /// No event of the stream has this id.
     UnknownEvent => 404 "unknown_event" "there is no such event",
-    /// The path has other methods.
     MethodNotAllowed => 405 "method_not_allowed" "the method is not allowed for this path",
-    /// The reply cannot be given in a form that is accepted.
     NotAcceptable => 406 "not_acceptable" "no accepted media type is available",
-    /// The body did not come in time.
     BodyTimeout => 408 "body_timeout" "the body was not received in time",
-    /// The execution has ended.
     ExecutionEnded => 409 "execution_ended" "the execution has ended",
-    /// The execution has not ended.
     ExecutionRuns => 409 "execution_runs" "the execution has not ended",
-    /// The execution is where it cannot do this.
     IllegalTransition => 409 "illegal_transition" "the execution's status does not allow this",
-    /// An execution of this id exists.
     IdTaken => 409 "id_taken" "an execution of this id exists",
-    /// As many executions of its concurrency key are under way as may be.
     ConcurrencyLimit => 409 "concurrency_limit" "too many executions of the concurrency key",
     /// The report is about an attempt that is not the current one.
     StaleAttempt => 409 "stale_attempt" "the attempt is over",
@@ -97,21 +79,15 @@ codes! {
     ForeignToken => 409 "foreign_token" "another worker holds the attempt",
     /// The execution is quarantined because its log cannot be read.
     ExecutionDamaged => 409 "execution_damaged" "the execution is quarantined",
-    /// The body is too large.
     BodyTooLarge => 413 "body_too_large" "the body is too large",
     /// The body is neither JSON nor, where that is allowed, YAML; or it is compressed.
     UnsupportedMediaType => 415 "unsupported_media_type" "the body has the wrong content type or encoding",
-    /// The definition has faults.
     InvalidDefinition => 422 "invalid_definition" "the definition has faults",
-    /// The input does not fit the workflow's schema.
     InvalidInput => 422 "invalid_input" "the input does not fit the workflow",
-    /// The idempotency key was used for another submission.
     IdempotencyMismatch => 422 "idempotency_mismatch" "the key was used for something else",
     /// The store refuses the data for good.
     Unstorable => 422 "unstorable" "the store cannot hold this data",
-    /// Too many requests with this key.
     RateLimited => 429 "rate_limited" "too many requests",
-    /// Something that should not happen did.
     Internal => 500 "internal" "internal server error",
     /// The instance is about to stop; another one takes it.
     Draining => 503 "draining" "this instance is stopping",
@@ -206,19 +182,16 @@ impl Problem {
         Self { code, detail, hint: None, errors: Vec::new(), retry_after: None, allow: None }
     }
 
-    /// Adds a hint.
     #[must_use]
     pub fn hint(self, hint: impl Into<Cow<'static, str>>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// Adds single faults.
     #[must_use]
     pub fn errors(self, errors: Vec<FaultAt>) -> Self {
         Self { errors, ..self }
     }
 
-    /// Adds a time to wait.
     #[must_use]
     pub fn retry_after(self, seconds: u32) -> Self {
         Self { retry_after: Some(seconds), ..self }
@@ -236,7 +209,6 @@ impl Problem {
         Self::new(Code::Internal, "the request could not be answered; the server's log says why")
     }
 
-    /// On the wire.
     pub fn wire(&self) -> WireProblem {
         WireProblem {
             kind: format!("urn:waypost:problem:{}", self.code.name()),
@@ -249,7 +221,6 @@ impl Problem {
         }
     }
 
-    /// The body of a reply.
     pub fn body(&self) -> Bytes {
         Bytes::from(serde_json::to_vec(&self.wire()).unwrap_or_default())
     }

@@ -45,9 +45,7 @@ const READS_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a large reply waits for room.
 const REPLY_PATIENCE: Duration = Duration::from_secs(30);
 
-/// The parts of a server.
 pub struct Parts {
-    /// Drives executions.
     pub engine: Engine,
     pub backend: Arc<dyn Backend>,
     pub plans: Arc<Plans>,
@@ -59,28 +57,20 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// The engine notifies it of every commit; see [`Watchers::observer`].
     pub watchers: Arc<Watchers>,
-    /// Limits and settings.
     pub config: Config,
     /// More lines for `/limits`: those of layers that this one cannot see.
     pub limits: Vec<(&'static str, u64)>,
 }
 
-/// Shared by all requests.
 pub struct Server {
-    /// Drives executions.
     pub engine: Engine,
-    /// Questions about executions.
     pub reader: Arc<Reader>,
     pub workflows: Workflows,
-    /// The watchers of executions.
     pub watchers: Arc<Watchers>,
-    /// Limits and settings.
     pub config: Config,
     /// The keys that are worth something.
     pub keys: KeyRing,
-    /// The audit log.
     pub audit: AuditLog,
-    /// The metrics of HTTP.
     pub metrics: HttpMetrics,
     pub clock: Arc<dyn Clock>,
     /// Streams that may be open.
@@ -99,7 +89,6 @@ pub struct Server {
     /// Reads that may be under way: they block a thread each.
     reads: Arc<Semaphore>,
     read_threads: ReadThreads,
-    /// For large reads.
     large_read_threads: ReadThreads,
     pub(crate) probe: Probe,
     draining: AtomicBool,
@@ -301,7 +290,6 @@ impl Server {
         self.draining.store(true, Ordering::SeqCst);
     }
 
-    /// Is the server about to stop?
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::SeqCst)
     }
@@ -309,11 +297,9 @@ impl Server {
 
 /// A value to send, which counts as long as it is in memory.
 pub(crate) trait Sent {
-    /// How much that is.
     fn bytes(&self) -> usize;
 }
 
-/// Large reads at once.
 const LARGE_READS_MAX: usize = 4;
 
 /// A fixed number of threads. Each thread of a process retains some of the memory that it has

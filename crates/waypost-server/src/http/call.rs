@@ -24,7 +24,6 @@ use crate::wire::payload::object;
 /// A request that may be made, with its parameters checked and its body read.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// The caller.
     pub identity: Identity,
     pub address: SocketAddr,
     pub values: Values,
@@ -57,7 +56,6 @@ fn bad_body(error: &dyn std::fmt::Display) -> Problem {
     Problem::new(Code::BadBody, message).hint("/openapi.json says what the body must be")
 }
 
-/// A route's response.
 #[derive(Debug)]
 pub struct Reply {
     pub status: StatusCode,
@@ -108,7 +106,6 @@ impl Reply {
         Self { status: StatusCode::NO_CONTENT, headers, body, subject: None, share: None }
     }
 
-    /// A problem.
     pub fn problem(problem: &Problem) -> Self {
         let body = [&problem.body()[..], b"\n"].concat();
         let mut reply = Self::text(problem.code.status(), problem::CONTENT_TYPE, body);
@@ -145,7 +142,6 @@ impl Reply {
         Self { body: ReplyBody::Shared(Some(body)), ..reply }
     }
 
-    /// Adds a header.
     #[must_use]
     pub fn with(mut self, name: header::HeaderName, value: &str) -> Self {
         if let Ok(value) = header::HeaderValue::from_str(value) {
@@ -167,7 +163,6 @@ impl Sent for Reply {
     }
 }
 
-/// The body of a reply.
 #[derive(Debug)]
 pub enum ReplyBody {
     /// All of it; none once it is sent.

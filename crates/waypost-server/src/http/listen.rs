@@ -35,7 +35,6 @@ const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// Bytes that a socket takes and cannot send yet.
 #[cfg(target_os = "linux")]
 const UNSENT_BYTES_MAX: u32 = 128 * 1024;
-/// Headers of a request.
 const HEADERS_MAX: usize = 100;
 /// Requests that may be under way on one HTTP/2 connection.
 const REQUESTS_PER_CONNECTION_MAX: u32 = 200;
@@ -257,7 +256,6 @@ struct ConnectionLimits {
     each_max: usize,
 }
 
-/// An accepted connection.
 struct Pass {
     _all: OwnedSemaphorePermit,
     each: Arc<Mutex<HashMap<IpAddr, usize>>>,

@@ -23,7 +23,6 @@ const QUERY_NAMES_MAX: usize = 64;
 /// How often a parameter may be repeated.
 pub const REPEATED_MAX: usize = 20;
 
-/// A parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
     pub name: &'static str,
@@ -32,7 +31,6 @@ pub struct Parameter {
     pub form: Form,
     /// May it be given more than once?
     pub many: bool,
-    /// Its description.
     pub about: &'static str,
 }
 
@@ -47,12 +45,10 @@ pub enum ParameterPlace {
     Header,
 }
 
-/// A parameter in the path.
 pub const fn in_path(name: &'static str, form: Form, about: &'static str) -> Parameter {
     Parameter { name, place: ParameterPlace::Path, form, many: false, about }
 }
 
-/// A parameter in the query.
 pub const fn in_query(name: &'static str, form: Form, about: &'static str) -> Parameter {
     Parameter { name, place: ParameterPlace::Query, form, many: false, about }
 }
@@ -62,7 +58,6 @@ pub const fn repeated(name: &'static str, form: Form, about: &'static str) -> Pa
     Parameter { name, place: ParameterPlace::Query, form, many: true, about }
 }
 
-/// A header.
 pub const fn in_header(name: &'static str, form: Form, about: &'static str) -> Parameter {
     Parameter { name, place: ParameterPlace::Header, form, many: false, about }
 }
@@ -133,7 +128,6 @@ impl Values {
         }
     }
 
-    /// A value that may be absent.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name)?.first().map(String::as_str)
     }
@@ -143,12 +137,10 @@ impl Values {
         self.get(name).unwrap_or_default()
     }
 
-    /// All values of a parameter.
     pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.0.get(name).into_iter().flatten().map(String::as_str)
     }
 
-    /// A number.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.get(name)?.parse().ok()
     }
@@ -158,12 +150,10 @@ impl Values {
         self.get(name) == Some("true")
     }
 
-    /// How long to wait.
     pub fn duration(&self, name: &str) -> Option<Duration> {
         patience(self.get(name)?)
     }
 
-    /// A time.
     pub fn time(&self, name: &str) -> Option<Timestamp> {
         Timestamp::parse(self.get(name)?)
     }

@@ -14,18 +14,15 @@ use super::parameter::Parameter;
 use crate::problem::{Code, Problem};
 use crate::server::Server;
 
-/// A route's function.
 pub type Action = fn(Arc<Server>, Call) -> BoxFuture<'static, Result<Reply, Problem>>;
 
 /// Returns the schema of a type.
 pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
-/// The methods of routes.
 pub const GET: &Method = &Method::GET;
 pub const POST: &Method = &Method::POST;
 pub const DELETE: &Method = &Method::DELETE;
 
-/// A route.
 #[derive(Clone, Copy, Debug)]
 pub struct Route {
     /// Its name: `operationId` in the description, `action` in the audit log.
@@ -33,20 +30,15 @@ pub struct Route {
     pub method: &'static Method,
     /// Its path; `{name}` matches one segment.
     pub path: &'static str,
-    /// Its required roles.
     pub access: Access,
-    /// What a request changes.
     pub effect: Effect,
-    /// Its summary, in a line.
     pub summary: &'static str,
-    /// Further notes.
     pub notes: &'static str,
     /// Under which heading it is found.
     pub tag: &'static str,
     /// Everything in path, query and headers that it reads.
     pub parameters: &'static [Parameter],
     pub body: Body,
-    /// Its successful replies.
     pub replies: &'static [Documented],
     /// Its problems, besides those of every route.
     pub problems: &'static [Code],
@@ -131,16 +123,13 @@ impl Effect {
     }
 }
 
-/// A route's body.
 #[derive(Clone, Copy, Debug)]
 pub enum Body {
     /// None; a body that is sent anyway must be empty.
     None,
     /// JSON of this form.
     Json {
-        /// Its form.
         schema: SchemaOf,
-        /// May it be left out?
         optional: bool,
     },
     /// A definition, YAML or JSON.
@@ -151,12 +140,10 @@ pub enum Body {
 #[derive(Clone, Copy, Debug)]
 pub struct Documented {
     pub status: u16,
-    /// When it is given.
     pub when: &'static str,
     pub content: Content,
 }
 
-/// The content of a reply.
 #[derive(Clone, Copy, Debug)]
 pub enum Content {
     /// Nothing.
@@ -169,7 +156,6 @@ pub enum Content {
 }
 
 impl Content {
-    /// Its media type.
     pub fn media_type(self) -> Option<&'static str> {
         match self {
             Self::None => None,
@@ -180,12 +166,10 @@ impl Content {
     }
 }
 
-/// A reply of JSON.
 pub const fn json<T: JsonSchema>(status: u16, when: &'static str) -> Documented {
     reply(status, when, Content::Json(of::<T>))
 }
 
-/// Any reply.
 pub const fn reply(status: u16, when: &'static str, content: Content) -> Documented {
     Documented { status, when, content }
 }

@@ -113,7 +113,6 @@ fn wait_id(found: &Found, seq: u64) -> String {
     WaitId { execution: found.state.created.key.clone(), seq }.to_string()
 }
 
-/// A failure.
 pub(crate) fn failure(failure: &waypost_core::failure::Failure) -> wire::Failure {
     wire::Failure {
         kind: failure.kind.clone().into_owned(),
@@ -163,7 +162,6 @@ fn unblocked_by(by: &UnblockedBy) -> (&'static str, Option<String>) {
     }
 }
 
-/// An event.
 pub(crate) fn event(row: EventRow) -> wire::Event {
     wire::Event {
         seq: row.seq,

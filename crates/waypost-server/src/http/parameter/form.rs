@@ -15,7 +15,6 @@ pub enum Form {
     Text(usize),
     /// 1 to so many visible ASCII characters: those that a header can carry.
     Token(usize),
-    /// A workflow's name.
     Workflow,
     /// An execution's id: letters, digits, `_`, `-`, `:`, and `.` after the first.
     Id,
@@ -23,13 +22,11 @@ pub enum Form {
     Wait,
     /// A whole number in this range, both ends included.
     Integer(u64, u64),
-    /// `true` or `false`.
     Flag,
     /// How long to wait: whole seconds or milliseconds, at most a minute.
     Patience,
     /// A time by RFC 3339.
     Time,
-    /// The status of an execution.
     Status,
     /// `name=value`.
     Label,
@@ -39,7 +36,6 @@ pub enum Form {
     Uuid,
     /// A task's token: 32 hexadecimal digits.
     Delivery,
-    /// Exactly one of these.
     OneOf(&'static [&'static str]),
 }
 
@@ -129,7 +125,6 @@ impl Form {
         }
     }
 
-    /// Its JSON Schema.
     pub fn schema(self) -> Value {
         match self {
             Self::Text(max) => {
@@ -190,7 +185,6 @@ fn is_digits(text: &str, most: usize) -> bool {
     (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Is this an execution's id?
 pub fn is_id(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-.:".contains(c);
     (1..=ID_CHARS_MAX).contains(&text.len()) && !text.starts_with('.') && text.chars().all(fits)
