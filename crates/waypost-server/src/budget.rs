@@ -257,19 +257,24 @@ impl Share {
 
     /// Bytes that give the room back once the last of them is gone, wherever they are by then.
     pub fn hold(self, bytes: Bytes) -> Bytes {
-        Bytes::from_owner(Counted { bytes, _share: self })
+        with_guard(bytes, self)
     }
 }
 
-struct Counted {
-    bytes: Bytes,
-    _share: Share,
-}
-
-impl AsRef<[u8]> for Counted {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
+/// Bytes that drop a guard with the last of them.
+pub(crate) fn with_guard<G: Send + 'static>(bytes: Bytes, guard: G) -> Bytes {
+    struct Guarded<G> {
+        bytes: Bytes,
+        _guard: G,
     }
+
+    impl<G> AsRef<[u8]> for Guarded<G> {
+        fn as_ref(&self) -> &[u8] {
+            &self.bytes
+        }
+    }
+
+    Bytes::from_owner(Guarded { bytes, _guard: guard })
 }
 
 #[cfg(test)]

@@ -71,13 +71,10 @@ pub(crate) async fn of_one(
     }
     let (line, reply) = open(server, listener)?;
     let watch = server.watchers.watch(execution);
-    let server = Arc::clone(server);
-    server.tasks.spawn({
-        let server = Arc::clone(&server);
-        async move {
-            let stream = follow_one(&server, &line, &watch, execution, after, reach);
-            line.carry(&server, stream).await;
-        }
+    let up_to_now = (reach == Reach::UpToNow).then_some(u64::MAX);
+    server.tasks.spawn(async move {
+        let read = |after| read_one(&line, execution, after);
+        line.carry(follow(&line, &watch, after, up_to_now, read)).await;
     });
     Ok(reply)
 }
@@ -90,29 +87,37 @@ fn is_over(server: &Server, execution: ExecutionNo, after: u64) -> Result<bool, 
     Ok(is_empty()? == 0 && !backend.is_unfinished(execution)? && is_empty()? == 0)
 }
 
-async fn follow_one(
-    server: &Arc<Server>,
+/// Sends page after page from a place on. With `until`, nothing is waited for, and the stream ends
+/// with the page that passes that place.
+async fn follow<P: Copy + PartialOrd, F>(
     line: &Line,
     watch: &Watch,
-    execution: ExecutionNo,
-    mut after: u64,
-    reach: Reach,
-) -> Result<Ending, Problem> {
+    mut place: P,
+    until: Option<P>,
+    read: impl Fn(P) -> F,
+) -> Result<Ending, Problem>
+where
+    F: Future<Output = Result<(Page<P>, Option<Share>), Problem>>,
+{
     loop {
         let turn = match line.turn().await {
             Ok(turn) => turn,
             Err(ending) => return Ok(ending),
         };
         let look = watch.until(async || {
-            let (page, share) = read_one(server, line, execution, after).await?;
-            let enough = page.any || page.ended || reach == Reach::UpToNow;
+            let (page, share) = read(place).await?;
+            let enough = page.any || page.ended || until.is_some();
             Ok::<_, Problem>(enough.then_some((page, share)))
         });
         let Some((page, share)) = line.idle(look).await? else { return Ok(Ending::Gone) };
-        if !page.any {
-            return Ok(if page.ended { Ending::Over } else { Ending::UpToNow });
+        if !page.any && page.ended {
+            return Ok(Ending::Over);
         }
-        after = page.upto;
+        // Later commits are not followed: on a busy server that would never end.
+        if !page.any || until.is_some_and(|until| place > until) {
+            return Ok(Ending::UpToNow);
+        }
+        place = page.upto;
         if let Some(ending) = line.send(page.text, turn, share) {
             return Ok(ending);
         }
@@ -138,7 +143,6 @@ impl<P> Sent for Page<P> {
 }
 
 async fn read_one(
-    server: &Arc<Server>,
     line: &Line,
     execution: ExecutionNo,
     after: u64,
@@ -157,7 +161,7 @@ async fn read_one(
         let ended = !any && is_over(server, execution, after)?;
         Ok(Page { text, any, upto, ended })
     };
-    server.page(read, line.connection(), page).await
+    line.server().page(read, line.connection(), page).await
 }
 
 /// The events of all executions in the order of their commits, after a place.
@@ -182,23 +186,19 @@ pub(crate) async fn of_all(
         return Err(Problem::new(Code::UnknownEvent, detail)
             .hint("begin anew without it, or with after=0 for everything"));
     }
-    let until = (reach == Reach::UpToNow).then_some(end);
+    let until = (reach == Reach::UpToNow).then_some(StreamPosition::after(end));
     let (line, reply) = open(server, listener)?;
     let watch = server.watchers.watch_all();
-    let server = Arc::clone(server);
-    server.tasks.spawn({
-        let server = Arc::clone(&server);
-        async move {
-            let stream = follow_all(&server, &line, &watch, place, until, &kinds);
-            line.carry(&server, stream).await;
-        }
+    server.tasks.spawn(async move {
+        let read = |place| read_all(&line, place, &kinds);
+        line.carry(follow(&line, &watch, place, until, read)).await;
     });
     Ok(reply)
 }
 
 /// A place between two events of the stream of everything: after the first `events` events of the
 /// frame that ends at `frame`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
 struct StreamPosition {
     frame: u64,
     events: u64,
@@ -228,38 +228,8 @@ pub(crate) fn is_place(text: &str) -> bool {
     StreamPosition::parse(text).is_some()
 }
 
-async fn follow_all(
-    server: &Arc<Server>,
-    line: &Line,
-    watch: &Watch,
-    mut place: StreamPosition,
-    until: Option<FeedPosition>,
-    kinds: &Arc<[String]>,
-) -> Result<Ending, Problem> {
-    loop {
-        let turn = match line.turn().await {
-            Ok(turn) => turn,
-            Err(ending) => return Ok(ending),
-        };
-        let look = watch.until(async || {
-            let (page, share) = read_all(server, line, place, kinds).await?;
-            Ok::<_, Problem>((page.any || until.is_some()).then_some((page, share)))
-        });
-        let Some((page, share)) = line.idle(look).await? else { return Ok(Ending::Gone) };
-        // Later commits are not followed: on a busy server that would never end.
-        if !page.any || until.is_some_and(|end| place.frame > end.0) {
-            return Ok(Ending::UpToNow);
-        }
-        place = page.upto;
-        if let Some(ending) = line.send(page.text, turn, share) {
-            return Ok(ending);
-        }
-    }
-}
-
 /// The events of frames with something after a place.
 async fn read_all(
-    server: &Arc<Server>,
     line: &Line,
     place: StreamPosition,
     kinds: &Arc<[String]>,
@@ -286,7 +256,7 @@ async fn read_all(
         }
         Ok(Page { text, any, upto, ended: false })
     };
-    server.page(Read::Feed(request), line.connection(), page).await
+    line.server().page(Read::Feed(request), line.connection(), page).await
 }
 
 /// The events of a frame that come after a place, each with its id in the stream.

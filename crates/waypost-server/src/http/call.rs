@@ -88,22 +88,20 @@ impl Reply {
 
     /// Bytes of a media type.
     pub fn text(status: StatusCode, media_type: &'static str, body: impl Into<Bytes>) -> Self {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(media_type));
-        Self {
-            status,
-            headers,
-            body: ReplyBody::Whole(Some(body.into())),
-            subject: None,
-            share: None,
-        }
+        let mut reply = Self::new(status, ReplyBody::Whole(Some(body.into())));
+        let media_type = header::HeaderValue::from_static(media_type);
+        reply.headers.insert(header::CONTENT_TYPE, media_type);
+        reply
     }
 
-    /// Nothing.
+    /// Nothing, with 204.
     pub fn empty() -> Self {
-        let body = ReplyBody::Whole(None);
-        let headers = HeaderMap::new();
-        Self { status: StatusCode::NO_CONTENT, headers, body, subject: None, share: None }
+        Self::new(StatusCode::NO_CONTENT, ReplyBody::Whole(None))
+    }
+
+    /// A reply without headers.
+    pub fn new(status: StatusCode, body: ReplyBody) -> Self {
+        Self { status, headers: HeaderMap::new(), body, subject: None, share: None }
     }
 
     pub fn problem(problem: &Problem) -> Self {

@@ -128,10 +128,7 @@ pub enum Body {
     /// None; a body that is sent anyway must be empty.
     None,
     /// JSON of this form.
-    Json {
-        schema: SchemaOf,
-        optional: bool,
-    },
+    Json { schema: SchemaOf, optional: bool },
     /// A definition, YAML or JSON.
     Definition,
 }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::{HeaderMap, StatusCode, header};
+use hyper::{StatusCode, header};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Listener;
-use crate::budget::Share;
+use crate::budget::{Share, with_guard};
 use crate::http::call::{Reply, ReplyBody};
 use crate::problem::{Code, Problem};
 use crate::server::Server;
@@ -65,33 +65,29 @@ pub(super) fn open(server: &Arc<Server>, listener: Listener) -> Result<(Line, Re
         server: Arc::clone(server),
         _permit: permit,
     };
-    let mut headers = HeaderMap::new();
+    let mut reply = Reply::new(StatusCode::OK, ReplyBody::Stream(body));
     let fixed = header::HeaderValue::from_static;
-    headers.insert(header::CONTENT_TYPE, fixed("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, fixed("no-store"));
+    reply.headers.insert(header::CONTENT_TYPE, fixed("text/event-stream"));
+    reply.headers.insert(header::CACHE_CONTROL, fixed("no-store"));
     // Proxies that gather would hold events back.
-    headers.insert(header::HeaderName::from_static("x-accel-buffering"), fixed("no"));
-    let body = ReplyBody::Stream(body);
-    Ok((line, Reply { status: StatusCode::OK, headers, body, subject: None, share: None }))
+    reply.headers.insert(header::HeaderName::from_static("x-accel-buffering"), fixed("no"));
+    Ok((line, reply))
 }
 
 impl Line {
     /// Runs a stream to its end and sends the final event.
-    pub(super) async fn carry(
-        &self,
-        server: &Server,
-        stream: impl Future<Output = Result<Ending, Problem>>,
-    ) {
+    pub(super) async fn carry(&self, stream: impl Future<Output = Result<Ending, Problem>>) {
         // Sets a browser's reconnect delay, and opens the stream if nothing happens yet.
         if self.pages.try_send(Bytes::from_static(b"retry: 1000\n\n")).is_err() {
             return;
         }
-        server.metrics.http_streams.add(1);
+        let metrics = &self.server.metrics;
+        metrics.http_streams.add(1);
         let word = match stream.await {
             Ok(Ending::Over) => Some("event: end\ndata: {}\n\n".to_owned()),
             Ok(Ending::Gone | Ending::UpToNow) => None,
             Ok(Ending::Slow) => {
-                server.metrics.http_streams_dropped_total.add(1);
+                metrics.http_streams_dropped_total.add(1);
                 let data = "{\"reason\":\"slow_reader\"}";
                 Some(format!("event: dropped\ndata: {data}\n\n"))
             }
@@ -100,7 +96,7 @@ impl Line {
                 Some(format!("event: problem\ndata: {data}\n\n"))
             }
         };
-        server.metrics.http_streams.add(-1);
+        metrics.http_streams.add(-1);
         if let (Some(permit), Some(word)) = (self.last.lock().take(), word) {
             drop(permit.send(Bytes::from(word)));
         }
@@ -132,6 +128,10 @@ impl Line {
                 }
             }
         }
+    }
+
+    pub(super) fn server(&self) -> &Arc<Server> {
+        &self.server
     }
 
     /// Ends the connection of its reader.
@@ -172,23 +172,11 @@ impl Line {
         };
         *self.said_at.lock() = Instant::now();
         // The page before it is gone, so there is room, unless not even signs of life are read.
-        match self.pages.try_send(Bytes::from_owner(Turned { bytes, _turn: turn })) {
+        match self.pages.try_send(with_guard(bytes, turn)) {
             Ok(()) => None,
             Err(mpsc::error::TrySendError::Closed(_)) => Some(Ending::Gone),
             Err(mpsc::error::TrySendError::Full(_)) => Some(Ending::Slow),
         }
-    }
-}
-
-/// A page on its way.
-struct Turned {
-    bytes: Bytes,
-    _turn: OwnedSemaphorePermit,
-}
-
-impl AsRef<[u8]> for Turned {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
     }
 }
 
