@@ -169,6 +169,12 @@ impl Server {
         }
     }
 
+    /// The number of an execution.
+    pub(crate) async fn find(self: &Arc<Self>, key: &str) -> Result<ExecutionNo, Problem> {
+        let key = key.to_owned();
+        self.blocking(move |server| server.reader.find(&key)).await
+    }
+
     /// Reads an execution back from its log.
     pub(crate) async fn load(self: &Arc<Self>, execution: ExecutionNo) -> Result<Found, Problem> {
         let read = Read::State(execution);

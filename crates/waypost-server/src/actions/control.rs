@@ -29,7 +29,7 @@ pub(crate) async fn control<B: ControlBody>(
     let (request, message) = call.json::<B>()?.into_request();
     request.payload().map_or(Ok(()), refuse_large)?;
     let id = call.values.text("id");
-    let execution = find(&server, id).await?;
+    let execution = server.find(id).await?;
     send(&server, &call, (id, execution), request, message).await
 }
 
@@ -38,7 +38,7 @@ pub(crate) async fn retry(server: Arc<Server>, call: Call) -> Result<Reply, Prob
     if !asked.dry_run {
         return control::<wire::Retry>(server, call).await;
     }
-    let execution = find(&server, call.values.text("id")).await?;
+    let execution = server.find(call.values.text("id")).await?;
     reply(StatusCode::OK, &control::dry_retry(&server, execution).await?)
 }
 
@@ -48,16 +48,11 @@ pub(crate) async fn complete_wait(server: Arc<Server>, call: Call) -> Result<Rep
     let text = call.values.text("id");
     let unknown = || Problem::new(Code::UnknownWait, format!("no wait has the id {text:?}"));
     let wait: WaitId = text.parse().map_err(|_| unknown())?;
-    let execution = find(&server, wait.execution.as_str()).await.map_err(|problem| {
+    let execution = server.find(wait.execution.as_str()).await.map_err(|problem| {
         if problem.code == Code::UnknownExecution { unknown() } else { problem }
     })?;
     let (request, message) = asked.into_request(wait.seq);
     send(&server, &call, (wait.execution.as_str(), execution), request, message).await
-}
-
-async fn find(server: &Arc<Server>, key: &str) -> Result<ExecutionNo, Problem> {
-    let key = key.to_owned();
-    server.blocking(move |server| server.reader.find(&key)).await
 }
 
 async fn send(

@@ -60,8 +60,7 @@ async fn catch_up(server: &Arc<Server>) -> Result<(), Problem> {
 pub(crate) async fn get(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
     let key = call.values.text("id").to_owned();
     if let Some(wait) = call.values.duration("wait") {
-        let sought = key.clone();
-        let execution = server.blocking(move |server| server.reader.find(&sought)).await?;
+        let execution = server.find(&key).await?;
         // Whether it has ended is read off the log below.
         server.wait_for(wait, server.engine.ended(execution)).await;
     }
@@ -87,8 +86,7 @@ pub(crate) async fn nodes(server: Arc<Server>, call: Call) -> Result<Reply, Prob
 }
 
 pub(crate) async fn events(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
-    let key = call.values.text("id").to_owned();
-    let execution = server.blocking(move |server| server.reader.find(&key)).await?;
+    let execution = server.find(call.values.text("id")).await?;
     let values = &call.values;
     let request = EventsRequest {
         execution,
@@ -118,8 +116,7 @@ pub(crate) async fn why(server: Arc<Server>, call: Call) -> Result<Reply, Proble
 }
 
 pub(crate) async fn stream(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
-    let key = call.values.text("id").to_owned();
-    let execution = server.blocking(move |server| server.reader.find(&key)).await?;
+    let execution = server.find(call.values.text("id")).await?;
     let after = call.values.number("last-event-id").or_else(|| call.values.number("after"));
     stream::of_one(&server, execution, after.unwrap_or(0), reach(&call), call.into()).await
 }

@@ -53,15 +53,13 @@ pub(crate) async fn leave(server: Arc<Server>, call: Call) -> Result<Reply, Prob
 }
 
 pub(crate) async fn start(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
-    let wire::TaskStart { worker, execution, node, attempt } = call.json()?;
-    let of = Of { worker: worker.0, execution: execution.0, node: node.0, attempt: attempt.0 };
-    reported(&server, &call, of, Outcome::Started).await
+    reported(&server, &call, call.json()?, Outcome::Started).await
 }
 
 pub(crate) async fn checkpoint(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
     let wire::TaskCheckpoint { worker, execution, node, attempt, data, number } = call.json()?;
     refuse_large(&data.0)?;
-    let of = Of { worker: worker.0, execution: execution.0, node: node.0, attempt: attempt.0 };
+    let of = wire::TaskStart { worker, execution, node, attempt };
     let mark = Mark { data: data.0, number: number.map_or(0, |number| number.0) };
     reported(&server, &call, of, Outcome::Checkpoint(mark)).await
 }
@@ -83,37 +81,33 @@ pub(crate) async fn report(server: Arc<Server>, call: Call) -> Result<Reply, Pro
             return Err(Problem::new(Code::BadBody, detail));
         }
     };
-    let of = Of { worker: worker.0, execution: execution.0, node: node.0, attempt: attempt.0 };
+    let of = wire::TaskStart { worker, execution, node, attempt };
     reported(&server, &call, of, outcome).await
-}
-
-/// Which attempt a report is about.
-struct Of {
-    worker: Uuid,
-    execution: String,
-    node: String,
-    attempt: u32,
 }
 
 async fn reported(
     server: &Arc<Server>,
     call: &Call,
-    of: Of,
+    of: wire::TaskStart,
     outcome: Outcome,
 ) -> Result<Reply, Problem> {
-    let worker = WorkerId(of.worker);
     let token = u128::from_str_radix(call.values.text("token"), 16).map(Token);
     let token = token.map_err(|_| Problem::new(Code::BadParameter, "this is not a token"))?;
-    let key = of.execution.clone();
-    let execution = server.blocking(move |server| server.reader.find(&key)).await?;
-    let (node, attempt) = (of.node.into(), of.attempt);
-    let key = Some(ExecutionId(of.execution.as_str().into()));
-    let report = TaskReport { execution, key, node, attempt, token, worker, outcome };
+    let key = of.execution.0;
+    let report = TaskReport {
+        execution: server.find(&key).await?,
+        key: Some(ExecutionId(key.as_str().into())),
+        node: of.node.0.into(),
+        attempt: of.attempt.0,
+        token,
+        worker: WorkerId(of.worker.0),
+        outcome,
+    };
     let (status, committed) = match server.written(server.engine.report(report)).await?? {
         Reported::Committed => (StatusCode::OK, true),
         Reported::Accepted => (StatusCode::ACCEPTED, false),
     };
-    Ok(Reply::json(status, &wire::Reported { committed })?.about(of.execution))
+    Ok(Reply::json(status, &wire::Reported { committed })?.about(key))
 }
 
 async fn polled(server: &Arc<Server>, poll: WorkerPoll, wait: Duration) -> Result<Reply, Problem> {
