@@ -294,7 +294,7 @@ mod tests {
         for _ in 0..100 {
             drop(budget.take(1_000, &other).await);
         }
-        assert!(!slow.is_cancelled(), "nobody waits");
+        assert!(!slow.is_cancelled(), "no reply waits");
         // A connection that is dropped behaves like this.
         let connection = tokio::spawn({
             let slow = slow.clone();
@@ -327,7 +327,7 @@ mod tests {
         }
         assert!(budget.try_take(SMALL_BYTES, &connection).is_some());
         assert!(budget.try_take(SMALL_BYTES + 1, &connection).is_none());
-        assert!(budget.page_bytes(4 << 20) < 1 << 20, "smaller where somebody waits");
+        assert!(budget.page_bytes(4 << 20) < 1 << 20, "smaller while a reply waits");
         drop(large);
         waiting.await.unwrap().unwrap();
     }

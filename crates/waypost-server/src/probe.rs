@@ -51,18 +51,18 @@ impl Probe {
         ask: impl Future<Output = Readiness> + Send + 'static,
     ) -> Readiness {
         let last = Arc::clone(&self.last);
-        let said = tokio::spawn(async move {
+        let answer = tokio::spawn(async move {
             let mut last = last.lock().await;
-            if let Some((at, said)) = &*last
+            if let Some((at, answer)) = &*last
                 && at.elapsed() < FRESH
             {
-                return said.clone();
+                return answer.clone();
             }
-            let said = ask.await;
-            *last = Some((Instant::now(), said.clone()));
-            said
+            let answer = ask.await;
+            *last = Some((Instant::now(), answer.clone()));
+            answer
         });
-        said.await.map_err(|error| Problem::internal(&error))?
+        answer.await.map_err(|error| Problem::internal(&error))?
     }
 }
 
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn those_who_hang_up_leave_one_question_behind() {
+    async fn probe_callers_that_disconnect_leave_one_pending_question() {
         let (probe, asked) = (Probe::default(), Arc::new(AtomicUsize::new(0)));
         let answered = Arc::new(Semaphore::new(0));
         let look = || {

@@ -266,8 +266,9 @@ async fn read_body(
         Problem::new(Code::BodyTooLarge, format!("a body may have at most {limit} bytes"))
             .hint("GET /v1/limits lists all limits")
     };
-    let said = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-    if said.and_then(|length| length.parse::<usize>().ok()).is_some_and(|length| length > limit) {
+    let announced = headers.get(header::CONTENT_LENGTH);
+    let announced = announced.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if announced.is_some_and(|length| length > limit) {
         // Refused before a byte of it is read.
         return Err(too_large());
     }

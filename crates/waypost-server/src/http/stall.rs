@@ -27,11 +27,11 @@ impl<T> Stall<T> {
     fn judge<R>(
         &mut self,
         context: &mut Context<'_>,
-        said: Poll<io::Result<R>>,
+        polled: Poll<io::Result<R>>,
     ) -> Poll<io::Result<R>> {
-        if said.is_ready() {
+        if polled.is_ready() {
             self.stuck = false;
-            return said;
+            return polled;
         }
         if !self.stuck {
             self.stuck = true;
@@ -58,8 +58,8 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Stall<T> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let said = Pin::new(&mut self.inner).poll_write(context, bytes);
-        self.judge(context, said)
+        let polled = Pin::new(&mut self.inner).poll_write(context, bytes);
+        self.judge(context, polled)
     }
 
     fn poll_write_vectored(
@@ -67,8 +67,8 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Stall<T> {
         context: &mut Context<'_>,
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let said = Pin::new(&mut self.inner).poll_write_vectored(context, pieces);
-        self.judge(context, said)
+        let polled = Pin::new(&mut self.inner).poll_write_vectored(context, pieces);
+        self.judge(context, polled)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -76,12 +76,12 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Stall<T> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let said = Pin::new(&mut self.inner).poll_flush(context);
-        self.judge(context, said)
+        let polled = Pin::new(&mut self.inner).poll_flush(context);
+        self.judge(context, polled)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let said = Pin::new(&mut self.inner).poll_shutdown(context);
-        self.judge(context, said)
+        let polled = Pin::new(&mut self.inner).poll_shutdown(context);
+        self.judge(context, polled)
     }
 }

@@ -38,7 +38,7 @@ pub(super) struct Line {
     /// Reserved for the final event, so that there is always room for it.
     last: parking_lot::Mutex<Option<mpsc::OwnedPermit<Bytes>>>,
     /// When something was last sent.
-    said_at: parking_lot::Mutex<Instant>,
+    sent_at: parking_lot::Mutex<Instant>,
     slow_after: Duration,
     sign_of_life_every: Duration,
     /// Taken by the page that is on its way, until its last byte is.
@@ -57,7 +57,7 @@ pub(super) fn open(server: &Arc<Server>, listener: Listener) -> Result<(Line, Re
     let line = Line {
         pages,
         last: parking_lot::Mutex::new(last),
-        said_at: parking_lot::Mutex::new(Instant::now()),
+        sent_at: parking_lot::Mutex::new(Instant::now()),
         slow_after: server.config.stream_slow_after,
         sign_of_life_every: server.config.stream_sign_of_life_every,
         turn: Arc::new(Semaphore::new(1)),
@@ -112,7 +112,7 @@ impl Line {
         loop {
             // Counted from the last message, not from here: a stream of few types wakes for all of
             // them.
-            let silence_ends = *self.said_at.lock() + self.sign_of_life_every;
+            let silence_ends = *self.sent_at.lock() + self.sign_of_life_every;
             tokio::select! { // all arms are cancel-safe, or are dropped with the stream
                 found = &mut something => return found.map(Some),
                 () = self.pages.closed() => return Ok(None),
@@ -124,7 +124,7 @@ impl Line {
                     // If there is no room for a comment, other messages show that the stream is
                     // alive.
                     drop(self.pages.try_send(Bytes::from_static(b": alive\n\n")));
-                    *self.said_at.lock() = Instant::now();
+                    *self.sent_at.lock() = Instant::now();
                 }
             }
         }
@@ -170,7 +170,7 @@ impl Line {
             Some(share) => share.hold(Bytes::copy_from_slice(text.as_bytes())),
             None => text.into(),
         };
-        *self.said_at.lock() = Instant::now();
+        *self.sent_at.lock() = Instant::now();
         // The page before it is gone, so there is room, unless not even signs of life are read.
         match self.pages.try_send(with_guard(bytes, turn)) {
             Ok(()) => None,

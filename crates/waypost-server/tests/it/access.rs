@@ -196,7 +196,7 @@ async fn tricks_with_queries_and_absolute_targets_change_nothing() {
 }
 
 #[tokio::test]
-async fn whoever_has_no_key_does_not_learn_what_exists() {
+async fn request_without_key_reveals_nothing_about_paths() {
     let house = House::locked().await;
     house.server.workflows.find("quick", None).unwrap();
     let mut texts = Vec::new();
@@ -208,7 +208,7 @@ async fn whoever_has_no_key_does_not_learn_what_exists() {
         }
     }
     texts.dedup();
-    assert_eq!(texts.len(), 1, "all are told the same");
+    assert_eq!(texts.len(), 1, "all responses are equal");
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ fn written(house: &House) -> Vec<AuditEntry> {
 }
 
 #[tokio::test]
-async fn whatever_changes_something_leaves_one_entry() {
+async fn audit_log_has_one_entry_per_change() {
     let house = House::locked().await;
     let key = house.key(Role::Admin);
     let actor = format!("key:{}", key.split('_').nth(1).unwrap());
@@ -37,9 +37,9 @@ async fn whatever_changes_something_leaves_one_entry() {
         }
     }
     let written = written(&house);
-    let said =
+    let fields =
         |entry: &AuditEntry| (entry.actor.to_string(), entry.action.to_string(), entry.status);
-    assert_eq!(written.iter().map(said).collect::<Vec<_>>(), expected);
+    assert_eq!(written.iter().map(fields).collect::<Vec<_>>(), expected);
     for entry in &written {
         assert_eq!(&*entry.address, "127.0.0.1");
         let route = routes().iter().find(|route| *route.name == *entry.action).unwrap();
@@ -48,7 +48,7 @@ async fn whatever_changes_something_leaves_one_entry() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_hangs_up_is_written_down_as_well() {
+async fn change_of_disconnected_client_is_audited() {
     let house = House::open().await;
     for version in 0..20 {
         let node = json!({ "id": format!("n{version}"), "type": "noop" });
@@ -57,7 +57,7 @@ async fn whoever_hangs_up_is_written_down_as_well() {
         let ask = Ask::post("/v1/definitions", &definition);
         client.send(&ask.bytes(house.address)).await.unwrap();
     }
-    // Some were gone before anybody looked; all others are done and written down.
+    // Some requests were gone before they were read; all others are done and audited.
     house.server.drain();
     house.server.closing.cancel();
     house.server.tasks.close();
@@ -77,7 +77,7 @@ async fn an_entry_names_what_was_acted_upon() {
     house.ask(&Ask::new("DELETE", &format!("/v1/keys/{id}"))).await.expect(204);
     let definition = json!({ "name": "new", "nodes": [{ "id": "a", "type": "noop" }] });
     house.post("/v1/definitions", &definition).await.expect(201);
-    let said: Vec<_> = written(&house)
+    let fields: Vec<_> = written(&house)
         .iter()
         .map(|entry| {
             assert_eq!(&*entry.actor, "local");
@@ -93,11 +93,11 @@ async fn an_entry_names_what_was_acted_upon() {
         entry("revokeKey", &id, 204),
         entry("deployDefinition", "new v1", 201),
     ];
-    assert_eq!(said, expected);
+    assert_eq!(fields, expected);
 }
 
 #[tokio::test]
-async fn what_is_refused_leaves_an_entry_too() {
+async fn refused_request_is_audited() {
     let house = House::locked().await;
     let viewer = house.key(Role::Viewer);
     let actor = format!("key:{}", viewer.split('_').nth(1).unwrap());
@@ -105,11 +105,11 @@ async fn what_is_refused_leaves_an_entry_too() {
     house.ask(&Ask::get("/v1/keys").key(&viewer)).await.expect(403);
     house.ask(&Ask::post("/v1/executions", &json!({})).key(&viewer)).await.expect(403);
     let written = written(&house);
-    let said: Vec<_> =
+    let fields: Vec<_> =
         written.iter().map(|entry| (&*entry.actor, &*entry.action, entry.status)).collect();
     let expected =
         [("anonymous", "none", 401), (&*actor, "listKeys", 403), (&*actor, "startExecution", 403)];
-    assert_eq!(said, expected);
+    assert_eq!(fields, expected);
 }
 
 #[tokio::test]

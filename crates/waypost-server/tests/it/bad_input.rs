@@ -7,7 +7,7 @@ use crate::support::{Ask, House, house};
 const MEGABYTES_50: usize = 50 * 1024 * 1024;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_body_that_is_too_large_is_refused_and_its_sender_hears_so() {
+async fn body_too_large_is_refused_with_a_readable_response() {
     let house = House::open().await;
     for target in ["/v1/executions", "/v1/definitions", "/v1/limits", "/nowhere"] {
         let expected = match target {
@@ -18,8 +18,8 @@ async fn a_body_that_is_too_large_is_refused_and_its_sender_hears_so() {
         let ask = Ask::new("POST", target).header("Content-Type", "application/json");
         // With its length said before, and with no length at all.
         let mut client = house.connect().await;
-        let said = client.ask(&ask.clone().body(vec![b' '; MEGABYTES_50])).await.unwrap();
-        assert_eq!(said.status, expected, "{target}");
+        let reply = client.ask(&ask.clone().body(vec![b' '; MEGABYTES_50])).await.unwrap();
+        assert_eq!(reply.status, expected, "{target}");
         // What was refused has been read, so the connection is as good as new.
         client.ask(&Ask::get("/livez")).await.unwrap().expect(200);
 
@@ -36,7 +36,7 @@ async fn a_body_that_is_too_large_is_refused_and_its_sender_hears_so() {
 }
 
 #[tokio::test]
-async fn whoever_asks_before_sending_is_answered_before_sending() {
+async fn expect_continue_with_too_large_body_is_refused_before_the_body() {
     let house = House::open().await;
     let ask = Ask::new("POST", "/v1/executions")
         .header("Content-Type", "application/json")
@@ -97,9 +97,13 @@ async fn a_body_must_be_json_of_the_right_form() {
         let shown = String::from_utf8_lossy(&body[..body.len().min(60)]).into_owned();
         for target in ["/v1/executions", "/v1/executions/waiting/signals", "/v1/keys"] {
             let ask = Ask::new("POST", target).header("Content-Type", "application/json");
-            let said = house.ask(&ask.body(body.clone())).await;
-            assert_eq!((said.status, said.code().as_str()), (400, "bad_body"), "{target} {shown}");
-            assert!(said.body.len() < 2_000, "what was sent is not sent back: {shown}");
+            let reply = house.ask(&ask.body(body.clone())).await;
+            assert_eq!(
+                (reply.status, reply.code().as_str()),
+                (400, "bad_body"),
+                "{target} {shown}"
+            );
+            assert!(reply.body.len() < 2_000, "what was sent is not sent back: {shown}");
         }
         let ask = Ask::new("POST", "/v1/definitions").header("Content-Type", "application/yaml");
         house.ask(&ask.body(body)).await.refused(422, "invalid_definition");
@@ -138,8 +142,8 @@ async fn array_is_no_request_of_any_kind() {
         (&format!("/v1/tasks/{token}/report"), failed),
         (&format!("/v1/tasks/{token}/report"), status),
     ] {
-        let said = house.post(target, &body).await;
-        assert_eq!((said.status, said.code().as_str()), (400, "bad_body"), "{target} {body}");
+        let reply = house.post(target, &body).await;
+        assert_eq!((reply.status, reply.code().as_str()), (400, "bad_body"), "{target} {body}");
     }
     let log = house.get("/v1/executions/e/events").await.expect(200).text();
     for event in ["RunPauseRequested", "RunEnding", "SignalReceived"] {
@@ -162,10 +166,10 @@ async fn half_of_a_surrogate_pair_is_refused_where_it_stands() {
         ("/v1/definitions", r#"{"name": "\ud800", "nodes": [{"id": "a", "type": "noop"}]}"#, ""),
     ] {
         let ask = Ask::new("POST", target).header("Content-Type", "application/json");
-        let said = house.ask(&ask.body(body.as_bytes().to_vec())).await;
-        assert!(matches!(said.status, 400 | 422), "{target}: {}", said.text());
-        assert!(said.text().contains("surrogate pair"), "{}", said.text());
-        assert!(said.text().contains(place), "{}", said.text());
+        let reply = house.ask(&ask.body(body.as_bytes().to_vec())).await;
+        assert!(matches!(reply.status, 400 | 422), "{target}: {}", reply.text());
+        assert!(reply.text().contains("surrogate pair"), "{}", reply.text());
+        assert!(reply.text().contains(place), "{}", reply.text());
     }
     let pair = br#"{"workflow": "quick", "input": "\ud83d\ude00"}"#.to_vec();
     let ask = Ask::new("POST", "/v1/executions").header("Content-Type", "application/json");
@@ -192,14 +196,14 @@ async fn compressed_body_is_refused_by_its_encoding() {
                 .header("Content-Encoding", encoding);
             let body =
                 if status == 415 { b"\x1f\x8b\x08\x00\xff\xfe".to_vec() } else { start.to_vec() };
-            let said = house.ask(&ask.body(body)).await;
+            let reply = house.ask(&ask.body(body)).await;
             match status {
                 415 => {
-                    let said = said.refused(415, "unsupported_media_type");
-                    assert!(said.text().contains("Content-Encoding"), "{}", said.text());
+                    let reply = reply.refused(415, "unsupported_media_type");
+                    assert!(reply.text().contains("Content-Encoding"), "{}", reply.text());
                 }
-                _ if target == "/v1/executions" => drop(said.expect(201)),
-                _ => drop(said.refused(422, "invalid_definition")),
+                _ if target == "/v1/executions" => drop(reply.expect(201)),
+                _ => drop(reply.refused(422, "invalid_definition")),
             }
         }
     }
@@ -225,14 +229,14 @@ async fn empty_body_counts_as_none_whatever_its_type() {
         house.ask(&empty(format!("/v1/executions/{id}/resume"))).await.expect(200);
         house.ask(&empty(format!("/v1/executions/{id}/cancel"))).await.expect(200);
         for target in ["/v1/executions", "/v1/definitions", "/v1/keys"] {
-            let said = house.ask(&empty(target.to_owned())).await.refused(400, "bad_body");
-            assert!(said.text().contains("a body is needed"), "{target}: {}", said.text());
+            let reply = house.ask(&empty(target.to_owned())).await.refused(400, "bad_body");
+            assert!(reply.text().contains("a body is needed"), "{target}: {}", reply.text());
         }
     }
 }
 
 #[tokio::test]
-async fn what_takes_no_body_gets_none() {
+async fn body_for_route_without_one_is_refused() {
     let house = House::open().await;
     let ask = Ask::new("DELETE", "/v1/keys/none").json(&json!({}));
     house.ask(&ask).await.refused(400, "bad_body");
@@ -290,7 +294,7 @@ async fn parameters_must_be_of_their_form() {
 }
 
 #[tokio::test]
-async fn ids_that_nobody_has_are_unknown() {
+async fn unknown_ids_return_not_found() {
     let house = House::open().await;
     let long = format!("/v1/executions/{}", "x".repeat(129));
     house.get(&long).await.refused(400, "bad_parameter");
@@ -327,8 +331,8 @@ async fn a_definition_is_refused_with_all_of_its_faults() {
         { "id": "a", "type": "noop", "needs": ["b"] },
         { "id": "c", "type": "nonsense" },
     ] });
-    let said = house.post("/v1/definitions", &faulty).await.refused(422, "invalid_definition");
-    let errors = said.json()["errors"].as_array().unwrap().clone();
+    let reply = house.post("/v1/definitions", &faulty).await.refused(422, "invalid_definition");
+    let errors = reply.json()["errors"].as_array().unwrap().clone();
     assert!(errors.len() >= 2, "{errors:?}");
     assert!(errors.iter().all(|fault| fault["span"]["line"].as_u64() == Some(1)), "{errors:?}");
     house.get("/v1/definitions/faulty").await.refused(404, "unknown_definition");
@@ -370,6 +374,6 @@ async fn a_schema_that_multiplies_is_refused_in_time() {
         json!({ "workflow": "greedy", "input": input })
     };
     house.post("/v1/executions", &start(3)).await.expect(201);
-    let said = house.post("/v1/executions", &start(60)).await.refused(422, "invalid_input").json();
-    assert!(said["errors"][0]["message"].as_str().unwrap().contains("steps"), "{said}");
+    let reply = house.post("/v1/executions", &start(60)).await.refused(422, "invalid_input").json();
+    assert!(reply["errors"][0]["message"].as_str().unwrap().contains("steps"), "{reply}");
 }

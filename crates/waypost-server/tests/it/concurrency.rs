@@ -21,12 +21,12 @@ async fn is_let_in(house: &House, id: &str) {
 }
 
 #[tokio::test]
-async fn the_place_in_queue_is_told() {
+async fn queued_execution_shows_its_queue_position() {
     let house = House::keyed().await;
     start(&house, house::KEYED, "a", "k").await;
     is_let_in(&house, "a").await;
-    let said = start(&house, house::KEYED, "b", "k").await;
-    assert_eq!(said["status"], "SCHEDULING", "{said}");
+    let reply = start(&house, house::KEYED, "b", "k").await;
+    assert_eq!(reply["status"], "SCHEDULING", "{reply}");
     start(&house, house::KEYED, "c", "k").await;
     let expected = json!({
         "key": "k", "limit": 1, "policy": "queue", "admitted": false, "queuePosition": 2,
@@ -51,14 +51,14 @@ async fn the_place_in_queue_is_told() {
 }
 
 #[tokio::test]
-async fn who_stands_in_queue_can_be_cancelled_and_little_else() {
+async fn queued_execution_accepts_cancel_and_signals_only() {
     let house = House::keyed().await;
     start(&house, house::KEYED, "a", "k").await;
     is_let_in(&house, "a").await;
     start(&house, house::KEYED, "b", "k").await;
-    let said = house.post("/v1/executions/b/pause", &json!({})).await;
-    let said = said.refused(409, "illegal_transition").json();
-    assert!(said["detail"].as_str().unwrap().contains("has not started"), "{said}");
+    let reply = house.post("/v1/executions/b/pause", &json!({})).await;
+    let reply = reply.refused(409, "illegal_transition").json();
+    assert!(reply["detail"].as_str().unwrap().contains("has not started"), "{reply}");
     house
         .ask(&Ask::new("POST", "/v1/executions/b/resume"))
         .await
@@ -83,9 +83,9 @@ async fn one_too_many_is_rejected() {
     let first = Ask::post("/v1/executions", &body).header("Idempotency-Key", "first");
     house.ask(&first).await.expect(201);
     let more = json!({ "workflow": house::REJECTING, "id": "b", "input": { "key": "k" } });
-    let said = house.post("/v1/executions", &more).await.refused(409, "concurrency_limit").json();
+    let reply = house.post("/v1/executions", &more).await.refused(409, "concurrency_limit").json();
     assert_eq!(
-        said["detail"],
+        reply["detail"],
         "1 execution of its key is under way, and the workflow rejects more"
     );
     house.get("/v1/executions/b").await.refused(404, "unknown_execution");
@@ -102,13 +102,13 @@ async fn one_too_many_is_rejected() {
 async fn a_key_that_cannot_be_evaluated_fails_the_execution() {
     let house = House::keyed().await;
     let body = json!({ "workflow": house::KEYED, "id": "a", "input": {} });
-    let said = house.post("/v1/executions?wait=60s", &body).await.expect(201).json();
-    assert_eq!(said["status"], "FAILED", "{said}");
-    assert_eq!(said["failure"]["kind"], "expression", "{said}");
+    let reply = house.post("/v1/executions?wait=60s", &body).await.expect(201).json();
+    assert_eq!(reply["status"], "FAILED", "{reply}");
+    assert_eq!(reply["failure"]["kind"], "expression", "{reply}");
     let body = json!({ "workflow": house::KEYED, "id": "b", "input": { "key": null } });
-    let said = house.post("/v1/executions", &body).await.expect(201).json();
+    let reply = house.post("/v1/executions", &body).await.expect(201).json();
     assert_eq!(
-        (&said["status"], &said["failure"]["kind"]),
+        (&reply["status"], &reply["failure"]["kind"]),
         (&json!("FAILED"), &json!("invalid_config"))
     );
 }

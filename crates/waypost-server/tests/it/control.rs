@@ -13,9 +13,9 @@ async fn a_request_that_does_not_fit_is_refused_with_the_reason() {
     let nothing = json!({});
     house.start(house::PATIENT, "e").await;
     house.get("/v1/executions/e?wait=0s").await.expect(200);
-    // It waits, and nobody has paused it.
-    let said = house.ask(&Ask::new("POST", "/v1/executions/e/resume")).await;
-    assert!(said.refused(409, "illegal_transition").json()["detail"].is_string());
+    // It waits, and is not paused.
+    let reply = house.ask(&Ask::new("POST", "/v1/executions/e/resume")).await;
+    assert!(reply.refused(409, "illegal_transition").json()["detail"].is_string());
     let paused = house.post("/v1/executions/e/pause", &nothing).await.expect(200).json();
     assert_eq!(paused["status"], "PAUSED");
     house.post("/v1/executions/e/pause", &nothing).await.refused(409, "illegal_transition");
@@ -28,9 +28,9 @@ async fn a_request_that_does_not_fit_is_refused_with_the_reason() {
     let end = house.get("/v1/executions/e?wait=60s").await.expect(200).json();
     assert_eq!(end["status"], "CANCELLED");
     for what in ["pause", "cancel"] {
-        let said = house.post(&format!("/v1/executions/e/{what}"), &nothing).await;
-        let said = said.refused(409, "execution_ended").json();
-        assert!(said["detail"].as_str().unwrap().contains("CANCELLED"), "{said}");
+        let reply = house.post(&format!("/v1/executions/e/{what}"), &nothing).await;
+        let reply = reply.refused(409, "execution_ended").json();
+        assert!(reply["detail"].as_str().unwrap().contains("CANCELLED"), "{reply}");
     }
     let signal = json!({ "name": "go" });
     house.post("/v1/executions/e/signals", &signal).await.refused(409, "execution_ended");
@@ -49,7 +49,8 @@ async fn a_message_that_is_sent_twice_is_taken_once() {
     let go = json!({ "name": "go", "messageId": "m2" });
     house.post("/v1/executions/e/signals", &go).await.expect(200);
     house.get("/v1/executions/e?wait=60s").await.expect(200);
-    // Whoever repeats it because the answer was lost hears that it was taken, also after the end.
+    // A sender that repeats it because the response was lost learns that it was taken, also after
+    // the end.
     let again = house.post("/v1/executions/e/signals", &go).await.expect(200).json();
     assert_eq!((&again["duplicate"], &again["status"]), (&json!(true), &json!("COMPLETED")));
     let other = json!({ "name": "go", "messageId": "m3" });
@@ -100,14 +101,14 @@ async fn a_request_that_was_refused_is_refused_again() {
     let early = json!({ "name": "later" });
     let send = |_| house.post("/v1/executions/e/signals", &early);
     let mut sent = iter(0..EARLY_SIGNALS_MAX).map(send).buffer_unordered(50);
-    while let Some(said) = sent.next().await {
-        said.expect(200);
+    while let Some(reply) = sent.next().await {
+        reply.expect(200);
     }
     let late = json!({ "name": "later", "messageId": "m" });
     for _ in 0..2 {
-        let said = house.post("/v1/executions/e/signals", &late).await;
-        let said = said.refused(409, "illegal_transition").json();
-        assert!(said["detail"].as_str().unwrap().contains("which is the limit"), "{said}");
+        let reply = house.post("/v1/executions/e/signals", &late).await;
+        let reply = reply.refused(409, "illegal_transition").json();
+        assert!(reply["detail"].as_str().unwrap().contains("which is the limit"), "{reply}");
     }
     house.post(&format!("/v1/waits/{wait}/complete"), &json!({})).await.expect(200);
 }
@@ -125,10 +126,10 @@ async fn signals_beyond_the_bytes_that_are_kept_are_refused() {
         let large = json!({ "name": "later", "body": "x".repeat(1_000_000) });
         let mut kept = 0;
         let refused = loop {
-            let said = house.post(&target, &large).await;
-            match said.status {
+            let reply = house.post(&target, &large).await;
+            match reply.status {
                 200 | 202 if kept < 20 => kept += 1,
-                _ => break said.refused(409, "illegal_transition").json(),
+                _ => break reply.refused(409, "illegal_transition").json(),
             }
         };
         assert_eq!(kept, 8, "{id}: {refused}");
@@ -145,7 +146,7 @@ async fn signals_beyond_the_bytes_that_are_kept_are_refused() {
 }
 
 #[tokio::test]
-async fn a_signal_that_is_kept_is_not_said_to_be_taken() {
+async fn signal_to_paused_execution_is_accepted_and_delivered_on_resume() {
     let house = House::open().await;
     house.start(house::PATIENT, "e").await;
     open_wait(&house, "e").await;
@@ -162,7 +163,7 @@ async fn a_signal_that_is_kept_is_not_said_to_be_taken() {
 }
 
 #[tokio::test]
-async fn nothing_is_written_about_a_resume_that_nobody_needs() {
+async fn resume_of_waiting_execution_is_refused_and_not_logged() {
     let house = House::open().await;
     house.start(house::PATIENT, "e").await;
     open_wait(&house, "e").await;

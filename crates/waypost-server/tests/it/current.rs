@@ -10,9 +10,9 @@ fn definition(node: &str) -> Value {
 
 async fn deploy(house: &House, query: &str, node: &str, status: u16) -> Value {
     let path = format!("/v1/definitions{query}");
-    let said = house.ask(&Ask::post(&path, &definition(node))).await.expect(status).json();
+    let reply = house.ask(&Ask::post(&path, &definition(node))).await.expect(status).json();
     let fields = ["version", "created", "current", "previous"];
-    fields.iter().map(|field| said.get(field).cloned().unwrap_or_default()).collect()
+    fields.iter().map(|field| reply.get(field).cloned().unwrap_or_default()).collect()
 }
 
 async fn started(house: &House) -> Value {

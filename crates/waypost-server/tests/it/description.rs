@@ -206,7 +206,7 @@ async fn every_limit_is_listed_with_its_unit() {
 }
 
 #[test]
-fn what_is_checked_of_a_parameter_is_what_is_written_about_it() {
+fn parameter_check_agrees_with_its_schema() {
     let tried = [
         "",
         " ",
@@ -270,7 +270,7 @@ fn what_is_checked_of_a_parameter_is_what_is_written_about_it() {
         let schema = parameter.form.schema();
         let validator = jsonschema::options().should_validate_formats(true).build(&schema).unwrap();
         for sample in tried.iter().copied().chain(long.iter().map(String::as_str)) {
-            // A number in a query is text, too, until somebody reads it.
+            // A number in a query is text until it is parsed.
             let value = match schema["type"].as_str() {
                 Some("string") => json!(sample),
                 _ => serde_json::from_str(sample).unwrap_or(json!(sample)),

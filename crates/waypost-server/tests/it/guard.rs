@@ -60,7 +60,7 @@ async fn a_page_of_another_site_is_refused() {
 }
 
 #[tokio::test]
-async fn what_a_page_can_send_unasked_is_not_taken() {
+async fn request_with_type_that_needs_no_preflight_is_refused() {
     let house = House::open().await;
     house.start(house::PATIENT, "waiting").await;
     let start = json!({ "workflow": house::QUICK }).to_string();

@@ -16,11 +16,11 @@ const SOON: Duration = Duration::from_millis(100);
 async fn a_head_that_does_not_come_is_not_waited_for() {
     let house = House::with(Config { header_timeout: SOON, ..Config::default() }).await;
     // Nothing at all, half a line, and half of the headers.
-    for said in ["", "GET /livez HT", "GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Slow: "] {
+    for head in ["", "GET /livez HT", "GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Slow: "] {
         let mut client = house.connect().await;
-        client.send(said.as_bytes()).await.unwrap();
+        client.send(head.as_bytes()).await.unwrap();
         let rest = String::from_utf8(client.until_closed().await).unwrap();
-        assert!(!rest.contains("200 OK"), "{said:?}: {rest}");
+        assert!(!rest.contains("200 OK"), "{head:?}: {rest}");
     }
     // Nor is a second request, on a connection that idles.
     let mut client = house.connect().await;
@@ -66,7 +66,7 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_off_harms_nobody() {
+async fn body_cut_off_leaves_server_running() {
     let house = House::open().await;
     let ask = Ask::new("POST", "/v1/executions")
         .header("Content-Type", "application/json")
@@ -148,9 +148,9 @@ async fn an_identity_may_ask_only_so_often() {
     let ask = |key: &str| Ask::get("/v1/limits").key(key);
     let mut refused = None;
     for _ in 0..1_000 {
-        let said = house.ask(&ask(&one)).await;
-        if said.status != 200 {
-            refused = Some(said);
+        let reply = house.ask(&ask(&one)).await;
+        if reply.status != 200 {
+            refused = Some(reply);
             break;
         }
     }
@@ -166,8 +166,8 @@ async fn a_server_about_to_stop_takes_nothing_new_and_answers_questions() {
     house.start(house::PATIENT, "e").await;
     house.get("/readyz").await.expect(200);
     house.server.drain();
-    let said = house.get("/readyz").await.refused(503, "draining");
-    assert_eq!(said.header("retry-after"), Some("1"));
+    let reply = house.get("/readyz").await.refused(503, "draining");
+    assert_eq!(reply.header("retry-after"), Some("1"));
     house.get("/livez").await.expect(200);
     for (target, body) in [
         ("/v1/executions", json!({ "workflow": house::QUICK })),
@@ -175,8 +175,8 @@ async fn a_server_about_to_stop_takes_nothing_new_and_answers_questions() {
         ("/v1/executions/e/signals", json!({ "name": "go" })),
         ("/v1/definitions", json!({ "name": "x", "nodes": [{ "id": "a", "type": "noop" }] })),
     ] {
-        let said = house.post(target, &body).await.refused(503, "draining");
-        assert_eq!(said.header("retry-after"), Some("1"));
+        let reply = house.post(target, &body).await.refused(503, "draining");
+        assert_eq!(reply.header("retry-after"), Some("1"));
     }
     house.get("/v1/executions/e").await.expect(200);
     house.get("/v1/executions").await.expect(200);
@@ -187,9 +187,9 @@ async fn a_server_about_to_stop_takes_nothing_new_and_answers_questions() {
 
 /// After the one a client may send the same again; after the other only what is known by its id.
 #[test]
-fn a_refusal_and_an_unknown_outcome_are_told_apart() {
-    let said = |error: EngineError| Problem::from(error).wire();
-    let (refused, unknown) = (said(EngineError::Stopping), said(EngineError::Unanswered));
+fn stopping_and_unanswered_have_different_codes() {
+    let problem = |error: EngineError| Problem::from(error).wire();
+    let (refused, unknown) = (problem(EngineError::Stopping), problem(EngineError::Unanswered));
     assert_eq!((refused.status, &*refused.code), (503, "draining"));
     assert_eq!((unknown.status, &*unknown.code), (503, "store_unavailable"));
     assert!(unknown.detail.contains("not known"), "{}", unknown.detail);
@@ -197,12 +197,12 @@ fn a_refusal_and_an_unknown_outcome_are_told_apart() {
 }
 
 #[tokio::test]
-async fn what_is_refused_counts_as_well() {
+async fn rate_limit_counts_refused_requests() {
     let house = House::with(Config { requests_per_second: 5, ..Config::default() }).await;
     let mut client = house.connect().await;
     let mut limited = 0;
     for _ in 0..100 {
         limited += usize::from(client.ask(&Ask::get("/nowhere")).await.unwrap().status == 429);
     }
-    assert!(limited > 0, "whoever asks for nothing in particular asks too often, too");
+    assert!(limited > 0, "requests to unknown paths count");
 }

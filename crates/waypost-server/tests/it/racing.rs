@@ -33,32 +33,32 @@ async fn race(house: &House, round: usize) {
     let signal = json!({ "name": "go", "body": round });
     let (mut one, mut other) = (house.connect().await, house.connect().await);
     let cancel = Ask::post(&format!("/v1/executions/{id}/cancel"), &json!({}));
-    let said = if round.is_multiple_of(2) {
+    let reply = if round.is_multiple_of(2) {
         // Against the signal that completes it.
         house.start(house::PATIENT, &id).await;
         let go = Ask::post(&format!("/v1/executions/{id}/signals"), &signal);
-        let (_, said) = tokio::join!(one.ask(&go), other.ask(&cancel));
-        said.unwrap()
+        let (_, reply) = tokio::join!(one.ask(&go), other.ask(&cancel));
+        reply.unwrap()
     } else {
         // Against its own start: until it is there, there is nothing to cancel.
         let start = Ask::post("/v1/executions", &json!({ "workflow": house::QUICK, "id": id }));
         let cancelling = async {
             loop {
-                let said = other.ask(&cancel).await.unwrap();
-                if said.status != 404 {
-                    return said;
+                let reply = other.ask(&cancel).await.unwrap();
+                if reply.status != 404 {
+                    return reply;
                 }
             }
         };
-        let (started, said) = tokio::join!(one.ask(&start), cancelling);
+        let (started, reply) = tokio::join!(one.ask(&start), cancelling);
         started.unwrap().expect(201);
-        said
+        reply
     };
-    agrees(house, &id, &said).await;
+    agrees(house, &id, &reply).await;
 }
 
-/// Does the log say what the reply said?
-async fn agrees(house: &House, id: &str, said: &Answer) {
+/// Does the log agree with the reply?
+async fn agrees(house: &House, id: &str, reply: &Answer) {
     let end = house.get(&format!("/v1/executions/{id}?wait=60s")).await.expect(200).json();
     let log: Value = house.get(&format!("/v1/executions/{id}/events")).await.expect(200).json();
     let kinds =
@@ -66,16 +66,16 @@ async fn agrees(house: &House, id: &str, said: &Answer) {
     let ends: Vec<&str> = kinds.filter(|kind| ENDS.contains(kind)).collect();
     assert_eq!(ends.len(), 1, "{id}: {ends:?}");
     let status = end["status"].as_str().unwrap();
-    match said.status {
+    match reply.status {
         200 => {
-            assert_eq!((status, ends[0]), ("CANCELLED", "RunCancelled"), "{id}: {}", said.text())
+            assert_eq!((status, ends[0]), ("CANCELLED", "RunCancelled"), "{id}: {}", reply.text())
         }
         409 => {
-            assert_eq!((said.code().as_str(), status), ("execution_ended", "COMPLETED"), "{id}");
-            let detail = said.json()["detail"].as_str().unwrap().to_owned();
+            assert_eq!((reply.code().as_str(), status), ("execution_ended", "COMPLETED"), "{id}");
+            let detail = reply.json()["detail"].as_str().unwrap().to_owned();
             assert!(detail.contains(status), "{id}: {detail}");
         }
-        other => panic!("{id}: {other} {}", said.text()),
+        other => panic!("{id}: {other} {}", reply.text()),
     }
 }
 
@@ -111,8 +111,8 @@ async fn repeat(house: &House, round: usize) {
     cancelled.expect(200);
     let log = house.get(&format!("/v1/executions/{id}/events?type=SignalReceived")).await;
     let received = log.expect(200).json()["events"].as_array().unwrap().len();
-    for said in [a, b, c, d] {
+    for reply in [a, b, c, d] {
         let expected: &[u16] = if received == 1 { &[200, 202] } else { &[409] };
-        assert!(expected.contains(&said.status), "{id}: {received}, {}", said.text());
+        assert!(expected.contains(&reply.status), "{id}: {received}, {}", reply.text());
     }
 }

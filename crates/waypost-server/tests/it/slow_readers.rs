@@ -48,7 +48,7 @@ async fn deaf(house: &House, target: &str, times: usize) -> Client<TcpStream> {
     client
 }
 
-/// Waits until nobody is served any more: the budget is used up, and everybody else waits.
+/// Waits until no client is served any more: the budget is used up, and all others wait.
 async fn until_stuck(house: &House) {
     let budget = &house.server.budget;
     while budget.waiting() < READERS - REPLY_BYTES_MAX / EVENT_BYTES {
@@ -103,7 +103,7 @@ async fn replies_that_are_not_read_have_a_bounded_part_of_memory() {
     readers(&house, "/v1/executions/done/nodes", 8).await;
 }
 
-/// Whoever reads gets everything, however large, and however little room there is.
+/// A client that reads gets everything, however large, and however little room there is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reply_that_is_larger_than_all_the_room_is_sent_alone() {
     let config = Config { reply_bytes_max: 64 * 1024, read_bytes_max: 1, ..Config::default() };

@@ -46,7 +46,7 @@ async fn a_stream_of_one_execution_is_its_log_and_ends_with_it() {
 }
 
 #[tokio::test]
-async fn a_reader_that_comes_back_goes_on_where_it_was() {
+async fn stream_client_that_reconnects_continues_after_its_last_event() {
     let house = House::open().await;
     house.finish(house::QUICK, "e").await;
     let log = log(&house, "e").await;
@@ -190,7 +190,7 @@ async fn read_flood(stream: &mut Events, executions: usize) -> Vec<Event> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reader_that_does_not_read_is_let_go_and_holds_up_nobody() {
+async fn stream_client_that_does_not_read_is_dropped_and_delays_no_other() {
     let config = Config {
         stream_slow_after: Duration::from_millis(300),
         // The marker is for a reader that comes round, however late in this test.

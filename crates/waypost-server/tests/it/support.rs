@@ -5,7 +5,7 @@
 //! | `house` | a server in this process, with workflows to start |
 //! | `client` | HTTP/1.1 over a plain socket: what a test writes is what is sent |
 //! | `events` | reading a stream of events |
-//! | `failing` | a store that takes no writes when it is told to |
+//! | `failing` | a store that takes no writes on demand |
 //! | `samples` | a request for every route of the table |
 
 pub(crate) mod client;

@@ -66,27 +66,27 @@ async fn http_1_and_2_are_spoken_over_tls() {
 }
 
 #[tokio::test]
-async fn whoever_agrees_on_http_2_and_says_nothing_is_not_waited_for() {
+async fn http_2_connection_without_preface_is_closed() {
     let header_timeout = Duration::from_millis(50);
     let house = House::with(Config { tls: Some(tls()), header_timeout, ..Config::default() }).await;
     for begun in ["", "PRI * HTTP/2.0\r\n"] {
         let mut stream = connect(&house, &["h2"]).await.unwrap();
         stream.write_all(begun.as_bytes()).await.unwrap();
-        let mut said = Vec::new();
+        let mut received = Vec::new();
         // A connection that is cut off ends, one way or the other; a patient one would not.
-        let end = tokio::time::timeout(Duration::from_secs(30), stream.read_to_end(&mut said));
+        let end = tokio::time::timeout(Duration::from_secs(30), stream.read_to_end(&mut received));
         end.await.expect("the server closes it").ok();
-        assert!(said.is_empty(), "{said:?}");
+        assert!(received.is_empty(), "{received:?}");
     }
 }
 
 #[tokio::test]
-async fn whoever_does_not_speak_tls_is_not_heard() {
+async fn plain_connection_to_tls_port_is_closed() {
     let house = House::with(Config { tls: Some(tls()), ..Config::default() }).await;
     let mut plain = house.connect().await;
     plain.send(&Ask::get("/livez").bytes(house.address)).await.unwrap();
-    let said = plain.until_closed().await;
-    assert!(!String::from_utf8_lossy(&said).contains("HTTP"));
+    let received = plain.until_closed().await;
+    assert!(!String::from_utf8_lossy(&received).contains("HTTP"));
     let stream = connect(&house, &["spdy/3"]).await;
     assert!(stream.is_err(), "there is no protocol in common");
     let stream = connect(&house, &[]).await.unwrap();

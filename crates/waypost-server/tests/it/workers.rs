@@ -40,16 +40,16 @@ async fn a_worker_names_its_tasks_as_the_description_says() {
         let sign = sign(tasks);
         assert_eq!(published.is_valid(&sign), fits, "{}", shown(&sign));
         for what in ["poll?wait=0s", "heartbeat", "leave"] {
-            let said = house.post(&format!("{WORKER}/{what}"), &sign).await;
+            let reply = house.post(&format!("{WORKER}/{what}"), &sign).await;
             match (fits, what) {
-                (true, "leave") => said.expect(204),
-                (true, _) => said.expect(200),
-                (false, _) => said.refused(400, "bad_body"),
+                (true, "leave") => reply.expect(204),
+                (true, _) => reply.expect(200),
+                (false, _) => reply.refused(400, "bad_body"),
             };
         }
     }
     let workers = house.get("/v1/workers").await.expect(200);
-    assert!(!workers.json().to_string().contains(token), "nobody is shown a token");
+    assert!(!workers.json().to_string().contains(token), "the list shows no token");
 }
 
 /// Deploys a workflow of one node that is made remotely, with a retry policy, and starts this execution.
@@ -102,8 +102,8 @@ async fn a_failure_is_judged_as_if_it_had_happened_in_a_slot() {
     let report = |status: u16| json!({ "status": "failed", "failure": failure(json!(status)) });
     let first = take(&house).await;
     for wrong in [json!(99), json!(1000), json!("503")] {
-        let said = json!({ "status": "failed", "failure": failure(wrong) });
-        say(&house, &first, "report", said).await.expect(400);
+        let report = json!({ "status": "failed", "failure": failure(wrong) });
+        say(&house, &first, "report", report).await.expect(400);
     }
     say(&house, &first, "report", json!({ "status": "abandoned" })).await.expect(400);
     say(&house, &first, "report", lost).await.expect(200);
@@ -164,7 +164,7 @@ async fn a_failure_that_the_log_would_not_hold_is_refused_as_too_large() {
 }
 
 #[tokio::test]
-async fn what_is_held_is_not_begun() {
+async fn task_of_paused_execution_cannot_be_started() {
     let house = House::open().await;
     start(&house, None, "one").await;
     let task = take(&house).await;
@@ -191,18 +191,18 @@ async fn poll_and_hang_up(house: &House, worker: &str, max: u32) {
 }
 
 #[tokio::test]
-async fn a_worker_that_hung_up_is_given_nothing() {
+async fn worker_disconnected_while_polling_gets_no_task() {
     let house = House::open().await;
     poll_and_hang_up(&house, WORKER, 1).await;
     start(&house, None, "one").await;
-    // Shorter than it takes until what was given to nobody is offered again.
+    // Shorter than the time after which a task that no worker got is offered again.
     let sign = json!({ "name": "w", "handlers": ["h"], "capacity": 4, "max": 1 });
     let polled = house.post(&format!("{OTHER}/poll?wait=8s"), &sign).await.expect(200).json();
     assert_eq!(polled["tasks"][0]["execution"], "one", "{polled}");
 }
 
 #[tokio::test]
-async fn a_worker_that_hung_up_hears_what_to_stop_when_it_is_back() {
+async fn worker_reconnected_after_poll_receives_cancellations() {
     let house = House::open().await;
     start(&house, None, "one").await;
     let task = take(&house).await;
