@@ -281,9 +281,4 @@ impl ControlResult {
         let (message_id, nodes) = (None, Vec::new());
         Self { id: id.to_owned(), status, pausing: false, message_id, duplicate: false, nodes }
     }
-
-    /// With the nodes that a retry runs again.
-    pub fn with_nodes(self, nodes: Vec<String>) -> Self {
-        Self { nodes, ..self }
-    }
 }
