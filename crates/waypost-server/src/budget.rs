@@ -187,6 +187,7 @@ impl Budget {
         Share { part: Arc::clone(part), permit, number }
     }
 
+    /// Bytes of replies on their way.
     pub fn in_flight(&self) -> usize {
         self.small.used() + self.large.used()
     }
@@ -201,6 +202,7 @@ impl Budget {
         self.reading.used()
     }
 
+    /// Replies that wait for room.
     pub fn waiting(&self) -> usize {
         self.small.waiting.load(Ordering::Relaxed) + self.large.waiting.load(Ordering::Relaxed)
     }

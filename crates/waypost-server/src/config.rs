@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// A server's configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub address: SocketAddr,
@@ -88,6 +89,7 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Does the server listen on loopback alone?
     pub fn is_loopback(&self) -> bool {
         self.address.ip().is_loopback()
     }

@@ -57,6 +57,7 @@ pub enum Sent {
     Refused(Refusal),
 }
 
+/// The outcome of a request.
 pub struct ControlOutcome {
     pub result: ControlResult,
     /// [`Receipt::Taken`] where it was done. [`Receipt::Ended`] is a problem instead.

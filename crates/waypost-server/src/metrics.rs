@@ -50,6 +50,7 @@ waypost_engine::metrics! {
 pub struct Level(AtomicI64);
 
 impl Level {
+    /// Up, or down.
     pub fn add(&self, more: i64) {
         self.0.fetch_add(more, Ordering::Relaxed);
     }
@@ -71,10 +72,12 @@ impl Metric for Level {
 pub struct Reading(Option<Decimal>);
 
 impl Reading {
+    /// Sets a number of things.
     pub fn set(&mut self, value: impl TryInto<u64>) {
         self.0 = Some(Decimal::whole(value.try_into().unwrap_or(u64::MAX)));
     }
 
+    /// Sets a duration.
     pub fn set_seconds(&mut self, value: Millis) {
         self.0 = Some(seconds(value));
     }
@@ -99,10 +102,12 @@ impl Metric for Reading {
 pub struct ByHandler(Vec<(Arc<str>, Decimal)>);
 
 impl ByHandler {
+    /// Adds a number of things.
     pub fn add(&mut self, handler: &Arc<str>, value: u64) {
         self.0.push((Arc::clone(handler), Decimal::whole(value)));
     }
 
+    /// Adds a duration.
     pub fn add_seconds(&mut self, handler: &Arc<str>, value: Millis) {
         self.0.push((Arc::clone(handler), seconds(value)));
     }

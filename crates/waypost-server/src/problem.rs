@@ -16,6 +16,7 @@ use waypost_ports::store::StoreError;
 
 use crate::rate_limited_log::RateLimitedLog;
 
+/// The media type of problems.
 pub const CONTENT_TYPE: &str = "application/problem+json";
 
 macro_rules! codes {
@@ -30,10 +31,12 @@ macro_rules! codes {
             /// Every code, for the reference and its test.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
+            /// Its name in `code`.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)+ }
             }
 
+            /// The HTTP status that goes with it.
             pub fn status(self) -> StatusCode {
                 let status: u16 = match self { $(Self::$variant => $status,)+ };
                 StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
@@ -182,16 +185,19 @@ impl Problem {
         Self { code, detail, hint: None, errors: Vec::new(), retry_after: None, allow: None }
     }
 
+    /// Adds a hint.
     #[must_use]
     pub fn hint(self, hint: impl Into<Cow<'static, str>>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 
+    /// Adds single faults.
     #[must_use]
     pub fn errors(self, errors: Vec<FaultAt>) -> Self {
         Self { errors, ..self }
     }
 
+    /// Adds a time to wait.
     #[must_use]
     pub fn retry_after(self, seconds: u32) -> Self {
         Self { retry_after: Some(seconds), ..self }
@@ -209,6 +215,7 @@ impl Problem {
         Self::new(Code::Internal, "the request could not be answered; the server's log says why")
     }
 
+    /// On the wire.
     pub fn wire(&self) -> WireProblem {
         WireProblem {
             kind: format!("urn:waypost:problem:{}", self.code.name()),
@@ -221,6 +228,7 @@ impl Problem {
         }
     }
 
+    /// The body of a reply.
     pub fn body(&self) -> Bytes {
         Bytes::from(serde_json::to_vec(&self.wire()).unwrap_or_default())
     }

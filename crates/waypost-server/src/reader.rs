@@ -26,6 +26,7 @@ use crate::wire::payload::Time;
 
 /// Most rows of a page.
 pub const PAGE_MAX: usize = 1_000;
+/// The default page size.
 pub const PAGE_DEFAULT: usize = 50;
 
 /// Bytes of events after which a page ends.
@@ -118,10 +119,12 @@ pub enum Nodes {
 }
 
 impl Reader {
+    /// Over a store.
     pub fn new(backend: Arc<dyn Backend>, plans: Arc<Plans>) -> Self {
         Self { backend, plans }
     }
 
+    /// The store.
     pub fn backend(&self) -> &dyn Backend {
         &*self.backend
     }
@@ -169,14 +172,17 @@ impl Reader {
         self.load(self.find(key)?)
     }
 
+    /// One execution.
     pub fn execution(&self, key: &str) -> Result<wire::Execution, Problem> {
         Ok(views::execution(&self.load_key(key)?))
     }
 
+    /// Its nodes.
     pub fn nodes(&self, key: &str, which: Nodes) -> Result<wire::NodeList, Problem> {
         Ok(views::nodes(&self.load_key(key)?, which))
     }
 
+    /// Its output.
     pub fn output(&self, key: &str) -> Result<wire::Payload, Problem> {
         let found = self.load_key(key)?;
         match &found.state.end {
@@ -189,6 +195,7 @@ impl Reader {
         }
     }
 
+    /// Why it waits.
     pub fn why(&self, key: &str) -> Result<wire::Why, Problem> {
         Ok(views::why(&self.load_key(key)?))
     }
@@ -220,6 +227,7 @@ impl Reader {
         }))
     }
 
+    /// A page of executions.
     pub fn list(&self, request: &ListRequest) -> Result<wire::ExecutionList, Problem> {
         let page = self.backend.list(request)?;
         Ok(wire::ExecutionList {
@@ -232,6 +240,7 @@ impl Reader {
         })
     }
 
+    /// A page of definitions.
     pub fn definitions(
         &self,
         request: &DefinitionsRequest,
@@ -261,10 +270,12 @@ impl Reader {
         views::definition(&definition, current)
     }
 
+    /// Every key.
     pub fn keys(&self) -> Result<wire::ApiKeyList, Problem> {
         Ok(wire::ApiKeyList { keys: self.backend.keys()?.iter().map(views::key).collect() })
     }
 
+    /// A page of the audit log.
     pub fn audit(&self, request: &AuditRequest) -> Result<wire::AuditList, Problem> {
         let page = self.backend.audit(request)?;
         let last = page.rows.last().filter(|_| page.more);

@@ -45,6 +45,7 @@ const READS_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a large reply waits for room.
 const REPLY_PATIENCE: Duration = Duration::from_secs(30);
 
+/// The parts of a server.
 pub struct Parts {
     pub engine: Engine,
     pub backend: Arc<dyn Backend>,
@@ -62,6 +63,7 @@ pub struct Parts {
     pub limits: Vec<(&'static str, u64)>,
 }
 
+/// Shared by all requests.
 pub struct Server {
     pub engine: Engine,
     pub reader: Arc<Reader>,
@@ -296,6 +298,7 @@ impl Server {
         self.draining.store(true, Ordering::SeqCst);
     }
 
+    /// Is the server about to stop?
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::SeqCst)
     }

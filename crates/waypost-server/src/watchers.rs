@@ -21,6 +21,7 @@ const LOOK_AMONG_OTHERS_MIN: Duration = Duration::from_millis(20);
 /// … down to this.
 const LOOK_AMONG_OTHERS_MAX: Duration = Duration::from_secs(1);
 
+/// All watchers.
 #[derive(Default)]
 pub struct Watchers {
     one: Mutex<HashMap<ExecutionNo, Watched>>,

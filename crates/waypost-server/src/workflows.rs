@@ -19,6 +19,7 @@ use crate::wire::Deployed;
 /// Compiled input schemas in the cache; above it the cache starts anew.
 const SCHEMAS_MAX: usize = 1_000;
 
+/// Definitions, compiled.
 pub struct Workflows {
     backend: Arc<dyn Backend>,
     plans: Arc<Plans>,
@@ -45,6 +46,7 @@ pub enum Deploy {
 }
 
 impl Workflows {
+    /// Over a store.
     pub fn new(backend: Arc<dyn Backend>, plans: Arc<Plans>, compiler: Box<Compiler>) -> Self {
         Self { backend, plans, compiler, schemas: Mutex::default() }
     }

@@ -45,6 +45,7 @@ struct Waiting {
 }
 
 impl AuditLog {
+    /// Starts the thread.
     pub fn start(store: Arc<dyn Access>) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let writer = Arc::clone(&shared);

@@ -56,6 +56,7 @@ fn bad_body(error: &dyn std::fmt::Display) -> Problem {
     Problem::new(Code::BadBody, message).hint("/openapi.json says what the body must be")
 }
 
+/// A route's response.
 #[derive(Debug)]
 pub struct Reply {
     pub status: StatusCode,
@@ -104,6 +105,7 @@ impl Reply {
         Self { status, headers: HeaderMap::new(), body, subject: None, share: None }
     }
 
+    /// A problem.
     pub fn problem(problem: &Problem) -> Self {
         let body = [&problem.body()[..], b"\n"].concat();
         let mut reply = Self::text(problem.code.status(), problem::CONTENT_TYPE, body);
@@ -140,6 +142,7 @@ impl Reply {
         Self { body: ReplyBody::Shared(Some(body)), ..reply }
     }
 
+    /// Adds a header.
     #[must_use]
     pub fn with(mut self, name: header::HeaderName, value: &str) -> Self {
         if let Ok(value) = header::HeaderValue::from_str(value) {
@@ -161,6 +164,7 @@ impl Sent for Reply {
     }
 }
 
+/// The body of a reply.
 #[derive(Debug)]
 pub enum ReplyBody {
     /// All of it; none once it is sent.

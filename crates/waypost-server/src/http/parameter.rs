@@ -23,6 +23,7 @@ const QUERY_NAMES_MAX: usize = 64;
 /// How often a parameter may be repeated.
 pub const REPEATED_MAX: usize = 20;
 
+/// A parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
     pub name: &'static str,
@@ -45,10 +46,12 @@ pub enum ParameterPlace {
     Header,
 }
 
+/// A parameter in the path.
 pub const fn in_path(name: &'static str, form: Form, about: &'static str) -> Parameter {
     Parameter { name, place: ParameterPlace::Path, form, many: false, about }
 }
 
+/// A parameter in the query.
 pub const fn in_query(name: &'static str, form: Form, about: &'static str) -> Parameter {
     Parameter { name, place: ParameterPlace::Query, form, many: false, about }
 }
@@ -58,6 +61,7 @@ pub const fn repeated(name: &'static str, form: Form, about: &'static str) -> Pa
     Parameter { name, place: ParameterPlace::Query, form, many: true, about }
 }
 
+/// A header.
 pub const fn in_header(name: &'static str, form: Form, about: &'static str) -> Parameter {
     Parameter { name, place: ParameterPlace::Header, form, many: false, about }
 }
@@ -128,6 +132,7 @@ impl Values {
         }
     }
 
+    /// A value that may be absent.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name)?.first().map(String::as_str)
     }
@@ -137,10 +142,12 @@ impl Values {
         self.get(name).unwrap_or_default()
     }
 
+    /// All values of a parameter.
     pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.0.get(name).into_iter().flatten().map(String::as_str)
     }
 
+    /// A number.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.get(name)?.parse().ok()
     }
@@ -150,10 +157,12 @@ impl Values {
         self.get(name) == Some("true")
     }
 
+    /// How long to wait.
     pub fn duration(&self, name: &str) -> Option<Duration> {
         patience(self.get(name)?)
     }
 
+    /// A time.
     pub fn time(&self, name: &str) -> Option<Timestamp> {
         Timestamp::parse(self.get(name)?)
     }

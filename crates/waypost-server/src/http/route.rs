@@ -14,15 +14,20 @@ use super::parameter::Parameter;
 use crate::problem::{Code, Problem};
 use crate::server::Server;
 
+/// A route's function.
 pub type Action = fn(Arc<Server>, Call) -> BoxFuture<'static, Result<Reply, Problem>>;
 
 /// Returns the schema of a type.
 pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
+/// The methods of routes.
 pub const GET: &Method = &Method::GET;
+/// See [`GET`].
 pub const POST: &Method = &Method::POST;
+/// See [`GET`].
 pub const DELETE: &Method = &Method::DELETE;
 
+/// A route.
 #[derive(Clone, Copy, Debug)]
 pub struct Route {
     /// Its name: `operationId` in the description, `action` in the audit log.
@@ -123,6 +128,7 @@ impl Effect {
     }
 }
 
+/// A route's body.
 #[derive(Clone, Copy, Debug)]
 pub enum Body {
     /// None; a body that is sent anyway must be empty.
@@ -141,6 +147,7 @@ pub struct Documented {
     pub content: Content,
 }
 
+/// The content of a reply.
 #[derive(Clone, Copy, Debug)]
 pub enum Content {
     /// Nothing.
@@ -153,6 +160,7 @@ pub enum Content {
 }
 
 impl Content {
+    /// Its media type.
     pub fn media_type(self) -> Option<&'static str> {
         match self {
             Self::None => None,
@@ -163,10 +171,12 @@ impl Content {
     }
 }
 
+/// A reply of JSON.
 pub const fn json<T: JsonSchema>(status: u16, when: &'static str) -> Documented {
     reply(status, when, Content::Json(of::<T>))
 }
 
+/// Any reply.
 pub const fn reply(status: u16, when: &'static str, content: Content) -> Documented {
     Documented { status, when, content }
 }

@@ -125,6 +125,7 @@ impl Form {
         }
     }
 
+    /// Its JSON Schema.
     pub fn schema(self) -> Value {
         match self {
             Self::Text(max) => {
@@ -185,6 +186,7 @@ fn is_digits(text: &str, most: usize) -> bool {
     (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
+/// Is this an execution's id?
 pub fn is_id(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-.:".contains(c);
     (1..=ID_CHARS_MAX).contains(&text.len()) && !text.starts_with('.') && text.chars().all(fits)
