@@ -4,159 +4,63 @@ use std::fmt;
 
 use crate::id::ExecutionNo;
 
-/// Something that must always be true.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Invariant {
-    /// I1.
-    Linked,
-    /// I2.
-    CreatedFirst,
-    /// I3.
-    Fenced,
-    /// I4.
-    EndsOnce,
-    /// I5.
-    AttemptsOnce,
-    /// I6.
-    AttemptsInOrder,
-    /// I7.
-    SettlesOnce,
-    /// I8.
-    JoinsInTime,
-    /// I9.
-    Justified,
-    /// I10.
-    WaitsEndInTime,
-    /// I11.
-    MessagesOnce,
-    /// I12.
-    PausesHold,
-    /// I13.
-    CauseDecides,
-    /// I14.
-    Folds,
-    /// I14.
-    SnapshotFolds,
-    /// I15.
-    DefinitionPinned,
-    /// I17.
-    AppendsOnce,
-    /// I18.
-    Limits,
-    /// T1.
-    TimeGoesOn,
-    /// V1.
-    VersionsGrow,
-    /// G7.
-    ProjectionsFold,
-    /// G8.
-    ReasonToWake,
-    /// G10.
-    PermitsHold,
-    /// G11.
-    MailWakes,
-    /// R1.
-    ControlAgrees,
-    /// R2.
-    NothingStray,
+/// Declares the invariants, with the name that `waypost check` prints (the subject, and what must
+/// hold) and the meaning.
+macro_rules! invariants {
+    ($($invariant:ident = $name:literal, $meaning:literal;)+) => {
+        /// Something that must always be true.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum Invariant {
+            $(#[doc = $meaning] $invariant,)+
+        }
+
+        impl Invariant {
+            /// Every invariant, for tables and tests.
+            pub const ALL: &[Self] = &[$(Self::$invariant),+];
+
+            /// Its name, as `waypost check` prints it.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$invariant => $name),+ }
+            }
+
+            /// Its meaning, in a sentence.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$invariant => $meaning),+ }
+            }
+        }
+    };
 }
 
-impl Invariant {
-    /// Every invariant, for tables and tests.
-    pub const ALL: [Self; 26] = [
-        Self::Linked,
-        Self::CreatedFirst,
-        Self::Fenced,
-        Self::EndsOnce,
-        Self::AttemptsOnce,
-        Self::AttemptsInOrder,
-        Self::SettlesOnce,
-        Self::JoinsInTime,
-        Self::Justified,
-        Self::WaitsEndInTime,
-        Self::MessagesOnce,
-        Self::PausesHold,
-        Self::CauseDecides,
-        Self::Folds,
-        Self::SnapshotFolds,
-        Self::DefinitionPinned,
-        Self::AppendsOnce,
-        Self::Limits,
-        Self::TimeGoesOn,
-        Self::VersionsGrow,
-        Self::ProjectionsFold,
-        Self::ReasonToWake,
-        Self::PermitsHold,
-        Self::MailWakes,
-        Self::ControlAgrees,
-        Self::NothingStray,
-    ];
-
-    /// Its name, as `waypost check` prints it: its subject, and what must hold.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Linked => "log.gapless",
-            Self::CreatedFirst => "log.created-first",
-            Self::Fenced => "log.fenced",
-            Self::EndsOnce => "log.single-end",
-            Self::AttemptsOnce => "attempt.once",
-            Self::AttemptsInOrder => "attempt.consecutive",
-            Self::SettlesOnce => "node.settles-once",
-            Self::JoinsInTime => "join.on-time",
-            Self::Justified => "graph.justified",
-            Self::WaitsEndInTime => "wait.ends-once",
-            Self::MessagesOnce => "message.consumed-once",
-            Self::PausesHold => "pause.holds",
-            Self::CauseDecides => "end.follows-cause",
-            Self::Folds => "log.readable",
-            Self::SnapshotFolds => "snapshot.matches-log",
-            Self::DefinitionPinned => "definition.pinned",
-            Self::AppendsOnce => "append.once",
-            Self::Limits => "limits.hold",
-            Self::TimeGoesOn => "time.monotonic",
-            Self::VersionsGrow => "log.format-known",
-            Self::ProjectionsFold => "projection.matches-log",
-            Self::ReasonToWake => "wake.has-reason",
-            Self::PermitsHold => "concurrency.within-limit",
-            Self::MailWakes => "mail.wakes",
-            Self::ControlAgrees => "control.matches-log",
-            Self::NothingStray => "rows.belong",
-        }
-    }
-
-    /// Its meaning, in a sentence.
-    pub fn meaning(self) -> &'static str {
-        match self {
-            Self::Linked => "a log has no gap, and each frame follows the one before it",
-            Self::CreatedFirst => "an execution is created once, by its first event",
-            Self::Fenced => "an owner that was replaced never appends",
-            Self::EndsOnce => "a generation ends once, when all is settled, and nothing follows",
-            Self::AttemptsOnce => "an attempt starts once and ends once",
-            Self::AttemptsInOrder => "attempts are consecutive and no more than allowed",
-            Self::SettlesOnce => "a node that has settled does not run again",
-            Self::JoinsInTime => "a join fires when its conditions are met, and not before",
-            Self::Justified => "every start, skip and cancellation follows from the graph",
-            Self::WaitsEndInTime => "a wait ends once, by what it waited for, and never early",
-            Self::MessagesOnce => "a message is consumed once",
-            Self::PausesHold => "pause and resume alternate, and nothing starts in between",
-            Self::CauseDecides => "once the end is fixed nothing starts, and it ends that way",
-            Self::Folds => "every event can be read and is possible at its position",
-            Self::SnapshotFolds => "a snapshot is the state that the log gives",
-            Self::DefinitionPinned => "the definition that an execution was created with is there",
-            Self::AppendsOnce => "an append is applied once",
-            Self::Limits => "limits hold",
-            Self::TimeGoesOn => "the store's time never goes back, and decisions precede it",
-            Self::VersionsGrow => "no instance appends behind a frame that it cannot read",
-            Self::ProjectionsFold => "the projections show what the log says",
-            Self::ReasonToWake => "every unfinished execution has a reason to wake",
-            Self::PermitsHold => {
-                "an execution with a concurrency key starts with a permit, up to the limit"
-            }
-            Self::MailWakes => "mail wakes the execution it is for",
-            Self::ControlAgrees => "the control row agrees with the log",
-            Self::NothingStray => "no row belongs to an execution without a log",
-        }
-    }
+invariants! {
+    Linked = "log.gapless", "a log has no gap, and each frame follows the one before it";
+    CreatedFirst = "log.created-first", "an execution is created once, by its first event";
+    Fenced = "log.fenced", "an owner that was replaced never appends";
+    EndsOnce = "log.single-end", "a generation ends once, when all is settled, and nothing follows";
+    AttemptsOnce = "attempt.once", "an attempt starts once and ends once";
+    AttemptsInOrder = "attempt.consecutive", "attempts are consecutive and no more than allowed";
+    SettlesOnce = "node.settles-once", "a node that has settled does not run again";
+    JoinsInTime = "join.on-time", "a join fires when its conditions are met, and not before";
+    Justified = "graph.justified", "every start, skip and cancellation follows from the graph";
+    WaitsEndInTime = "wait.ends-once", "a wait ends once, by what it waited for, and never early";
+    MessagesOnce = "message.consumed-once", "a message is consumed once";
+    PausesHold = "pause.holds", "pause and resume alternate, and nothing starts in between";
+    CauseDecides = "end.follows-cause",
+        "once the end is fixed nothing starts, and it ends that way";
+    Folds = "log.readable", "every event can be read and is possible at its position";
+    SnapshotFolds = "snapshot.matches-log", "a snapshot is the state that the log gives";
+    DefinitionPinned = "definition.pinned",
+        "the definition that an execution was created with is there";
+    AppendsOnce = "append.once", "an append is applied once";
+    Limits = "limits.hold", "limits hold";
+    TimeGoesOn = "time.monotonic", "the store's time never goes back, and decisions precede it";
+    VersionsGrow = "log.format-known", "no instance appends behind a frame that it cannot read";
+    ProjectionsFold = "projection.matches-log", "the projections show what the log says";
+    ReasonToWake = "wake.has-reason", "every unfinished execution has a reason to wake";
+    PermitsHold = "concurrency.within-limit",
+        "an execution with a concurrency key starts with a permit, up to the limit";
+    MailWakes = "mail.wakes", "mail wakes the execution it is for";
+    ControlAgrees = "control.matches-log", "the control row agrees with the log";
+    NothingStray = "rows.belong", "no row belongs to an execution without a log";
 }
 
 impl fmt::Display for Invariant {
@@ -172,7 +76,6 @@ pub struct Violation {
     pub invariant: Invariant,
     /// At which event; for rows beside the log, the last one they should include.
     pub seq: u64,
-    /// The violation, in words.
     pub what: String,
 }
 
