@@ -37,24 +37,82 @@ pub enum Status {
     Quarantined,
 }
 
-impl Status {
-    /// Every status, for tables and tests. Stores keep a status by its position here.
-    pub const ALL: [Self; 13] = [
-        Self::Requested,
-        Self::Scheduling,
-        Self::Scheduled,
-        Self::Running,
-        Self::Paused,
-        Self::Resuming,
-        Self::Ending,
-        Self::Completed,
-        Self::Failed,
-        Self::Cancelled,
-        Self::TimedOut,
-        Self::Waiting,
-        Self::Quarantined,
-    ];
+/// The status of a node.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum NodeStatus {
+    /// Its conditions are not settled.
+    Pending,
+    /// Its attempt is scheduled and not started.
+    Queued,
+    /// Its attempt is started.
+    Running,
+    /// It waits durably: for a time, a signal, its next attempt.
+    Waiting,
+    /// Done.
+    Completed,
+    /// Its last attempt failed.
+    Failed,
+    /// It took too long; counts as failed for what follows.
+    TimedOut,
+    /// Its conditions can not be met.
+    Skipped,
+    /// Stopped before it could end by itself.
+    Cancelled,
+}
 
+/// One line per status, with its name.
+macro_rules! statuses {
+    ($status:ident, $count:literal: $($variant:ident $name:literal,)+) => {
+        impl $status {
+            /// Every status, for tables and tests. Stores keep a status by its position here.
+            pub const ALL: [Self; $count] = [$(Self::$variant),+];
+
+            /// As events, tables and people write it.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+        }
+
+        impl fmt::Display for $status {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.name())
+            }
+        }
+    };
+}
+
+statuses! {
+    Status, 13:
+    Requested "REQUESTED",
+    Scheduling "SCHEDULING",
+    Scheduled "SCHEDULED",
+    Running "RUNNING",
+    Paused "PAUSED",
+    Resuming "RESUMING",
+    Ending "ENDING",
+    Completed "COMPLETED",
+    Failed "FAILED",
+    Cancelled "CANCELLED",
+    TimedOut "TIMED_OUT",
+    Waiting "WAITING",
+    Quarantined "QUARANTINED",
+}
+
+statuses! {
+    NodeStatus, 9:
+    Pending "PENDING",
+    Queued "QUEUED",
+    Running "RUNNING",
+    Waiting "WAITING",
+    Completed "COMPLETED",
+    Failed "FAILED",
+    TimedOut "TIMED_OUT",
+    Skipped "SKIPPED",
+    Cancelled "CANCELLED",
+}
+
+impl Status {
     /// The statuses that users see and can filter by, in the order of an execution's life.
     pub const SHOWN: [Self; 10] = [
         Self::Scheduling,
@@ -82,75 +140,13 @@ impl Status {
         matches!(self, Self::Waiting | Self::Paused | Self::Quarantined)
     }
 
-    /// As events, tables and people write it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Requested => "REQUESTED",
-            Self::Scheduling => "SCHEDULING",
-            Self::Scheduled => "SCHEDULED",
-            Self::Running => "RUNNING",
-            Self::Paused => "PAUSED",
-            Self::Resuming => "RESUMING",
-            Self::Ending => "ENDING",
-            Self::Completed => "COMPLETED",
-            Self::Failed => "FAILED",
-            Self::Cancelled => "CANCELLED",
-            Self::TimedOut => "TIMED_OUT",
-            Self::Waiting => "WAITING",
-            Self::Quarantined => "QUARANTINED",
-        }
-    }
-
     /// The shown status of this name, in any case.
     pub fn parse(name: &str) -> Option<Self> {
         Self::SHOWN.into_iter().find(|status| status.name().eq_ignore_ascii_case(name))
     }
 }
 
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// The status of a node.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum NodeStatus {
-    /// Its conditions are not settled.
-    Pending,
-    /// Its attempt is scheduled and not started.
-    Queued,
-    /// Its attempt is started.
-    Running,
-    /// It waits durably: for a time, a signal, its next attempt.
-    Waiting,
-    /// Done.
-    Completed,
-    /// Its last attempt failed.
-    Failed,
-    /// It took too long; counts as failed for what follows.
-    TimedOut,
-    /// Its conditions can not be met.
-    Skipped,
-    /// Stopped before it could end by itself.
-    Cancelled,
-}
-
 impl NodeStatus {
-    /// Every status, for tables and tests.
-    pub const ALL: [Self; 9] = [
-        Self::Pending,
-        Self::Queued,
-        Self::Running,
-        Self::Waiting,
-        Self::Completed,
-        Self::Failed,
-        Self::TimedOut,
-        Self::Skipped,
-        Self::Cancelled,
-    ];
-
     /// Has it ended for this generation?
     pub fn is_settled(self) -> bool {
         match self {
@@ -161,24 +157,8 @@ impl NodeStatus {
         }
     }
 
-    /// As events, tables and people write it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pending => "PENDING",
-            Self::Queued => "QUEUED",
-            Self::Running => "RUNNING",
-            Self::Waiting => "WAITING",
-            Self::Completed => "COMPLETED",
-            Self::Failed => "FAILED",
-            Self::TimedOut => "TIMED_OUT",
-            Self::Skipped => "SKIPPED",
-            Self::Cancelled => "CANCELLED",
-        }
-    }
-}
-
-impl fmt::Display for NodeStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+    /// Has it failed, by its last attempt or by time?
+    pub fn is_failed(self) -> bool {
+        matches!(self, Self::Failed | Self::TimedOut)
     }
 }
