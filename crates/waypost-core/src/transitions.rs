@@ -77,7 +77,7 @@ macro_rules! cell {
 
 /// A table: for each event its name, its case, its cells, when it may happen, and what it means.
 macro_rules! machine {
-    ($table:ident: $row:ident of $phase:ident, $of:ident;
+    ($table:ident: $row:ident of $phase:ident, $of:ident, $status:ident;
      [$($column:ident)+]
      $($event:pat $(if $guard:expr)? =>
         $name:literal $($case:literal)? [$($cell:tt)+] $during:ident $text:literal;)+) => {
@@ -114,12 +114,25 @@ macro_rules! machine {
                 }
             }
         }
+
+        impl $row {
+            /// Where it leads from a phase.
+            pub fn from(&self, phase: $phase) -> Option<$phase> {
+                self.to.get(phase as usize).copied().flatten()
+            }
+
+            /// Its arrows between the statuses that users see.
+            pub fn arrows(&self) -> impl Iterator<Item = ($status, $status)> + '_ {
+                let arrow = |from: $phase| Some((from.shown(), self.from(from)?.shown()));
+                $phase::ALL.into_iter().filter_map(arrow)
+            }
+        }
     };
 }
 
 // The machine of executions. A cell is where the event leads; `-` is refused.
 machine! {
-    RUN: RunRow of RunPhase, RunEvent;
+    RUN: RunRow of RunPhase, RunEvent, Status;
                       [REQ SNG SCH RUN PSG WAI PAU QUA RES RSP RSQ END COM FAI CAN TIM]
     RunEvent::Created(_) => "RunCreated"
                       [ -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   - ] SELF
@@ -176,7 +189,7 @@ machine! {
 
 // The machine of nodes, likewise.
 machine! {
-    NODE: NodeRow of NodePhase, NodeEvent;
+    NODE: NodeRow of NodePhase, NodeEvent, NodeStatus;
                       [PEN QUE RUN WAI WRT COM FAI TIM SKI CAN]
     NodeEvent::Scheduled { .. } => "NodeScheduled"
                       [QUE  -   -   -  QUE  -   -   -   -   - ] ACTING
@@ -223,17 +236,6 @@ machine! {
 }
 
 impl RunRow {
-    /// Where it leads from a phase.
-    pub fn from(&self, phase: RunPhase) -> Option<RunPhase> {
-        self.to.get(phase as usize).copied().flatten()
-    }
-
-    /// Its arrows between the statuses that users see.
-    pub fn arrows(&self) -> impl Iterator<Item = (Status, Status)> + '_ {
-        let arrow = |from: RunPhase| Some((from.shown(), self.from(from)?.shown()));
-        RunPhase::ALL.into_iter().filter_map(arrow)
-    }
-
     /// The status that it ends a generation with, if it does.
     pub fn end(&self) -> Option<Status> {
         self.arrows().next().map(|(_, to)| to).filter(|to| to.is_end())
@@ -247,19 +249,6 @@ impl RunRow {
         }
         let mut ends = self.arrows().map(|(_, to)| to);
         ends.next().filter(|first| ends.all(|end| end == *first)).unwrap_or(before)
-    }
-}
-
-impl NodeRow {
-    /// Where it leads from a phase.
-    pub fn from(&self, phase: NodePhase) -> Option<NodePhase> {
-        self.to.get(phase as usize).copied().flatten()
-    }
-
-    /// Its arrows between the statuses that users see.
-    pub fn arrows(&self) -> impl Iterator<Item = (NodeStatus, NodeStatus)> + '_ {
-        let arrow = |from: NodePhase| Some((from.shown(), self.from(from)?.shown()));
-        NodePhase::ALL.into_iter().filter_map(arrow)
     }
 }
 

@@ -12,7 +12,6 @@ macro_rules! phases {
      $($variant:ident $code:ident $name:literal $shown:ident;)+) => {
         $(#[$about])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-        #[expect(missing_docs, reason = "named as the statuses, which say what they mean")]
         pub enum $phase { $($variant),+ }
 
         impl $phase {
