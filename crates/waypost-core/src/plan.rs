@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::expr::{Expression, Template};
 use crate::failure::Failure;
 use crate::id::{DefinitionHash, NodeIx};
@@ -16,14 +18,11 @@ use crate::time::Millis;
 /// A compiled definition.
 #[derive(Debug)]
 pub struct Plan {
-    /// The workflow's name.
     pub workflow: Arc<str>,
     /// Identity of the definition it was compiled from.
     pub hash: DefinitionHash,
     /// The nodes, in the order of the definition.
     pub nodes: Vec<PlanNode>,
-    /// Nodes without conditions: where an execution starts.
-    pub entries: Vec<NodeIx>,
     /// The effect of an unhandled failure on the rest.
     pub failure_policy: FailurePolicy,
     /// How many executions may be under way at once.
@@ -45,23 +44,11 @@ pub struct Concurrency {
     pub key: Template,
     /// How many executions of one key may hold a slot; at least 1.
     pub limit: u32,
-    /// What happens where that many do.
     pub policy: ConcurrencyPolicy,
 }
 
 /// What happens to an execution for which there is no permit.
-#[derive(
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Debug,
-    Default,
-    serde::Serialize,
-    serde::Deserialize,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ConcurrencyPolicy {
     /// It waits in the queue.
@@ -97,31 +84,24 @@ impl ConcurrencyPolicy {
 pub struct PlanNode {
     /// Its id, which is also its path.
     pub id: Arc<str>,
-    /// For people.
     pub label: Option<Arc<str>>,
     /// The kind's name: `api-call`.
     pub kind: &'static str,
-    /// The kind's family.
     pub family: Family,
     /// The long form's `registryId`, carried along.
     pub registry_id: Option<Arc<str>>,
-    /// Its behaviour.
     pub behaviour: Behaviour,
     /// Its conditions, one entry a source.
     pub needs: Vec<Condition>,
-    /// How `needs` combine.
     pub join: Join,
-    /// The retry policy of its attempts.
     pub retry: Option<RetryPolicy>,
     /// How long one attempt may take.
     pub timeout: Option<Millis>,
     /// How long all attempts and the waits between them may take.
     pub deadline: Option<Millis>,
-    /// What follows its failure.
     pub on_error: OnError,
     /// Does `on_error` handle mistakes of the definition, too?
     pub on_definition_errors: bool,
-    /// The meaning of an interrupted attempt.
     pub delivery: Delivery,
     /// Variables to set when it completes; expressions see its own result as `output`.
     pub variables: Vec<(Arc<str>, Template)>,
@@ -136,11 +116,9 @@ pub struct PlanNode {
 /// All edges from one source to one node: met when any of them is taken.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Condition {
-    /// Where the edges come from.
     pub source: NodeIx,
     /// Is there an edge without a branch?
     pub unlabelled: bool,
-    /// Branches with an edge.
     pub branches: Vec<Arc<str>>,
 }
 
@@ -156,7 +134,6 @@ pub struct Outgoing {
 /// How a node's conditions combine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Join {
-    /// All of them.
     All,
     /// The first `count` of them.
     Count {
@@ -198,35 +175,27 @@ pub enum Delivery {
     AtMostOnce,
 }
 
-/// The input of [`Plan::build`].
+/// The input of [`Plan::build`]; the fields mean what those of [`Plan`] do.
 #[derive(Debug)]
 pub struct PlanDraft {
-    /// See [`Plan`].
     pub workflow: Arc<str>,
-    /// See [`Plan`].
     pub hash: DefinitionHash,
     /// The nodes; `successors`, `mentions` and `only_here` are filled in by `build`.
     pub nodes: Vec<PlanNode>,
-    /// See [`Plan`].
     pub failure_policy: FailurePolicy,
-    /// See [`Plan`].
     pub concurrency: Option<Concurrency>,
-    /// See [`Plan`].
     pub timeout: Option<Millis>,
-    /// See [`Plan`].
     pub input_schema: Option<Json>,
 }
 
 /// Why a draft is not a plan. Validation finds these first, with positions; this is the last line.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PlanFault {
-    /// Two nodes of one id.
     #[error("node id {0:?} is used twice")]
     DuplicateId(Arc<str>),
     /// A condition names a position beyond the last node.
     #[error("node {0:?} needs a node that does not exist")]
     Dangling(Arc<str>),
-    /// The edges form a cycle.
     #[error("the nodes form a cycle")]
     Cycle,
 }
@@ -269,7 +238,6 @@ impl Plan {
         }
         let mut order: Vec<NodeIx> =
             (0..count).filter(|at| open.get(*at) == Some(&0)).map(position).collect();
-        let entries = order.clone();
         let mut next = 0;
         while let Some(node) = order.get(next).copied() {
             next += 1;
@@ -308,7 +276,6 @@ impl Plan {
             workflow: draft.workflow,
             hash: draft.hash,
             nodes,
-            entries,
             failure_policy: draft.failure_policy,
             concurrency: draft.concurrency,
             timeout: draft.timeout,
