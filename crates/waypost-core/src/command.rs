@@ -30,7 +30,6 @@ pub enum Command {
         node: NodeIx,
         attempt: u32,
     },
-    /// A worker's report on an attempt.
     Report(Report),
     /// The process stops in order before these attempts have ended: the next owner makes them again.
     HandOver,
@@ -43,10 +42,8 @@ pub enum Command {
     /// A report came as mail and changed nothing: it must not lie in the inbox for ever.
     Ignore {
         message: MessageId,
-        /// Why it changed nothing.
         reason: String,
     },
-    /// A control request, and its origin.
     Request(Request, Origin),
     Tick,
     /// Leave memory: there is nothing to do.
@@ -58,29 +55,24 @@ pub enum Command {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
-    /// Deliver a signal.
     Signal {
         /// Nodes wait for it by this name.
         name: Arc<str>,
         /// The output of the nodes that wait for it.
         body: Json,
     },
-    /// Cancel the execution.
     Cancel {
-        /// Recorded in the log.
         reason: Option<String>,
     },
     /// Start no more nodes.
     Pause {
         /// Cancel what runs?
         now: bool,
-        /// Recorded in the log.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
     /// Continue an execution that is paused or quarantined.
     Resume {
-        /// Recorded in the log.
         reason: Option<String>,
     },
     /// End one wait now: as if its signal had come to it alone, or its time had passed.
@@ -94,7 +86,6 @@ pub enum Request {
     /// Run again what failed, and what follows it. An execution that has ended has no inbox: its next
     /// owner takes this from memory, see `StoreWork::LoadEnded` of the engine.
     Retry {
-        /// Recorded in the log.
         reason: Option<String>,
     },
 }
@@ -104,11 +95,8 @@ pub enum Request {
 /// [`Resume`](Self::Resume) alone.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Urgency {
-    /// Everything else.
     Ordinary,
-    /// Requests to cancel.
     Cancel,
-    /// Requests to resume.
     Resume,
 }
 
@@ -139,10 +127,8 @@ impl Request {
 /// A worker's report on an attempt.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// The node's path.
     pub node: Arc<str>,
     pub attempt: u32,
-    /// The right to report.
     pub token: Token,
     /// The remote worker that reports; absent for attempts in a slot, and if the owner reports on
     /// an attempt whose worker is gone.
@@ -169,7 +155,6 @@ pub enum Outcome {
 /// A mark of an attempt, from which a later one may continue.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Mark {
-    /// The worker's data.
     pub data: Json,
     /// The number of this mark in its attempt, from 1: a mark that arrives late does not replace
     /// later ones. 0 if the worker does not number them.
@@ -192,7 +177,6 @@ pub struct Env {
     /// The store's time, or a little after: durations count from here. A duration that counted from
     /// `now` would be too short by as much as `now` is behind.
     pub now_max: Timestamp,
-    /// The deciding instance.
     pub instance: InstanceId,
     /// How many attempts may be started at once here.
     pub slots: u32,
@@ -206,12 +190,7 @@ pub enum Effect {
     /// Send [`Command::Evaluate`].
     Evaluate { node: NodeIx, attempt: u32 },
     /// Run the attempt in a slot, which is reserved.
-    Run {
-        node: NodeIx,
-        attempt: u32,
-        /// The right to report on it.
-        token: Token,
-    },
+    Run { node: NodeIx, attempt: u32, token: Token },
     /// Find a slot, then send [`Command::Start`]; or, if the handler is remote, offer the task to
     /// workers until one reports that it has started.
     Offer { node: NodeIx, attempt: u32 },
@@ -240,10 +219,8 @@ pub struct Decision {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// It is over.
     #[error("the execution has ended: {0}")]
     Ended(Status),
-    /// It is about to be over.
     #[error("the execution is already ending")]
     Ending,
     /// The report is about an attempt that is not the current one.
@@ -264,34 +241,26 @@ pub enum Refusal {
     /// It has not begun: there is nothing that a pause would hold.
     #[error("the execution is queued for its concurrency key and has not started")]
     Queued,
-    /// It does not wait for a slot.
     #[error("the execution does not wait for a permit of a concurrency key")]
     NotQueued,
     #[error("the execution is already paused")]
     AlreadyPaused,
-    /// No wait ends while the execution is held.
     #[error("the execution is paused; resume it before you complete a wait")]
     Paused,
-    /// No node waits since this event.
     #[error("there is no wait {0} that is open")]
     NoSuchWait(u64),
-    /// The message was consumed before.
     #[error("a message with this id was already received")]
     Duplicate,
-    /// Too many signals wait.
     #[error("{0} signals already wait for this execution, which is the limit")]
     TooManySignals(usize),
-    /// The signals that wait have too many bytes.
     #[error(
         "the signals that wait for this execution may have {0} bytes together, and with this one they would have more, so it is not kept; the limit is `early_signals_bytes_max`"
     )]
     SignalsTooLarge(usize),
-    /// Nothing failed.
     #[error(
         "only an execution that failed, timed out or was cancelled can be retried; this one is {0}"
     )]
     NotReopenable(Status),
-    /// It cannot be parked now.
     #[error("the execution has something to do")]
     Busy,
 }

@@ -24,9 +24,7 @@ const MADE_OF_COMPLETIONS: &[&str] = &[
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Ended {
     pub attempt: u32,
-    /// The token of its holder.
     pub token: Token,
-    /// The recorded outcome.
     pub said: Said,
 }
 

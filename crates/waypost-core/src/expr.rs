@@ -69,7 +69,6 @@ pub struct Expression {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct ExpressionFault {
-    /// The fault.
     pub message: String,
     /// The bytes of the source that are meant.
     pub range: Range<usize>,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::json::Json;
+use crate::json::{Json, present};
 use crate::time::Millis;
 
 /// The failure of one attempt, with everything that the retry policy needs to judge it.
@@ -30,11 +30,7 @@ pub struct Failure {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Millis>,
     /// Further details: response body, exit code, captured output.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "crate::json::present"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub details: Option<Json>,
 }
 

@@ -10,20 +10,17 @@ use crate::time::Timestamp;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameHeader {
     pub execution: ExecutionNo,
-    /// Seq of its first event.
     pub first_seq: u64,
-    /// Seq of its last event.
     pub last_seq: u64,
     /// Its identity, equal over repeats.
     pub append_id: AppendId,
     /// The frame that the decider saw as the last one; absent for the first.
     pub parent: Option<Parent>,
-    /// The appending instance.
     pub instance: InstanceId,
     pub epoch: u32,
     /// The time of the commands that it answers; drives the logic.
     pub decided_at: Timestamp,
-    /// The lowest fold version that can read it.
+    /// The lowest log format that can read it.
     pub requires: u16,
 }
 

@@ -48,12 +48,10 @@ impl Family {
 pub struct KindSpec {
     /// The name in the short form, `type: api-call`.
     pub name: &'static str,
-    /// Other names for it.
     pub aliases: &'static [&'static str],
     pub family: Family,
     /// One sentence for the docs and the schema.
     pub summary: &'static str,
-    /// The fields of its `config`.
     pub fields: &'static [Field],
 }
 
@@ -84,7 +82,6 @@ pub enum Shape {
     ExpressionWith(&'static str),
     /// A plain string without holes.
     Name,
-    /// One of these strings.
     OneOf(&'static [&'static str]),
     /// A whole number, not negative.
     Integer,
@@ -102,9 +99,7 @@ pub enum Shape {
 pub struct ConfigFault {
     /// Keys and positions from the config's root to the culprit.
     pub path: Vec<String>,
-    /// The fault.
     pub message: String,
-    /// What to do about it.
     pub hint: Option<String>,
 }
 
@@ -165,26 +160,19 @@ pub enum Behaviour {
     /// Completes with a rendered value; `result` marks the value as (part of) the execution's
     /// output.
     Value {
-        /// The value.
         template: Template,
-        /// Is it the execution's output?
         result: bool,
     },
     /// Selects branch `true` or `false`.
     Condition(Expression),
     /// Selects the branch of the first case that holds.
     Switch {
-        /// Tried in order.
         cases: Vec<Case>,
-        /// Taken when no case holds.
         default: Option<String>,
     },
     Fail(Fail),
-    /// Waits until a time.
     Delay(Delay),
-    /// Waits for a signal.
     Signal {
-        /// The signal's name.
         name: Template,
         /// Must hold for the signal to count; sees its body as `signal`.
         filter: Option<Expression>,
@@ -205,16 +193,13 @@ pub enum Behaviour {
 /// One case of a switch.
 #[derive(Debug, PartialEq)]
 pub struct Case {
-    /// Must give true.
     pub when: Expression,
-    /// The branch it selects.
     pub branch: String,
 }
 
 /// The failure that a `fail` node makes.
 #[derive(Debug, PartialEq)]
 pub struct Fail {
-    /// The failure's kind.
     pub kind: String,
     pub message: Template,
     pub details: Option<Template>,
@@ -223,7 +208,6 @@ pub struct Fail {
 /// How long a delay waits.
 #[derive(Debug, PartialEq)]
 pub enum Delay {
-    /// For a span.
     For(DurationTemplate),
     /// Until a time, given as RFC 3339 text or milliseconds since 1970.
     Until(Template),
@@ -232,11 +216,9 @@ pub enum Delay {
 /// A span that may be computed.
 #[derive(Debug, PartialEq)]
 pub enum DurationTemplate {
-    /// Known.
     Fixed(Millis),
     /// Computed: a number of `unit_ms`, or a text such as `30s`.
     Computed {
-        /// Results in the value.
         template: Template,
         /// The unit of a bare number, in milliseconds.
         unit_ms: u32,

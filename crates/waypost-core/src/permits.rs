@@ -44,7 +44,6 @@ pub struct PermitRequest {
     pub key: Arc<str>,
     /// How many executions may hold one at once; at least 1.
     pub limit: u32,
-    /// What happens when that many do.
     pub policy: ConcurrencyPolicy,
 }
 
@@ -66,7 +65,6 @@ impl PermitRequest {
 pub struct Excerpt {
     /// Does the execution's own row hold a permit? `None`: it has no row.
     pub own: Option<bool>,
-    /// How many rows hold a permit.
     pub holding: u64,
     /// The first [`WAITING_MAX`] rows that wait, in their order. The rule promotes rows from the front
     /// only, so that the ones behind do not matter yet.
@@ -83,9 +81,7 @@ pub struct Excerpt {
 pub struct WaitingRow {
     /// Identifies the row: an execution that left the queue and joined it again has another ticket.
     pub ticket: i64,
-    /// The execution that waits.
     pub execution: ExecutionNo,
-    /// Its own limit.
     pub limit: u32,
 }
 
@@ -111,7 +107,6 @@ pub enum Occasion<'a> {
 /// What a store writes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct QueueChanges {
-    /// A change of the execution's own row.
     pub own: Option<RowChange>,
     /// Is the execution ready to be claimed? It holds a permit: its control row is made ready and is not
     /// held any more, unless an instance owns or has quarantined it.
@@ -127,10 +122,8 @@ pub struct QueueChanges {
 pub enum RowChange {
     /// It is inserted at the end of the queue.
     Insert {
-        /// With a permit?
         holding: bool,
     },
-    /// It gets a permit.
     Give,
 }
 

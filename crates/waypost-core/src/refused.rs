@@ -14,9 +14,7 @@ use crate::status::{NodeStatus, Status};
 /// Is an accepted report new?
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Heard {
-    /// It is new.
     News,
-    /// It was applied before.
     Known,
 }
 

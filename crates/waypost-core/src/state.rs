@@ -14,7 +14,7 @@ use crate::ended::Ended;
 use crate::event::{CancelReason, EndCause, MessageId, PauseReason, RunCreated, Wait};
 use crate::failure::Failure;
 use crate::id::{ExecutionNo, InstanceId, NodeIx, Token, WorkerId};
-use crate::json::Json;
+use crate::json::{Json, present};
 use crate::limits::MESSAGES_REMEMBERED_MAX;
 use crate::plan::Plan;
 use crate::planted::{Bug, is_planted};
@@ -52,7 +52,6 @@ pub struct State {
     pub pause_reason: Option<String>,
     /// Why and since when it cannot continue without a person.
     pub quarantine: Option<Quarantine>,
-    /// The cause of its end.
     pub cause: Option<EndCause>,
     pub end: Option<End>,
     /// Its place in the queue of its concurrency key; absent where it has no key, or has not come to
@@ -60,15 +59,12 @@ pub struct State {
     pub place: Option<Place>,
     /// The nodes, by position.
     pub nodes: Vec<NodeState>,
-    /// Nodes that are not settled.
+    /// How many nodes are not settled, QUEUED and RUNNING.
     pub unsettled: u32,
-    /// Nodes that are QUEUED.
     pub queued: u32,
-    /// Nodes that are RUNNING.
     pub running: u32,
     /// Nodes that failed with nothing to handle it, in order.
     pub unhandled: Vec<NodeIx>,
-    /// The variables that nodes have set.
     pub variables: Variables,
     /// Signals that nothing has waited for yet, oldest first.
     pub early: VecDeque<EarlySignal>,
@@ -84,12 +80,7 @@ pub struct State {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct End {
     pub at: Timestamp,
-    /// Its output.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "crate::json::present"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub output: Option<Json>,
     pub failure: Option<Failure>,
 }
@@ -104,12 +95,10 @@ pub struct NodeState {
     pub tries: u32,
     /// Attempts that were lost since a person last looked.
     pub abandoned: u32,
-    /// Its open wait.
     pub wait: Option<Wait>,
     /// The event that opened that wait; 0 where there is none. No default for snapshots without it:
     /// those are from before, and are passed over.
     pub wait_seq: u64,
-    /// The right to report on its attempt.
     pub token: Option<Token>,
     /// The remote worker that runs its attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -118,22 +107,12 @@ pub struct NodeState {
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub ended: VecDeque<Ended>,
     /// Its output; absent for `null`.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "crate::json::present"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub output: Option<Json>,
-    /// The branch it selected.
     pub branch: Option<Arc<str>>,
-    /// Its last failure.
     pub failure: Option<Box<Failure>>,
     /// The last mark of its attempts.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "crate::json::present"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub checkpoint: Option<Json>,
     /// The number of the last mark of the attempt under way; 0 where there is none, or none that was
     /// counted.
@@ -149,13 +128,10 @@ pub struct NodeState {
     pub settled_at: Option<Timestamp>,
     /// The event that settled it; 0 before.
     pub settled_seq: u64,
-    /// Why it is CANCELLED.
     pub cancelled: Option<CancelReason>,
-    /// Conditions that are open.
+    /// How many of its conditions are open, were met, cannot be met.
     pub open: u32,
-    /// Conditions that were met.
     pub taken: u32,
-    /// Conditions that can not be met.
     pub dead: u32,
     /// When all its attempts must have ended.
     pub deadline: Option<Timestamp>,
@@ -167,9 +143,7 @@ pub struct NodeState {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Scheduled {
     pub at: Timestamp,
-    /// By which event.
     pub seq: u64,
-    /// The variables of that moment.
     pub variables: Variables,
     /// Of the nodes that its expressions mention, those that had not settled then, and their
     /// statuses. They may settle between two attempts, which must not send different configs. No
@@ -188,15 +162,12 @@ pub struct EarlySignal {
 /// Something that time will do.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Timer {
-    /// The execution's deadline.
     Deadline,
     /// The end of patience with attempts that were cancelled.
     Grace,
-    /// A node's wait.
     Wait(NodeIx),
     /// A node's silent attempt.
     Attempt(NodeIx),
-    /// A node's deadline.
     Node(NodeIx),
 }
 

@@ -140,7 +140,6 @@ pub enum BadDuration {
     /// Neither a number, nor `30s`, nor ISO 8601.
     #[error("not a duration")]
     Syntax,
-    /// Below zero.
     #[error("a duration cannot be negative")]
     Negative,
     /// Above [`DURATION_MAX`].

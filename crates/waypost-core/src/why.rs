@@ -17,7 +17,6 @@ use crate::time::Timestamp;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reason {
-    /// The node it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<Arc<str>>,
     /// The reason: a clause without a subject, "waits for signal …".
@@ -26,7 +25,6 @@ pub struct Reason {
     /// When time alone will change it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// What would unblock it.
     pub unblocked_by: UnblockedBy,
     /// The event that opened the node's wait: its id, for completing the wait by hand.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,11 +36,9 @@ pub struct Reason {
 #[serde(rename_all = "camelCase")]
 pub enum UnblockedBy {
     Time,
-    /// A signal of this name.
     Signal(Arc<str>),
     /// A person: resume or cancel.
     Resume,
-    /// An attempt that runs.
     Attempt,
     /// A free slot for its attempt.
     Slot,
@@ -50,11 +46,8 @@ pub enum UnblockedBy {
     Permit,
     /// A worker that serves this handler.
     Worker(Arc<str>),
-    /// The engine, at its next step.
     Engine,
-    /// A repair.
     Retry,
-    /// Nothing: it is done.
     Nothing,
 }
 

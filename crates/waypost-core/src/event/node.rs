@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use super::{MessageId, Origin, REMOTE_LOG_FORMAT};
 use crate::failure::Failure;
 use crate::id::{InstanceId, Token, WorkerId};
-use crate::json::Json;
+use crate::json::{Json, present};
 use crate::time::{Millis, Timestamp};
 
 /// A recorded fact about a node. The names in the log begin with `Node`, and no others do.
+/// The table of `transitions` says what each means.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum NodeEvent {
-    /// An attempt may be made.
     #[serde(rename = "NodeScheduled")]
     Scheduled {
         /// The node's path.
@@ -28,7 +28,6 @@ pub enum NodeEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         deadline: Option<Timestamp>,
     },
-    /// An attempt is being made.
     #[serde(rename = "NodeStarted")]
     Started {
         /// The node's path.
@@ -49,7 +48,6 @@ pub enum NodeEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         due: Option<Timestamp>,
     },
-    /// An attempt recorded a mark from which a later one may continue.
     #[serde(rename = "NodeCheckpointed")]
     Checkpointed {
         /// The node's path.
@@ -62,7 +60,6 @@ pub enum NodeEvent {
         #[serde(default, skip_serializing_if = "crate::json::is_zero")]
         number: u32,
     },
-    /// The node is done.
     #[serde(rename = "NodeCompleted")]
     Completed {
         /// The node's path.
@@ -70,11 +67,7 @@ pub enum NodeEvent {
         /// The number of the attempt, from 1.
         attempt: u32,
         /// Its output; absent for `null`.
-        #[serde(
-            default,
-            skip_serializing_if = "Option::is_none",
-            deserialize_with = "crate::json::present"
-        )]
+        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
         output: Option<Json>,
         /// The selected branch.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -98,7 +91,6 @@ pub enum NodeEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         wait: Option<Millis>,
     },
-    /// The node waits durably.
     #[serde(rename = "NodeWaiting")]
     Waiting {
         /// The node's path.
@@ -127,7 +119,6 @@ pub enum NodeEvent {
         #[serde(default, skip_serializing_if = "Origin::is_unknown")]
         origin: Origin,
     },
-    /// The node's conditions cannot be met.
     #[serde(rename = "NodeSkipped")]
     Skipped {
         /// The node's path.
@@ -136,7 +127,6 @@ pub enum NodeEvent {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         cause: Vec<u64>,
     },
-    /// The node was stopped.
     #[serde(rename = "NodeCancelled")]
     Cancelled {
         /// The node's path.

@@ -8,17 +8,16 @@ use serde::{Deserialize, Serialize};
 use super::{MessageId, Origin};
 use crate::failure::Failure;
 use crate::id::{DefinitionHash, ExecutionId, InstanceId};
-use crate::json::Json;
+use crate::json::{Json, present};
 use crate::plan::ConcurrencyPolicy;
 use crate::time::Timestamp;
 
 /// A recorded fact about an execution. The names in the log begin with `Run`, but for two.
+/// The table of `transitions` says what each means.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum RunEvent {
-    /// The execution exists. Always the first.
     #[serde(rename = "RunCreated")]
     Created(Box<RunCreated>),
-    /// An instance owns the execution from here on; earlier owners are fenced off.
     #[serde(rename = "RunOwned")]
     Owned {
         /// The new owner.
@@ -37,10 +36,8 @@ pub enum RunEvent {
         /// What happens to a submission while that many are under way.
         policy: ConcurrencyPolicy,
     },
-    /// It holds a permit of its concurrency key, until it ends.
     #[serde(rename = "RunAdmitted")]
     Admitted {},
-    /// A user requested a pause; running attempts may end first.
     #[serde(rename = "RunPauseRequested")]
     PauseRequested {
         /// Whether running attempts are cancelled instead of awaited.
@@ -53,13 +50,11 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "Origin::is_unknown")]
         origin: Origin,
     },
-    /// It is unowned and not in memory any more.
     #[serde(rename = "RunPaused")]
     Paused {
         /// Why it is parked.
         reason: PauseReason,
     },
-    /// It continues.
     #[serde(rename = "RunResumed")]
     Resumed {
         /// Why, as the request gave it.
@@ -69,13 +64,11 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "Origin::is_unknown")]
         origin: Origin,
     },
-    /// It needs a person to continue; other executions do not wait for it.
     #[serde(rename = "RunQuarantined")]
     Quarantined {
         /// The reason.
         reason: String,
     },
-    /// The end is fixed; every node that was PENDING is CANCELLED by this.
     #[serde(rename = "RunEnding")]
     Ending {
         /// What fixes the end; later causes do not change it.
@@ -84,13 +77,11 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         grace: Option<Timestamp>,
     },
-    /// Every node settled.
     #[serde(rename = "RunCompleted")]
     Completed {
         /// The result of the output nodes.
         output: Json,
     },
-    /// A failure was not handled.
     #[serde(rename = "RunFailed")]
     Failed {
         /// The first failure that was not handled.
@@ -98,24 +89,17 @@ pub enum RunEvent {
         /// The nodes that failed unhandled.
         nodes: Vec<Arc<str>>,
         /// The result of the output nodes, under `failurePolicy: partial`.
-        #[serde(
-            default,
-            skip_serializing_if = "Option::is_none",
-            deserialize_with = "crate::json::present"
-        )]
+        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
         output: Option<Json>,
     },
-    /// It was cancelled.
     #[serde(rename = "RunCancelled")]
     Cancelled {
         /// Why, as the request gave it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// It took longer than its timeout.
     #[serde(rename = "RunTimedOut")]
     TimedOut {},
-    /// A retry opened the next generation; the named nodes are PENDING again.
     #[serde(rename = "RunReopened")]
     Reopened {
         /// The number of the generation, from 2.
@@ -132,7 +116,6 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "Origin::is_unknown")]
         origin: Origin,
     },
-    /// A signal was received. Its effect is in the events that follow.
     SignalReceived {
         /// The signal's name.
         name: Arc<str>,
@@ -141,7 +124,6 @@ pub enum RunEvent {
         /// Its origin.
         origin: Origin,
     },
-    /// A message was consumed and changed nothing.
     MessageIgnored {
         /// The message.
         message: MessageId,

@@ -12,9 +12,7 @@ use super::paths::{self, PathRef};
 /// A mention of a node: `nodes.<id>` or `nodes['<id>']`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NodeRef {
-    /// The id that is mentioned.
     pub id: String,
-    /// Where in the source.
     pub range: Range<usize>,
     /// `nodes.a - b`: perhaps the hyphenated id `a-b` was meant. Holds that id.
     pub hyphenated: Option<String>,
@@ -26,7 +24,6 @@ pub struct SecretRef {
     /// The secret's name, where the expression is `secrets.<name>` and nothing else: the only use of
     /// a secret that there is.
     pub name: Option<String>,
-    /// Where in the source.
     pub range: Range<usize>,
 }
 

@@ -40,7 +40,6 @@ pub enum Piece {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct TemplateFault {
-    /// The fault.
     pub message: String,
     /// Keys and positions from the root of the template to the string.
     pub path: Vec<String>,
@@ -62,7 +61,6 @@ pub struct Rendered {
 pub struct Placeholder {
     /// The byte of the config's text before which it goes; always inside of a string.
     pub at: usize,
-    /// The secret's name.
     pub name: Arc<str>,
 }
 

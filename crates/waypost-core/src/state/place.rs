@@ -31,7 +31,6 @@ pub struct Place {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Quarantine {
     pub reason: String,
-    /// When it was stopped.
     pub since: Timestamp,
 }
 
