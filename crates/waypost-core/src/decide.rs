@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use crate::apply::{apply, begin};
 use crate::command::{Command, Decision, Effect, Env, Refusal};
-use crate::event::{Event, PauseReason, RunCreated, RunEvent};
+use crate::event::{CancelReason, Event, NodeEvent, PauseReason, RunCreated, RunEvent};
 use crate::id::{ExecutionNo, NodeIx, Token};
 use crate::plan::{Plan, PlanNode};
 use crate::state::{NodeState, State};
@@ -126,6 +126,10 @@ impl<'a> Decider<'a> {
         Arc::clone(&self.plan.node(at).id)
     }
 
+    fn cancel_node(&mut self, at: NodeIx, reason: CancelReason) {
+        self.emit(NodeEvent::Cancelled { node: self.path(at), reason });
+    }
+
     /// A token for one delivery: a hash of the decision's entropy and the attempt.
     fn token(&self, at: NodeIx, attempt: u32) -> Token {
         let what = (u128::from(at.0) << 64) | u128::from(attempt);
@@ -138,10 +142,8 @@ impl<'a> Decider<'a> {
     }
 
     fn refuse_ended(&self) -> Result<(), Refusal> {
-        match self.state.status {
-            status if status.is_end() => Err(Refusal::Ended(status)),
-            _ => Ok(()),
-        }
+        let status = self.state.status;
+        if status.is_end() { Err(Refusal::Ended(status)) } else { Ok(()) }
     }
 
     /// Leaves memory with nothing to do; a timer or mail brings it back. An execution that was

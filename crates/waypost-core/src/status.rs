@@ -156,9 +156,4 @@ impl NodeStatus {
             }
         }
     }
-
-    /// Has it failed, by its last attempt or by time?
-    pub fn is_failed(self) -> bool {
-        matches!(self, Self::Failed | Self::TimedOut)
-    }
 }

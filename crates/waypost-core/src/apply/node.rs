@@ -275,16 +275,10 @@ fn move_to(state: &mut State, at: NodeIx, to: NodeStatus) {
     }
     let from = std::mem::replace(&mut state.node_mut(at).status, to);
     for (status, step) in [(from, -1), (to, 1)] {
-        match status {
-            NodeStatus::Queued => state.queued = state.queued.saturating_add_signed(step),
-            NodeStatus::Running => state.running = state.running.saturating_add_signed(step),
-            NodeStatus::Pending
-            | NodeStatus::Waiting
-            | NodeStatus::Completed
-            | NodeStatus::Failed
-            | NodeStatus::TimedOut
-            | NodeStatus::Skipped
-            | NodeStatus::Cancelled => {}
+        if status == NodeStatus::Queued {
+            state.queued = state.queued.saturating_add_signed(step);
+        } else if status == NodeStatus::Running {
+            state.running = state.running.saturating_add_signed(step);
         }
     }
 }

@@ -126,22 +126,16 @@ impl Decider<'_> {
         let scope = self.scope(at);
         let mut work_left = FILTERS_WORK_MAX;
         for early in named {
-            if work_left == 0 {
-                return Err(too_much_filtering());
-            }
-            let mut scope = scope.clone();
-            scope.limit_work(work_left);
-            scope.json("signal", &early.body);
-            if filter.eval_bool(&scope).unwrap_or(false) {
+            let passes = passes(filter, &early.body, || scope.clone(), &mut work_left);
+            if passes.ok_or_else(too_much_filtering)? {
                 return Ok(Some((Arc::clone(&early.message), early.body.clone())));
             }
-            work_left -= scope.work();
         }
         Ok(None)
     }
 
-    /// Does a signal's body pass a wait's filter? A filter that fails on it rejects it: a malformed
-    /// signal must not break the execution. `None` if the budget of work is used up.
+    /// Does a wait without a filter, or with one that a signal's body passes, accept it? `None` if
+    /// the budget of work is used up.
     pub(super) fn accepts(
         &self,
         at: NodeIx,
@@ -149,16 +143,7 @@ impl Decider<'_> {
         body: &Json,
         work_left: &mut u64,
     ) -> Option<bool> {
-        let Some(filter) = filter else { return Some(true) };
-        if *work_left == 0 {
-            return None;
-        }
-        let mut scope = self.scope(at);
-        scope.limit_work(*work_left);
-        scope.json("signal", body);
-        let accepts = filter.eval_bool(&scope).unwrap_or(false);
-        *work_left -= scope.work();
-        Some(accepts)
+        filter.map_or(Some(true), |filter| passes(filter, body, || self.scope(at), work_left))
     }
 
     /// Ends a wait for a signal.
@@ -228,22 +213,32 @@ impl Decider<'_> {
     }
 
     fn scope(&self, at: NodeIx) -> Scope {
-        scope(self.plan, self.state, at, self.env.now, &self.state.variables)
+        scope(self.plan, self.state, at, (self.env.now, &self.state.variables), &[])
     }
 }
 
-/// A node of which nothing but its status can be seen.
-fn unsettled(status: NodeStatus) -> ScopeNode {
-    ScopeNode { status: status.name(), output: Json::null(), failure: Json::null() }
+/// Does a signal's body pass a wait's filter? A filter that fails on it rejects it: a malformed
+/// signal must not break the execution. `None` if the budget of work is used up.
+fn passes(
+    filter: &Expression,
+    body: &Json,
+    scope: impl FnOnce() -> Scope,
+    work_left: &mut u64,
+) -> Option<bool> {
+    if *work_left == 0 {
+        return None;
+    }
+    let mut scope = scope();
+    scope.limit_work(*work_left);
+    scope.json("signal", body);
+    let passes = filter.eval_bool(&scope).unwrap_or(false);
+    *work_left -= scope.work();
+    Some(passes)
 }
 
-/// The scope of a node's expressions.
-fn scope(plan: &Plan, state: &State, at: NodeIx, now: Timestamp, variables: &Variables) -> Scope {
-    scope_as_of(plan, state, at, (now, variables), &[])
-}
-
-/// As [`scope`], with some nodes as they were at an earlier moment.
-fn scope_as_of(
+/// The scope of a node's expressions. Of the nodes in `earlier` nothing but their status at that
+/// moment can be seen.
+fn scope(
     plan: &Plan,
     state: &State,
     at: NodeIx,
@@ -256,10 +251,12 @@ fn scope_as_of(
     scope.nodes(mentions.iter().map(|at| {
         let id = plan.node(*at).id.to_string();
         if let Some((_, status)) = earlier.iter().find(|(unsettled, _)| unsettled == at) {
-            return (id, unsettled(*status));
+            let (output, failure) = (Json::null(), Json::null());
+            return (id, ScopeNode { status: status.name(), output, failure });
         }
         let node = state.node(*at);
-        let failure = node.failure.as_deref().filter(|_| failed(node.status));
+        let failed = matches!(node.status, NodeStatus::Failed | NodeStatus::TimedOut);
+        let failure = node.failure.as_deref().filter(|_| failed);
         let failure = failure.map(|failure| Json::from_value(&serde_json::json!(failure)));
         let shown = ScopeNode {
             status: node.status.name(),
@@ -289,10 +286,6 @@ pub(super) fn outer_scope(state: &State, now: Timestamp) -> Scope {
     scope
 }
 
-fn failed(status: NodeStatus) -> bool {
-    matches!(status, NodeStatus::Failed | NodeStatus::TimedOut)
-}
-
 /// The config of a task with every expression evaluated but its secrets, from the state as of the
 /// node's first `NodeScheduled`: a retry sends what the first attempt sent, with the secrets of its
 /// time.
@@ -301,11 +294,8 @@ pub fn render_task(plan: &Plan, state: &State, at: NodeIx) -> Result<Rendered, F
         return Ok(Rendered { config: Json::null(), secrets: Vec::new() });
     };
     let scope = match &state.node(at).scheduled {
-        Some(first) => {
-            let moment = (first.at, &first.variables);
-            scope_as_of(plan, state, at, moment, &first.unsettled)
-        }
-        None => scope(plan, state, at, state.updated_at, &state.variables),
+        Some(first) => scope(plan, state, at, (first.at, &first.variables), &first.unsettled),
+        None => scope(plan, state, at, (state.updated_at, &state.variables), &[]),
     };
     config.render_around_secrets(&scope)
 }

@@ -1,13 +1,14 @@
 //! The graph: what follows when nodes settle. Rules 1 to 3 of the language, and the end.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::Decider;
 use crate::apply::{GRACE, SILENCE, is_taken};
 use crate::command::Effect;
-use crate::event::{CancelReason, EndCause, Event, FailureEnd, NodeEvent, PauseReason, RunEvent};
+use crate::event::{CancelReason, EndCause, FailureEnd, NodeEvent, PauseReason, RunEvent};
 use crate::failure::{Failure, kind};
 use crate::id::NodeIx;
 use crate::json::{BadJson, Json};
@@ -111,8 +112,8 @@ impl Decider<'_> {
 
     fn schedule_attempt(&mut self, at: NodeIx) {
         let attempt = self.node(at).attempt + 1;
-        let cause = if self.node(at).scheduled.is_none() { self.causes(at) } else { Vec::new() };
         let first = self.node(at).scheduled.is_none();
+        let cause = if first { self.causes(at) } else { Vec::new() };
         let deadline = self.plan_node(at).deadline.filter(|_| first);
         let deadline = deadline.map(|span| self.env.now_max.plus(span));
         self.emit(NodeEvent::Scheduled { node: self.path(at), attempt, cause, deadline });
@@ -122,32 +123,20 @@ impl Decider<'_> {
     pub(super) fn start(&mut self, at: NodeIx) {
         let attempt = self.node(at).attempt;
         let node = self.path(at);
-        match self.plan_node(at).behaviour {
-            Behaviour::Task { foreign, .. } if foreign || self.slots == 0 => {
-                self.effect(Effect::Offer { node: at, attempt });
-            }
-            Behaviour::Task { .. } => {
-                self.slots -= 1;
-                let delivery = self.token(at, attempt);
-                let (worker, token) = (Some(self.env.instance), Some(delivery));
-                let (remote, due) = (None, self.silent_at(at));
-                self.emit(NodeEvent::Started { node, attempt, worker, remote, token, due });
-                self.effect(Effect::Run { node: at, attempt, token: delivery });
-            }
-            Behaviour::Pass
-            | Behaviour::Input
-            | Behaviour::Gather
-            | Behaviour::Value { .. }
-            | Behaviour::Condition(_)
-            | Behaviour::Switch { .. }
-            | Behaviour::Fail(_)
-            | Behaviour::Delay(_)
-            | Behaviour::Signal { .. } => {
-                let (worker, remote, token, due) = (None, None, None, None);
-                self.emit(NodeEvent::Started { node, attempt, worker, remote, token, due });
-                self.effect(Effect::Evaluate { node: at, attempt });
-            }
+        let Behaviour::Task { foreign, .. } = self.plan_node(at).behaviour else {
+            let (worker, remote, token, due) = (None, None, None, None);
+            self.emit(NodeEvent::Started { node, attempt, worker, remote, token, due });
+            return self.effect(Effect::Evaluate { node: at, attempt });
+        };
+        if foreign || self.slots == 0 {
+            return self.effect(Effect::Offer { node: at, attempt });
         }
+        self.slots -= 1;
+        let delivery = self.token(at, attempt);
+        let (worker, token) = (Some(self.env.instance), Some(delivery));
+        let (remote, due) = (None, self.silent_at(at));
+        self.emit(NodeEvent::Started { node, attempt, worker, remote, token, due });
+        self.effect(Effect::Run { node: at, attempt, token: delivery });
     }
 
     /// When a worker that starts an attempt now and then stays silent is given up.
@@ -212,8 +201,7 @@ impl Decider<'_> {
             if !not_handed_off.contains(at) {
                 self.tell_to_stop(*at);
             }
-            let reason = CancelReason::Join;
-            self.emit(NodeEvent::Cancelled { node: self.path(*at), reason });
+            self.cancel_node(*at, CancelReason::Join);
         }
     }
 
@@ -260,8 +248,7 @@ impl Decider<'_> {
             if node.token.is_some() && !not_handed_off.contains(&at) {
                 self.tell_to_stop(at);
             } else {
-                let reason = CancelReason::Ending;
-                self.emit(NodeEvent::Cancelled { node: self.path(at), reason });
+                self.cancel_node(at, CancelReason::Ending);
             }
         }
     }
@@ -283,49 +270,45 @@ impl Decider<'_> {
             return;
         }
         let output = self.output();
+        let failed = |failure: &Failure, nodes: Vec<Arc<str>>, output: Option<Json>| {
+            RunEvent::Failed { failure: failure.clone(), nodes, output }
+        };
         let event = match (&state.cause, state.unhandled.first()) {
-            (None, None) => Event::Run(RunEvent::Completed { output }),
+            (None, None) => RunEvent::Completed { output },
             (None, Some(first)) => {
-                let failure = self.node(*first).failure.as_deref().cloned();
-                Event::Run(RunEvent::Failed {
-                    failure: failure.unwrap_or_else(|| Failure::permanent("unknown", "unknown")),
-                    nodes: state.unhandled.iter().map(|at| self.path(*at)).collect(),
-                    output: Some(output),
-                })
+                let nodes = state.unhandled.iter().map(|at| self.path(*at)).collect();
+                let unknown = Failure::permanent("unknown", "unknown");
+                let failure = self.node(*first).failure.as_deref().unwrap_or(&unknown);
+                failed(failure, nodes, Some(output))
             }
-            (Some(EndCause::Failure { node, failure }), _) => Event::Run(RunEvent::Failed {
-                failure: failure.clone(),
-                nodes: vec![node.clone()],
-                output: None,
-            }),
-            (Some(EndCause::NotQueued { failure }), _) => Event::Run(RunEvent::Failed {
-                failure: failure.clone(),
-                nodes: Vec::new(),
-                output: None,
-            }),
+            (Some(EndCause::Failure { node, failure }), _) => {
+                failed(failure, vec![node.clone()], None)
+            }
+            (Some(EndCause::NotQueued { failure }), _) => failed(failure, Vec::new(), None),
             (Some(EndCause::Cancel { reason, .. }), _) => {
-                Event::Run(RunEvent::Cancelled { reason: reason.clone() })
+                RunEvent::Cancelled { reason: reason.clone() }
             }
-            (Some(EndCause::Deadline), _) => Event::Run(RunEvent::TimedOut {}),
+            (Some(EndCause::Deadline), _) => RunEvent::TimedOut {},
         };
         self.emit(event);
     }
 
     /// The result of the output nodes: the value of the only one, or a map of several.
     fn output(&self) -> Json {
-        let completed = |at: &NodeIx| self.node(*at).status == NodeStatus::Completed;
+        let output = |at: &NodeIx| {
+            let node = self.node(*at);
+            let completed = node.status == NodeStatus::Completed;
+            completed.then(|| node.output.clone().unwrap_or_else(Json::null))
+        };
         match self.plan.outputs.as_slice() {
-            [] => Json::null(),
-            [only] if completed(only) => self.node(*only).output.clone().unwrap_or_else(Json::null),
-            [_] => Json::null(),
+            [] => None,
+            [only] => output(only),
             several => {
-                let fields = several
-                    .iter()
-                    .filter(|at| completed(at))
-                    .map(|at| (&*self.plan_node(*at).id, output_of(self.plan, self.state, *at)));
-                object(fields).unwrap_or_else(|_| Json::null())
+                let field = |at: &NodeIx| Some((&*self.plan_node(*at).id, output(at)?));
+                object(several.iter().filter_map(field)).ok()
             }
         }
+        .unwrap_or_else(Json::null)
     }
 
     /// A node's input: the outputs of the sources that were taken when it was scheduled.

@@ -44,25 +44,14 @@ impl Decider<'_> {
         }
         match outcome {
             Outcome::Started => {}
-            Outcome::Completed(output) => {
-                if let Err(failure) = self.complete(at, Some(output), None) {
-                    self.attempt_failed(at, failure);
-                }
-            }
+            Outcome::Completed(output) => self.complete_or_fail(at, Some(output)),
             Outcome::Failed(failure) if self.leaves_doubt(at, &failure) => {
-                let unknown = outcome_unknown(&failure.message);
-                self.fail_for_good(at, unknown, FailureEnd::Final);
+                self.outcome_is_unknown(at, &failure.message);
             }
             Outcome::Failed(failure) => self.attempt_failed(at, failure),
             Outcome::Lost(failure) => self.attempt_lost(at, failure),
-            Outcome::Cancelled if self.state.status == Status::Ending => {
-                let reason = CancelReason::Ending;
-                self.emit(NodeEvent::Cancelled { node: self.path(at), reason });
-            }
-            // The log has no cancellation of it: it is abandoned.
-            Outcome::Cancelled => {
-                self.attempt_lost(at, stopped_by_worker());
-            }
+            // Unless the execution is ending, the log has no cancellation of it: it is abandoned.
+            Outcome::Cancelled => self.attempt_lost(at, stopped_by_worker()),
             Outcome::Checkpoint(Mark { data, number }) => {
                 self.emit(NodeEvent::Checkpointed { node: self.path(at), attempt, data, number });
             }
@@ -119,17 +108,13 @@ impl Decider<'_> {
     /// does not count.
     pub(super) fn attempt_lost(&mut self, at: NodeIx, failure: Failure) {
         if self.state.status == Status::Ending {
-            let reason = CancelReason::Ending;
-            self.emit(NodeEvent::Cancelled { node: self.path(at), reason });
-            return;
+            return self.cancel_node(at, CancelReason::Ending);
         }
         if self.plan_node(at).delivery == Delivery::AtMostOnce && !failure.unsent {
-            self.fail_for_good(at, outcome_unknown(&failure.message), FailureEnd::Final);
-            return;
+            return self.outcome_is_unknown(at, &failure.message);
         }
         if failure.is_handed_over() {
-            self.try_again(at, failure, FailureEnd::Abandoned(self.env.now), None);
-            return;
+            return self.try_again(at, failure, FailureEnd::Abandoned(self.env.now), None);
         }
         let lost = self.node(at).abandoned + 1;
         let path = self.path(at);
@@ -146,6 +131,11 @@ impl Decider<'_> {
         if lost >= ABANDONED_MAX {
             self.quarantine(reason);
         }
+    }
+
+    /// Fails a node whose attempt may have had its effect and must not be made twice.
+    pub(super) fn outcome_is_unknown(&mut self, at: NodeIx, why: &str) {
+        self.fail_for_good(at, outcome_unknown(why), FailureEnd::Final);
     }
 
     /// Closes an attempt; another follows.

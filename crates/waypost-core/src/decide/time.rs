@@ -1,8 +1,7 @@
 //! Due timers: waits end, retries begin, silent attempts are given up, deadlines strike.
 
 use super::Decider;
-use super::report::outcome_unknown;
-use crate::event::{CancelReason, EndCause, FailureEnd, NodeEvent, Origin, Wait};
+use crate::event::{CancelReason, EndCause, FailureEnd, Origin, Wait};
 use crate::failure::{Failure, kind};
 use crate::id::NodeIx;
 use crate::plan::Delivery;
@@ -27,7 +26,7 @@ impl Decider<'_> {
     }
 
     fn due_timer(&self) -> Option<Timer> {
-        let heeded = |timer: &Timer| match timer {
+        let may_act = |timer: &Timer| match timer {
             Timer::Wait(_) | Timer::Node(_) => self.state.acts(),
             Timer::Deadline | Timer::Grace | Timer::Attempt(_) => self.state.may_fire(*timer),
         };
@@ -37,7 +36,7 @@ impl Decider<'_> {
             .iter()
             .take_while(|(due, _)| *due <= self.env.now.plus(early))
             .map(|(_, timer)| *timer)
-            .find(heeded)
+            .find(may_act)
     }
 
     fn wait_ended(&mut self, at: NodeIx) {
@@ -56,9 +55,7 @@ impl Decider<'_> {
         self.tell_to_stop(at);
         let message = "the worker was silent beyond the attempt's timeout";
         match self.plan_node(at).delivery {
-            Delivery::AtMostOnce => {
-                self.fail_for_good(at, outcome_unknown(message), FailureEnd::Final);
-            }
+            Delivery::AtMostOnce => self.outcome_is_unknown(at, message),
             Delivery::AtLeastOnce => {
                 self.attempt_failed(at, Failure::transient(kind::TIMEOUT, message));
             }
@@ -76,8 +73,7 @@ impl Decider<'_> {
     fn give_up_on_cancelled(&mut self) {
         for at in self.plan.positions() {
             if self.node(at).status == NodeStatus::Running {
-                let reason = CancelReason::Grace;
-                self.emit(NodeEvent::Cancelled { node: self.path(at), reason });
+                self.cancel_node(at, CancelReason::Grace);
             }
         }
     }
