@@ -28,7 +28,7 @@ use std::sync::Arc;
 use crate::apply::{apply, begin};
 use crate::event::{Event, LOG_FORMAT, NodeEvent, RunEvent};
 use crate::frame::FrameHeader;
-use crate::id::{DefinitionHash, ExecutionNo, NodeIx};
+use crate::id::{ExecutionNo, NodeIx};
 use crate::plan::Plan;
 use crate::state::State;
 use crate::time::Timestamp;
@@ -47,6 +47,11 @@ type Verdict = Result<(), BrokenRule>;
 
 fn broken<T>(invariant: Invariant, what: impl Into<String>) -> Result<T, BrokenRule> {
     Err((invariant, what.into()))
+}
+
+/// The verdict of a rule that holds in this case, or is broken in the way that `what` describes.
+fn require<T: Into<String>>(holds: bool, rule: Invariant, what: impl FnOnce() -> T) -> Verdict {
+    if holds { Ok(()) } else { broken(rule, what()) }
 }
 
 /// The position of an event.
@@ -100,7 +105,7 @@ impl LogCheck {
     pub fn without_plan(execution: ExecutionNo, why: Option<String>) -> Self {
         let mut check = Self::with(execution, None);
         if let Some(why) = why {
-            check.report(Invariant::DefinitionPinned, 1, why);
+            check.report(1, broken(Invariant::DefinitionPinned, why));
         }
         check
     }
@@ -129,29 +134,22 @@ impl LogCheck {
         let faults = self.chain.frame(self.execution, header, at);
         let tears = |invariant| matches!(invariant, Invariant::Linked | Invariant::AppendsOnce);
         self.blind |= faults.iter().any(|(invariant, _)| tears(*invariant));
-        for (invariant, what) in faults {
-            self.report(invariant, seq, what);
+        for fault in faults {
+            self.report(seq, Err(fault));
         }
-        let Some(events) = self.readable(header, events) else {
-            self.blind = true;
+        let readable = readable(header, events).map_err(|fault| self.report(seq, Err(fault)));
+        self.counts.events += readable.map_or(0, |events| events.len() as u64);
+        self.blind |= readable.is_err();
+        let (Ok(events), false) = (readable, self.blind) else {
             self.state = None;
             return;
         };
-        self.counts.events += events.len() as u64;
-        if self.blind {
-            self.state = None;
-            return;
-        }
         for (seq, event) in (seq..).zip(events) {
             let place = EventAt { seq, at, decided_at: header.decided_at, earliest };
             self.event(header, place, event);
         }
-        if let Err((invariant, what)) = self.chain.close(header) {
-            self.report(invariant, header.last_seq, what);
-        }
-        if let Err((invariant, what)) = self.run.close() {
-            self.report(invariant, header.last_seq, what);
-        }
+        let verdicts = [self.chain.close(header), self.run.close()];
+        verdicts.into_iter().for_each(|verdict| self.report(header.last_seq, verdict));
     }
 
     /// Compares a stored snapshot with the fold. To be called when the frame that ends at its seq
@@ -163,13 +161,15 @@ impl LogCheck {
             // A snapshot of an older build is ignored by all readers; but it is one.
             None => State::definition_of(body).is_none(),
         };
-        if seq != state.seq {
-            let what = format!("the snapshot ends at seq {seq}, where no frame ends");
-            self.report(Invariant::SnapshotFolds, seq, what);
-        } else if is_other {
-            let what = "the snapshot is not the state that the log gives";
-            self.report(Invariant::SnapshotFolds, seq, what.to_owned());
-        }
+        let ends = require(seq == state.seq, Invariant::SnapshotFolds, || {
+            format!("the snapshot ends at seq {seq}, where no frame ends")
+        });
+        let folds = require(
+            !is_other,
+            Invariant::SnapshotFolds,
+            || "the snapshot is not the state that the log gives",
+        );
+        self.report(seq, ends.and(folds));
     }
 
     /// The state after the frames so far; none once the log made no sense.
@@ -204,65 +204,29 @@ impl LogCheck {
         Counts { nodes: self.nodes.settled(), ..self.counts }
     }
 
-    /// The events of a frame, unless they cannot be read or are not those that its header names.
-    fn readable<'a>(
-        &mut self,
-        header: &FrameHeader,
-        events: Result<&'a [Event], &str>,
-    ) -> Option<&'a [Event]> {
-        let seq = header.first_seq;
-        if header.requires > LOG_FORMAT {
-            let needed = header.requires;
-            let what = format!("the frame needs fold {needed}, this program knows {LOG_FORMAT}");
-            self.report(Invariant::VersionsGrow, seq, what);
-            return None;
-        }
-        let events = match events {
-            Ok(events) => events,
-            Err(reason) => {
-                self.report(Invariant::Folds, seq, reason.to_owned());
-                return None;
-            }
-        };
-        let named = header.last_seq.checked_sub(seq).and_then(|span| span.checked_add(1));
-        if named != Some(events.len() as u64) {
-            let what = format!(
-                "the frame holds {} events, its header says {seq} to {}",
-                events.len(),
-                header.last_seq
-            );
-            self.report(Invariant::Linked, seq, what);
-            return None;
-        }
-        Some(events)
-    }
-
     fn event(&mut self, header: &FrameHeader, place: EventAt, event: &Event) {
         let before = self.violations.len();
-        if let Err((invariant, what)) = self.chain.event(header, event) {
-            self.report(invariant, place.seq, what);
-        }
+        let of_chain = self.chain.event(header, event);
+        self.report(place.seq, of_chain);
         let (of_run, of_node) =
             (self.run.judge(place, event, &self.nodes), self.nodes.judge(place, event, &self.run));
         self.nodes.advance(place, event, &self.run);
         self.run.advance(event);
         match (of_run, of_node) {
             // If the execution's own rules are broken, the node's verdict adds nothing.
-            (Err((invariant, what)), _) => self.report(invariant, place.seq, what),
-            (Ok(()), Err((invariant, what))) => self.report_node(place, event, invariant, &what),
+            (Err(fault), _) => self.report(place.seq, Err(fault)),
+            (Ok(()), Err(fault)) => self.report_node(place, event, fault),
             (Ok(()), Ok(())) => {}
         }
-        if let Event::Run(RunEvent::Created(created)) = event {
-            self.check_definition(place, created.definition);
+        if let (Event::Run(RunEvent::Created(created)), Some(plan)) = (event, &self.plan) {
+            let pinned = require(
+                plan.hash == created.definition,
+                Invariant::DefinitionPinned,
+                || "the definition is not the one that the execution was created with",
+            );
+            self.report(place.seq, pinned);
         }
         self.fold(place, event, self.violations.len() > before);
-    }
-
-    fn check_definition(&mut self, place: EventAt, pinned: DefinitionHash) {
-        if self.plan.as_ref().is_some_and(|plan| plan.hash != pinned) {
-            let what = "the definition is not the one that the execution was created with";
-            self.report(Invariant::DefinitionPinned, place.seq, what.to_owned());
-        }
     }
 
     /// Folds an event. If another rule has already reported the event, a refusal adds nothing.
@@ -277,7 +241,7 @@ impl LogCheck {
         if let Err(illegal) = folded {
             self.state = None;
             if !known {
-                self.report(Invariant::Folds, place.seq, illegal.to_string());
+                self.report(place.seq, broken(Invariant::Folds, illegal.to_string()));
             }
         }
         self.compare_losses(place, event);
@@ -294,18 +258,20 @@ impl LogCheck {
         let counted = state.nodes.get(at.at()).map_or(lost, |node| node.abandoned);
         if counted != lost {
             let what = format!("{lost} attempts were lost, and {counted} are counted");
-            self.report_node(place, event, Invariant::Limits, &what);
+            self.report_node(place, event, (Invariant::Limits, what));
         }
     }
 
-    fn report(&mut self, invariant: Invariant, seq: u64, what: String) {
-        if self.run.is_news(invariant) {
+    fn report(&mut self, seq: u64, verdict: Verdict) {
+        if let Err((invariant, what)) = verdict
+            && self.run.is_news(invariant)
+        {
             let execution = self.execution;
             self.violations.push(Violation { execution, invariant, seq, what });
         }
     }
 
-    fn report_node(&mut self, place: EventAt, event: &Event, invariant: Invariant, what: &str) {
+    fn report_node(&mut self, place: EventAt, event: &Event, (invariant, what): BrokenRule) {
         if self.nodes.is_news(event) {
             let node = event.node().map(|node| format!(" of node {node:?}")).unwrap_or_default();
             let what = format!("{}{node}: {what}", event.name());
@@ -313,6 +279,24 @@ impl LogCheck {
             self.violations.push(Violation { execution, invariant, seq: place.seq, what });
         }
     }
+}
+
+/// The events of a frame, unless they cannot be read or are not those that its header names.
+fn readable<'a>(
+    header: &FrameHeader,
+    events: Result<&'a [Event], &str>,
+) -> Result<&'a [Event], BrokenRule> {
+    let FrameHeader { first_seq, last_seq, requires, .. } = header;
+    require(*requires <= LOG_FORMAT, Invariant::VersionsGrow, || {
+        format!("the frame needs log format {requires}, this program knows {LOG_FORMAT}")
+    })?;
+    let events = events.or_else(|reason| broken(Invariant::Folds, reason))?;
+    let count = events.len();
+    let named = last_seq.checked_sub(*first_seq).and_then(|span| span.checked_add(1));
+    require(named == Some(count as u64), Invariant::Linked, || {
+        format!("the frame holds {count} events, its header says {first_seq} to {last_seq}")
+    })?;
+    Ok(events)
 }
 
 /// A node's place in the tables of this module.

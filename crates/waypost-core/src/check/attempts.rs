@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::graph::Turn;
 use super::nodes::Nodes;
 use super::run::RunCheck;
-use super::{EventAt, Invariant, Verdict, broken};
+use super::{EventAt, Invariant, Verdict, broken, require};
 use crate::event::{FailureEnd, MessageId, NodeEvent, Wait};
 use crate::failure::{Failure, kind};
 use crate::id::NodeIx;
@@ -86,13 +86,12 @@ impl Nodes {
             }
             NodeEvent::Waiting { attempt, wait, .. } => seen.may_wait(*attempt, wait),
             NodeEvent::Resumed { attempt, origin, .. } if origin.message.is_some() => {
-                if run.is_held() {
-                    return broken(
-                        Invariant::PausesHold,
-                        "a wait was completed while the execution was paused",
-                    );
-                }
-                seen.may_be_resumed_by_somebody(*attempt)
+                require(
+                    !run.is_held(),
+                    Invariant::PausesHold,
+                    || "a wait was completed while the execution was paused",
+                )?;
+                seen.may_be_resumed_by_hand(*attempt)
             }
             NodeEvent::Resumed { attempt, message, .. } => {
                 seen.may_resume(place, *attempt, message.as_ref(), run)
@@ -150,133 +149,116 @@ impl Seen {
             NodeEvent::Skipped { .. } => Phase::Settled(End::Skipped),
             NodeEvent::Cancelled { .. } => Phase::Settled(End::Cancelled),
         };
-        if matches!(next, Phase::Settled(_)) && self.settled_seq == 0 {
+        self.phase = next;
+        if self.is_settled() && self.settled_seq == 0 {
             self.settled_seq = place.seq;
         }
-        self.phase = next;
     }
 
-    pub(super) fn may_be_scheduled(&self, place: EventAt, attempt: u32) -> Verdict {
-        match &self.phase {
-            Phase::Pending => {}
-            Phase::Waiting { wait: Wait::Retry { due }, at_once } => {
-                not_early(place, *due, *at_once)?;
-            }
-            Phase::Settled(_) => return broken(Invariant::SettlesOnce, "it has settled"),
-            Phase::Queued | Phase::Running | Phase::Waiting { .. } => {
-                let what = format!("attempt {} has not ended", self.attempt);
-                return broken(Invariant::AttemptsInOrder, what);
-            }
+    fn may_be_scheduled(&self, place: EventAt, attempt: u32) -> Verdict {
+        self.is_open()?;
+        let last = self.attempt;
+        if let Phase::Waiting { wait: Wait::Retry { due }, at_once } = &self.phase {
+            not_early(place, *due, *at_once)?;
+        } else {
+            require(self.phase == Phase::Pending, Invariant::AttemptsInOrder, || {
+                format!("attempt {last} has not ended")
+            })?;
         }
-        if self.attempt.checked_add(1) == Some(attempt) {
-            return Ok(());
-        }
-        let what = format!("attempt {attempt} follows {}", self.attempt);
-        broken(Invariant::AttemptsInOrder, what)
+        require(last.checked_add(1) == Some(attempt), Invariant::AttemptsInOrder, || {
+            format!("attempt {attempt} follows {last}")
+        })
     }
 
-    pub(super) fn may_start(&self, attempt: u32) -> Verdict {
-        match self.phase {
-            Phase::Queued if self.doomed => {
-                broken(Invariant::JoinsInTime, "its join cannot be met: it can only fail")
-            }
-            Phase::Queued => self.is_at(attempt),
-            Phase::Settled(_) => broken(Invariant::SettlesOnce, "it has settled"),
-            Phase::Pending | Phase::Running | Phase::Waiting { .. } => {
-                broken(Invariant::AttemptsOnce, "an attempt starts once, when it was scheduled")
-            }
-        }
+    fn may_start(&self, attempt: u32) -> Verdict {
+        self.is_open()?;
+        require(
+            self.phase == Phase::Queued,
+            Invariant::AttemptsOnce,
+            || "an attempt starts once, when it was scheduled",
+        )?;
+        require(
+            !self.doomed,
+            Invariant::JoinsInTime,
+            || "its join cannot be met: it can only fail",
+        )?;
+        self.is_at(attempt)
     }
 
     /// A mark that was counted comes after those before it.
-    pub(super) fn may_be_marked(&self, attempt: u32, number: u32) -> Verdict {
+    fn may_be_marked(&self, attempt: u32, number: u32) -> Verdict {
         self.is_running(attempt)?;
-        if number > 0 && number <= self.marks {
-            let what = format!("mark {number} comes after mark {}", self.marks);
-            return broken(Invariant::AttemptsInOrder, what);
-        }
-        Ok(())
+        require(number == 0 || number > self.marks, Invariant::AttemptsInOrder, || {
+            format!("mark {number} comes after mark {}", self.marks)
+        })
     }
 
     /// An output must be small enough for the log.
-    pub(super) fn may_complete(&self, attempt: u32, output: Option<&Json>) -> Verdict {
+    fn may_complete(&self, attempt: u32, output: Option<&Json>) -> Verdict {
         self.is_running(attempt)?;
-        match output {
-            Some(output) if output.bytes() > PAYLOAD_BYTES_MAX => {
-                broken(Invariant::Limits, format!("its output has {} bytes", output.bytes()))
-            }
-            _ => Ok(()),
-        }
+        let bytes = output.map_or(0, Json::bytes);
+        require(bytes <= PAYLOAD_BYTES_MAX, Invariant::Limits, || {
+            format!("its output has {bytes} bytes")
+        })
     }
 
     /// A wait for a retry comes with the failure that is retried, never by itself.
-    pub(super) fn may_wait(&self, attempt: u32, wait: &Wait) -> Verdict {
+    fn may_wait(&self, attempt: u32, wait: &Wait) -> Verdict {
         self.is_running(attempt)?;
-        match wait {
-            Wait::Retry { .. } => {
-                broken(Invariant::WaitsEndInTime, "it waits for a retry without a failure")
-            }
-            Wait::Delay { .. } | Wait::Signal { .. } => Ok(()),
-        }
+        require(
+            !matches!(wait, Wait::Retry { .. }),
+            Invariant::WaitsEndInTime,
+            || "it waits for a retry without a failure",
+        )
     }
 
-    pub(super) fn is_running(&self, attempt: u32) -> Verdict {
-        match self.phase {
-            Phase::Running => self.is_at(attempt),
-            Phase::Settled(_) => broken(Invariant::AttemptsOnce, "the attempt has ended"),
-            Phase::Pending | Phase::Queued | Phase::Waiting { .. } => {
-                broken(Invariant::AttemptsOnce, "the attempt does not run")
-            }
-        }
+    fn is_running(&self, attempt: u32) -> Verdict {
+        require(!self.is_settled(), Invariant::AttemptsOnce, || "the attempt has ended")?;
+        require(
+            self.phase == Phase::Running,
+            Invariant::AttemptsOnce,
+            || "the attempt does not run",
+        )?;
+        self.is_at(attempt)
     }
 
     fn is_at(&self, attempt: u32) -> Verdict {
-        if attempt == self.attempt {
-            return Ok(());
-        }
-        let what = format!("attempt {attempt} is not the current one, {}", self.attempt);
-        broken(Invariant::AttemptsOnce, what)
+        require(attempt == self.attempt, Invariant::AttemptsOnce, || {
+            format!("attempt {attempt} is not the current one, {}", self.attempt)
+        })
     }
 
-    pub(super) fn is_pending(&self) -> Verdict {
-        match self.phase {
-            Phase::Pending => Ok(()),
-            Phase::Settled(_) => broken(Invariant::SettlesOnce, "it has settled"),
-            Phase::Queued | Phase::Running | Phase::Waiting { .. } => {
-                broken(Invariant::Justified, "it is under way")
-            }
-        }
+    fn is_pending(&self) -> Verdict {
+        self.is_open()?;
+        require(self.phase == Phase::Pending, Invariant::Justified, || "it is under way")
     }
 
-    pub(super) fn is_open(&self) -> Verdict {
-        match self.phase {
-            Phase::Settled(_) => broken(Invariant::SettlesOnce, "it has settled"),
-            Phase::Pending | Phase::Queued | Phase::Running | Phase::Waiting { .. } => Ok(()),
-        }
+    fn is_open(&self) -> Verdict {
+        require(!self.is_settled(), Invariant::SettlesOnce, || "it has settled")
+    }
+
+    pub(super) fn is_settled(&self) -> bool {
+        matches!(self.phase, Phase::Settled(_))
     }
 
     /// An attempt that waits fails only by time, one that was never started only for good.
-    pub(super) fn may_fail(
+    fn may_fail(
         &self,
         place: EventAt,
         attempt: u32,
         failure: &Failure,
         end: FailureEnd,
     ) -> Verdict {
-        if self.doomed && failure.kind != kind::JOIN_UNSATISFIABLE {
-            let what = format!("its join cannot be met, and its failure is `{}`", failure.kind);
-            return broken(Invariant::JoinsInTime, what);
-        }
+        let fits = !self.doomed || failure.kind == kind::JOIN_UNSATISFIABLE;
+        require(fits, Invariant::JoinsInTime, || {
+            format!("its join cannot be met, and its failure is `{}`", failure.kind)
+        })?;
         match (&self.phase, end) {
             (Phase::Running, _) | (Phase::Queued, FailureEnd::TimedOut) => {}
             (Phase::Queued, FailureEnd::Final) if self.doomed => {}
             (Phase::Waiting { wait, at_once }, FailureEnd::TimedOut) => {
-                let due = match wait {
-                    Wait::Signal { due, .. } => *due,
-                    Wait::Delay { .. } | Wait::Retry { .. } => None,
-                };
-                let due = [due, self.deadline].into_iter().flatten().min();
-                if let Some(due) = due {
+                let due = if let Wait::Signal { due, .. } = wait { *due } else { None };
+                if let Some(due) = [due, self.deadline].into_iter().flatten().min() {
                     not_early(place, due, *at_once)?;
                 }
             }
@@ -303,7 +285,7 @@ impl Seen {
     }
 
     /// A wait ends by its message, or when it is due and not before.
-    pub(super) fn may_resume(
+    fn may_resume(
         &self,
         place: EventAt,
         attempt: u32,
@@ -315,10 +297,9 @@ impl Seen {
                 not_early(place, *due, *at_once)?;
             }
             (Phase::Waiting { wait: Wait::Signal { name, .. }, .. }, Some(message)) => {
-                if !run.has_signal(message, name) {
-                    let what = format!("signal {name:?} never came with message {message:?}");
-                    return broken(Invariant::WaitsEndInTime, what);
-                }
+                require(run.has_signal(message, name), Invariant::WaitsEndInTime, || {
+                    format!("signal {name:?} never came with message {message:?}")
+                })?;
             }
             (Phase::Waiting { .. }, _) => {
                 return broken(Invariant::WaitsEndInTime, "that is not what it waited for");
@@ -327,17 +308,12 @@ impl Seen {
         }
         self.is_at(attempt)
     }
-}
 
-/// People end any wait, at any time.
-impl Seen {
-    pub(super) fn may_be_resumed_by_somebody(&self, attempt: u32) -> Verdict {
-        match self.phase {
-            Phase::Waiting { .. } => self.is_at(attempt),
-            Phase::Pending | Phase::Queued | Phase::Running | Phase::Settled(_) => {
-                broken(Invariant::WaitsEndInTime, "it has no wait that is open")
-            }
-        }
+    /// A person may end any wait, at any time.
+    fn may_be_resumed_by_hand(&self, attempt: u32) -> Verdict {
+        let waits = matches!(self.phase, Phase::Waiting { .. });
+        require(waits, Invariant::WaitsEndInTime, || "it has no wait that is open")?;
+        self.is_at(attempt)
     }
 
     fn waits_for_retry(&self) -> bool {
@@ -347,8 +323,7 @@ impl Seen {
 
 /// By the store's time, which all instances share. A wait that was due when it began is no wait.
 fn not_early(place: EventAt, due: Timestamp, at_once: bool) -> Verdict {
-    if at_once || place.at >= due {
-        return Ok(());
-    }
-    broken(Invariant::WaitsEndInTime, format!("at {}, before {due}", place.at))
+    require(at_once || place.at >= due, Invariant::WaitsEndInTime, || {
+        format!("at {}, before {due}", place.at)
+    })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
-use super::{BrokenRule, Invariant, Verdict, broken};
+use super::{BrokenRule, Invariant, Verdict, broken, require};
 use crate::event::{Event, RunEvent};
 use crate::frame::FrameHeader;
 use crate::id::{ExecutionNo, InstanceId};
@@ -57,31 +57,26 @@ impl Chain {
     pub(super) fn event(&mut self, header: &FrameHeader, event: &Event) -> Verdict {
         let Event::Run(RunEvent::Owned { instance, epoch }) = event else { return Ok(()) };
         let before = std::mem::replace(&mut self.epoch, *epoch);
-        if before.checked_add(1) != Some(*epoch) {
-            return broken(Invariant::Fenced, format!("epoch {epoch} does not follow {before}"));
-        }
-        if *instance != header.instance {
-            let what = format!("{} made {instance} the owner", header.instance);
-            return broken(Invariant::Fenced, what);
-        }
-        Ok(())
+        require(before.checked_add(1) == Some(*epoch), Invariant::Fenced, || {
+            format!("epoch {epoch} does not follow {before}")
+        })?;
+        require(*instance == header.instance, Invariant::Fenced, || {
+            format!("{} made {instance} the owner", header.instance)
+        })
     }
 
     /// A frame may hold a take-over: the ownership that it names is the one after its events.
     pub(super) fn close(&mut self, header: &FrameHeader) -> Verdict {
         let reached = std::mem::replace(&mut self.epoch, header.epoch);
-        if header.epoch == reached {
-            return Ok(());
-        }
-        let what = format!("written under epoch {}, the log is at {reached}", header.epoch);
-        broken(Invariant::Fenced, what)
+        require(header.epoch == reached, Invariant::Fenced, || {
+            format!("written under epoch {}, the log is at {reached}", header.epoch)
+        })
     }
 
     fn is_linked(&self, execution: ExecutionNo, header: &FrameHeader) -> Verdict {
-        if header.execution != execution {
-            let what = format!("the frame belongs to {}", header.execution);
-            return broken(Invariant::Linked, what);
-        }
+        require(header.execution == execution, Invariant::Linked, || {
+            format!("the frame belongs to {}", header.execution)
+        })?;
         let (parent, end) = match &self.last {
             Some(Last { header, .. }) => (Some(header.as_parent()), header.last_seq),
             None => (None, 0),
@@ -98,58 +93,47 @@ impl Chain {
                 return broken(Invariant::Linked, what);
             }
         }
-        if header.parent != parent {
-            return broken(Invariant::Linked, "the frame names another one as its parent");
-        }
-        Ok(())
+        require(
+            header.parent == parent,
+            Invariant::Linked,
+            || "the frame names another one as its parent",
+        )
     }
 
     fn is_fenced(&self, header: &FrameHeader) -> Verdict {
         let Some(Last { header: last, writer, .. }) = &self.last else { return Ok(()) };
-        if header.epoch < last.epoch {
-            let what = format!("written under epoch {}, after {}", header.epoch, last.epoch);
-            return broken(Invariant::Fenced, what);
-        }
-        if header.epoch == last.epoch && header.instance != *writer {
-            let what =
-                format!("epoch {} has two writers, {writer} and {}", header.epoch, header.instance);
-            return broken(Invariant::Fenced, what);
-        }
-        Ok(())
+        let FrameHeader { epoch, instance, .. } = header;
+        require(*epoch >= last.epoch, Invariant::Fenced, || {
+            format!("written under epoch {epoch}, after {}", last.epoch)
+        })?;
+        require(*epoch > last.epoch || instance == writer, Invariant::Fenced, || {
+            format!("epoch {epoch} has two writers, {writer} and {instance}")
+        })
     }
 
     fn is_new(&mut self, header: &FrameHeader) -> Verdict {
         let id = header.append_id.0;
-        if self.appends.insert(id) {
-            return Ok(());
-        }
-        broken(Invariant::AppendsOnce, format!("append {id} is there twice"))
+        require(self.appends.insert(id), Invariant::AppendsOnce, || {
+            format!("append {id} is there twice")
+        })
     }
 
     fn is_later(&self, at: Timestamp) -> Verdict {
-        match &self.last {
-            Some(last) if at < last.at => {
-                broken(Invariant::TimeGoesOn, format!("stored at {at}, after {}", last.at))
-            }
-            _ => Ok(()),
-        }
+        let before = self.last_at().unwrap_or(at);
+        require(at >= before, Invariant::TimeGoesOn, || format!("stored at {at}, after {before}"))
     }
 
     fn is_readable_by_its_writer(&self, header: &FrameHeader) -> Verdict {
         let (needed, known) = (self.last.as_ref().map_or(0, |last| last.requires), header.requires);
-        if known >= needed {
-            return Ok(());
-        }
-        let what = format!("it needs fold {known}, an earlier frame fold {needed}");
-        broken(Invariant::VersionsGrow, what)
+        require(known >= needed, Invariant::VersionsGrow, || {
+            format!("it needs log format {known}, an earlier frame log format {needed}")
+        })
     }
 }
 
 /// The engine decides by a time that is never ahead of the store's: a wait that it ends is due there.
 fn is_decided_first(header: &FrameHeader, at: Timestamp) -> Verdict {
-    if header.decided_at <= at {
-        return Ok(());
-    }
-    let what = format!("decided at {}, stored before that, at {at}", header.decided_at);
-    broken(Invariant::TimeGoesOn, what)
+    require(header.decided_at <= at, Invariant::TimeGoesOn, || {
+        format!("decided at {}, stored before that, at {at}", header.decided_at)
+    })
 }

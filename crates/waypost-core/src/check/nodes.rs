@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::attempts::{End, Phase, Seen};
 use super::graph::{self, Turn};
 use super::run::RunCheck;
-use super::{EventAt, Invariant, Verdict, broken, position, spans};
+use super::{EventAt, Invariant, Verdict, broken, position, require, spans};
 use crate::event::{CancelReason, Event, FailureEnd, NodeEvent, RunEvent};
 use crate::failure::Failure;
 use crate::id::{NodeIx, Token};
@@ -16,7 +16,7 @@ use crate::plan::{FailurePolicy, OnError, Plan};
 use crate::time::Timestamp;
 
 /// The nodes of an execution: those of its plan, or, without one, those that its log names.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Nodes {
     plan: Option<Arc<Plan>>,
     named: BTreeMap<Arc<str>, NodeIx>,
@@ -35,17 +35,7 @@ pub(super) struct Nodes {
 impl Nodes {
     pub(super) fn new(plan: Option<Arc<Plan>>) -> Self {
         let count = plan.as_ref().map_or(0, |plan| plan.nodes.len());
-        Self {
-            plan,
-            named: BTreeMap::new(),
-            seen: vec![Seen::default(); count],
-            settled: 0,
-            unsettled: count,
-            running: 0,
-            tokens: BTreeSet::new(),
-            unhandled: false,
-            fired: None,
-        }
+        Self { plan, seen: vec![Seen::default(); count], unsettled: count, ..Self::default() }
     }
 
     /// How often nodes have settled.
@@ -106,9 +96,11 @@ impl Nodes {
         };
         let unseen = Seen::default();
         let at = self.find(event.node());
-        if at.is_none() && self.plan.is_some() {
-            return broken(Invariant::Justified, "the definition has no such node");
-        }
+        require(
+            at.is_some() || self.plan.is_none(),
+            Invariant::Justified,
+            || "the definition has no such node",
+        )?;
         let seen = at.and_then(|at| self.seen(at)).unwrap_or(&unseen);
         run.may_happen_now(event)?;
         self.has_a_slot(event, run)?;
@@ -133,14 +125,14 @@ impl Nodes {
             self.scheduled(place, at, *attempt, *deadline);
         }
         let Some(seen) = self.seen.get_mut(at.at()) else { return };
-        let before = (seen.phase == Phase::Running, matches!(seen.phase, Phase::Settled(_)));
+        let (ran, was_settled) = (seen.phase == Phase::Running, seen.is_settled());
         seen.advance(place, event);
         self.running += usize::from(seen.phase == Phase::Running);
-        self.running = self.running.saturating_sub(usize::from(before.0));
+        self.running = self.running.saturating_sub(usize::from(ran));
         if let NodeEvent::Started { token: Some(token), .. } = event {
             self.tokens.insert(*token);
         }
-        if matches!(seen.phase, Phase::Settled(_)) && !before.1 {
+        if seen.is_settled() && !was_settled {
             self.settled += 1;
             self.unsettled = self.unsettled.saturating_sub(1);
             self.note_unhandled(at);
@@ -152,10 +144,12 @@ impl Nodes {
     fn has_a_slot(&self, event: &NodeEvent, run: &RunCheck) -> Verdict {
         let starts = matches!(event, NodeEvent::Scheduled { .. } | NodeEvent::Skipped { .. });
         let keyed = self.plan.as_ref().is_some_and(|plan| plan.concurrency.is_some());
-        if starts && (run.is_queued() || (keyed && !run.is_admitted())) {
-            return broken(Invariant::PermitsHold, "before it had a permit of its concurrency key");
-        }
-        Ok(())
+        let waits = run.is_queued() || (keyed && !run.is_admitted());
+        require(
+            !(starts && waits),
+            Invariant::PermitsHold,
+            || "before it had a permit of its concurrency key",
+        )
     }
 
     fn find(&self, path: &str) -> Option<NodeIx> {
@@ -206,12 +200,11 @@ impl Nodes {
         for path in nodes {
             let at = self.find(path);
             let Some(seen) = at.and_then(|at| self.seen.get_mut(at.at())) else { continue };
-            match seen.phase {
-                // A completed node does not run again.
-                Phase::Settled(End::Completed { .. }) => continue,
-                Phase::Settled(_) => self.unsettled += 1,
-                Phase::Pending | Phase::Queued | Phase::Running | Phase::Waiting { .. } => {}
+            // A completed node does not run again.
+            if matches!(seen.phase, Phase::Settled(End::Completed { .. })) {
+                continue;
             }
+            self.unsettled += usize::from(seen.is_settled());
             let ran = usize::from(seen.phase == Phase::Running);
             self.running = self.running.saturating_sub(ran);
             // Attempt numbers continue: a report of an earlier generation must never fit a later
@@ -236,23 +229,20 @@ impl Nodes {
     /// Older logs never skip it, which is valid.
     pub(super) fn may_skip_on_error(&self, at: Option<NodeIx>, failure: &Failure) -> Verdict {
         let node = self.plan.as_ref().zip(at).map(|(plan, at)| plan.node(at));
-        match node {
-            Some(node) if failure.on_error_skipped && !node.skips_on_error(failure) => {
-                let what = format!("its failure `{}` passes `onError` by", failure.kind);
-                broken(Invariant::Justified, what)
-            }
-            _ => Ok(()),
-        }
+        let may = !failure.on_error_skipped || node.is_none_or(|node| node.skips_on_error(failure));
+        require(may, Invariant::Justified, || {
+            format!("its failure `{}` passes `onError` by", failure.kind)
+        })
     }
 
     fn may_be_reset(&self, nodes: &[Arc<str>]) -> Verdict {
         for path in nodes {
             let seen = self.find(path).and_then(|at| self.seen(at));
-            if seen.is_some_and(|seen| matches!(seen.phase, Phase::Settled(End::Completed { .. })))
-            {
-                let what = format!("node {path:?} has completed and is to run again");
-                return broken(Invariant::SettlesOnce, what);
-            }
+            let completed =
+                |seen: &Seen| matches!(seen.phase, Phase::Settled(End::Completed { .. }));
+            require(!seen.is_some_and(completed), Invariant::SettlesOnce, || {
+                format!("node {path:?} has completed and is to run again")
+            })?;
         }
         Ok(())
     }
@@ -270,13 +260,12 @@ impl Nodes {
             return Ok(());
         }
         let turn = graph::turn(plan, self, at);
-        if !allows(turn) {
-            return broken(turn.breaks(plan.node(at)), turn.describe());
-        }
-        if !graph::are_causes(plan, self, at, cause) {
-            return broken(Invariant::Justified, "its causes are not what settled its sources");
-        }
-        Ok(())
+        require(allows(turn), turn.breaks(plan.node(at)), || turn.describe())?;
+        require(
+            graph::are_causes(plan, self, at, cause),
+            Invariant::Justified,
+            || "its causes are not what settled its sources",
+        )
     }
 
     /// A remote attempt is a task of one worker, which has a token for it; a node whose handler is
@@ -317,20 +306,17 @@ impl Nodes {
         match end {
             FailureEnd::RetryAt(_) => {
                 let most = plan.node(at).retry.as_ref().map_or(1, |policy| policy.max_attempts);
-                if seen.tries.saturating_add(1) < most {
-                    return Ok(());
-                }
-                let what = format!("to be tried again, although {most} tries are allowed");
-                broken(Invariant::AttemptsInOrder, what)
+                require(seen.tries.saturating_add(1) < most, Invariant::AttemptsInOrder, || {
+                    format!("to be tried again, although {most} tries are allowed")
+                })
             }
-            FailureEnd::Abandoned(_) if failure.is_handed_over() => Ok(()),
-            FailureEnd::Abandoned(_) if seen.abandoned >= ABANDONED_MAX => {
-                let what = format!(
-                    "lost more than {ABANDONED_MAX} times, and was not resumed by a person"
-                );
-                broken(Invariant::Limits, what)
+            FailureEnd::Abandoned(_) => {
+                let few = failure.is_handed_over() || seen.abandoned < ABANDONED_MAX;
+                require(few, Invariant::Limits, || {
+                    format!("lost more than {ABANDONED_MAX} times, and was not resumed by a person")
+                })
             }
-            FailureEnd::Abandoned(_) | FailureEnd::Final | FailureEnd::TimedOut => Ok(()),
+            FailureEnd::Final | FailureEnd::TimedOut => Ok(()),
         }
     }
 
@@ -346,12 +332,12 @@ impl Nodes {
             }
             (CancelReason::Join, Some(plan), Some(at)) => {
                 let rest = self.fired.map(|join| plan.node(join).only_here.as_slice());
-                match rest.unwrap_or_default().binary_search(&at) {
-                    Ok(_) => Ok(()),
-                    Err(_) => {
-                        broken(Invariant::Justified, "no join that fired leaves it without use")
-                    }
-                }
+                let is_rest = rest.unwrap_or_default().binary_search(&at).is_ok();
+                require(
+                    is_rest,
+                    Invariant::Justified,
+                    || "no join that fired leaves it without use",
+                )
             }
             _ => Ok(()),
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::nodes::Nodes;
-use super::{EventAt, Invariant, Verdict, broken};
+use super::{EventAt, Invariant, Verdict, broken, require};
 use crate::event::{EndCause, Event, MessageId, NodeEvent, PauseReason, RunEvent};
 use crate::limits::{EARLY_SIGNALS_MAX, MESSAGES_REMEMBERED_MAX};
 use crate::time::Timestamp;
@@ -23,7 +23,7 @@ pub(super) struct RunCheck {
     /// It is unowned.
     parked: bool,
     /// Its place in the queue of its concurrency key, in this generation.
-    line: QueueState,
+    queue: QueueState,
     /// An instance took it over after it was parked, and has not continued it yet.
     resuming: bool,
     /// When this generation must have ended, if the log has it.
@@ -37,7 +37,7 @@ pub(super) struct RunCheck {
     known: BTreeSet<Invariant>,
 }
 
-/// The line of a concurrency key.
+/// The queue of a concurrency key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum QueueState {
     /// It has not come to it.
@@ -45,7 +45,7 @@ enum QueueState {
     Outside,
     /// It is queued; does an instance own it meanwhile?
     Waits { owned: bool },
-    /// It holds a slot.
+    /// It holds a permit.
     Admitted,
 }
 
@@ -103,12 +103,12 @@ impl RunCheck {
 
     /// Does it hold a permit of its concurrency key?
     pub(super) fn is_admitted(&self) -> bool {
-        self.line == QueueState::Admitted
+        self.queue == QueueState::Admitted
     }
 
     /// Does it wait for one?
     pub(super) fn is_queued(&self) -> bool {
-        matches!(self.line, QueueState::Waits { .. })
+        matches!(self.queue, QueueState::Waits { .. })
     }
 
     /// May nothing start?
@@ -135,14 +135,14 @@ impl RunCheck {
 
     fn judge_run(&self, place: EventAt, event: &RunEvent, nodes: &Nodes) -> Verdict {
         match event {
-            RunEvent::Queued { .. } if self.line == QueueState::Admitted => {
-                broken(Invariant::PermitsHold, "it went into the line with a slot")
+            RunEvent::Queued { .. } if self.queue == QueueState::Admitted => {
+                broken(Invariant::PermitsHold, "it entered the queue with a permit")
             }
-            RunEvent::Queued { .. } if self.line == (QueueState::Waits { owned: false }) => {
-                broken(Invariant::PermitsHold, "it stood in the queue already")
+            RunEvent::Queued { .. } if self.queue == (QueueState::Waits { owned: false }) => {
+                broken(Invariant::PermitsHold, "it was in the queue already")
             }
             RunEvent::Admitted {} if !self.is_queued() => {
-                broken(Invariant::PermitsHold, "it was admitted and did not stand in the queue")
+                broken(Invariant::PermitsHold, "it was admitted and was not in the queue")
             }
             RunEvent::PauseRequested { .. } | RunEvent::Quarantined { .. } if self.is_queued() => {
                 broken(Invariant::PausesHold, "it was paused before it had begun")
@@ -198,19 +198,21 @@ impl RunCheck {
             event,
             NodeEvent::Scheduled { .. } | NodeEvent::Started { .. } | NodeEvent::Skipped { .. }
         );
-        let goes_on = matches!(event, NodeEvent::Waiting { .. } | NodeEvent::Resumed { .. });
-        if self.is_ending() && (starts || goes_on) {
-            return broken(Invariant::CauseDecides, "after the end was fixed");
-        }
+        let continues = matches!(event, NodeEvent::Waiting { .. } | NodeEvent::Resumed { .. });
+        require(
+            !(self.is_ending() && (starts || continues)),
+            Invariant::CauseDecides,
+            || "after the end was fixed",
+        )?;
         // The end of a remote attempt is a fact, and its start with it.
         let fact = matches!(event, NodeEvent::Started { remote: Some(_), .. });
-        if (starts && !fact && self.is_paused()) || self.parked {
-            return broken(Invariant::PausesHold, "while the execution was paused");
-        }
-        if !self.owned && !self.is_ending() {
-            return broken(Invariant::Fenced, "before an instance owned the execution");
-        }
-        Ok(())
+        let held = (starts && !fact && self.is_paused()) || self.parked;
+        require(!held, Invariant::PausesHold, || "while the execution was paused")?;
+        require(
+            self.owned || self.is_ending(),
+            Invariant::Fenced,
+            || "before an instance owned the execution",
+        )
     }
 
     /// Applies the event, whatever the verdict was.
@@ -239,11 +241,11 @@ impl RunCheck {
                 self.resuming |= self.parked;
                 self.parked = false;
                 if self.is_queued() {
-                    self.line = QueueState::Waits { owned: true };
+                    self.queue = QueueState::Waits { owned: true };
                 }
             }
-            RunEvent::Queued { .. } => self.line = QueueState::Waits { owned: false },
-            RunEvent::Admitted {} => self.line = QueueState::Admitted,
+            RunEvent::Queued { .. } => self.queue = QueueState::Waits { owned: false },
+            RunEvent::Admitted {} => self.queue = QueueState::Admitted,
             RunEvent::PauseRequested { .. } => self.held = true,
             RunEvent::Paused { .. } => (self.parked, self.resuming) = (true, false),
             RunEvent::Quarantined { .. } => {
@@ -265,7 +267,7 @@ impl RunCheck {
             RunEvent::Reopened { generation, deadline, .. } => {
                 self.deadline = *deadline;
                 self.go_on();
-                self.line = QueueState::Outside;
+                self.queue = QueueState::Outside;
                 self.owned = false;
                 self.generation = *generation;
                 (self.ended, self.cause) = (None, None);
@@ -288,11 +290,8 @@ impl RunCheck {
         for message in self.taken.drain(..) {
             self.signals.remove(&message);
         }
-        if self.signals.len() > EARLY_SIGNALS_MAX {
-            let what = format!("{} signals are kept", self.signals.len());
-            return broken(Invariant::Limits, what);
-        }
-        Ok(())
+        let kept = self.signals.len();
+        require(kept <= EARLY_SIGNALS_MAX, Invariant::Limits, || format!("{kept} signals are kept"))
     }
 
     fn go_on(&mut self) {
@@ -300,46 +299,38 @@ impl RunCheck {
     }
 
     fn is_first_or_later(&self, place: EventAt, event: &Event) -> Verdict {
-        match (place.seq, event) {
-            (1, Event::Run(RunEvent::Created(_))) => Ok(()),
-            (1, _) => {
-                let what = format!("the log begins with {}", event.name());
-                broken(Invariant::CreatedFirst, what)
-            }
-            (_, Event::Run(RunEvent::Created(_))) => {
-                broken(Invariant::CreatedFirst, "it was created before")
-            }
-            _ => Ok(()),
-        }
+        let (first, creates) = (place.seq == 1, matches!(event, Event::Run(RunEvent::Created(_))));
+        require(creates || !first, Invariant::CreatedFirst, || {
+            format!("the log begins with {}", event.name())
+        })?;
+        require(first || !creates, Invariant::CreatedFirst, || "it was created before")
     }
 
     fn is_before_the_end(&self, event: &Event) -> Verdict {
-        match (event, self.ended) {
-            (Event::Run(RunEvent::Reopened { .. }), None) => {
-                broken(Invariant::EndsOnce, "reopened before it had ended")
-            }
-            (Event::Run(RunEvent::Reopened { .. }), Some(Ended::Completed)) => {
+        let Event::Run(RunEvent::Reopened { generation, .. }) = event else {
+            return require(self.ended.is_none(), Invariant::EndsOnce, || {
+                format!("{} after the end", event.name())
+            });
+        };
+        match self.ended {
+            None => broken(Invariant::EndsOnce, "reopened before it had ended"),
+            Some(Ended::Completed) => {
                 broken(Invariant::EndsOnce, "reopened after it had completed")
             }
-            (Event::Run(RunEvent::Reopened { generation, .. }), Some(Ended::Otherwise))
-                if self.generation.checked_add(1) != Some(*generation) =>
-            {
-                let what = format!("generation {generation} follows {}", self.generation);
-                broken(Invariant::EndsOnce, what)
+            Some(Ended::Otherwise) => {
+                let next = self.generation.checked_add(1) == Some(*generation);
+                require(next, Invariant::EndsOnce, || {
+                    format!("generation {generation} follows {}", self.generation)
+                })
             }
-            (Event::Run(RunEvent::Reopened { .. }), Some(Ended::Otherwise)) | (_, None) => Ok(()),
-            (_, Some(_)) => broken(Invariant::EndsOnce, format!("{} after the end", event.name())),
         }
     }
 
     fn consumes_once(&self, event: &Event) -> Verdict {
-        match message_of(event) {
-            Some(message) if self.messages.all.contains(message) => {
-                let what = format!("message {message:?} was consumed before");
-                broken(Invariant::MessagesOnce, what)
-            }
-            _ => Ok(()),
-        }
+        let Some(message) = message_of(event) else { return Ok(()) };
+        require(!self.messages.all.contains(message), Invariant::MessagesOnce, || {
+            format!("message {message:?} was consumed before")
+        })
     }
 
     fn ends_as_it_must(&self, event: &RunEvent, nodes: &Nodes) -> Verdict {
@@ -352,18 +343,13 @@ impl RunCheck {
             | (RunEvent::TimedOut {}, Some(Cause::Deadline)) => true,
             _ => false,
         };
-        if !fits {
-            let name = event.row().event;
-            let what = match self.cause {
-                Some(cause) => format!("{name}, although the cause was {cause:?}"),
-                None => format!("{name} without a cause"),
-            };
-            return broken(Invariant::CauseDecides, what);
-        }
-        match nodes.unsettled() {
-            Some(0) | None => Ok(()),
-            Some(open) => broken(Invariant::EndsOnce, format!("{open} nodes are not settled")),
-        }
+        let name = event.row().event;
+        require(fits, Invariant::CauseDecides, || match self.cause {
+            Some(cause) => format!("{name}, although the cause was {cause:?}"),
+            None => format!("{name} without a cause"),
+        })?;
+        let open = nodes.unsettled().unwrap_or(0);
+        require(open == 0, Invariant::EndsOnce, || format!("{open} nodes are not settled"))
     }
 }
 
