@@ -34,48 +34,38 @@ impl State {
         }
         let (status, attempt) = (node.status, node.attempt);
         let stale = Refusal::Stale { node: report.node.clone(), status, attempt };
-        match status {
-            _ if attempt != report.attempt => Err(stale),
-            NodeStatus::Running => {
-                // A slot's token is in the log, where many may read it: it is of no use outside of
-                // the process.
-                let remote = node.remote.is_some() || report.worker.is_none();
-                let holds = node.token == Some(report.token) && remote;
-                if !holds && !is_planted(Bug::ForeignToken) {
-                    return Err(Refusal::ForeignToken { node: report.node.clone(), attempt });
-                }
-                let known = match &report.outcome {
-                    Outcome::Started => true,
-                    Outcome::Checkpoint(mark) if mark.number > 0 => {
-                        mark.number <= node.marks && !is_planted(Bug::LateMark)
-                    }
-                    Outcome::Checkpoint(mark) => node.checkpoint.as_ref() == Some(&mark.data),
-                    Outcome::Completed(_)
-                    | Outcome::Failed(_)
-                    | Outcome::Cancelled
-                    | Outcome::Lost(_) => false,
-                };
-                Ok(if known { Heard::Known } else { Heard::News })
-            }
-            NodeStatus::Queued if report.worker.is_some() => {
-                if !matches!(plan.node(at).behaviour, Behaviour::Task { .. }) {
-                    return Err(stale);
-                }
-                // Nothing starts while it is held. But an end that comes before any start is taken
-                // as both, even if the execution was paused meanwhile: the work is done.
-                let done = matches!(report.outcome, Outcome::Completed(_) | Outcome::Failed(_))
-                    && self.status != Status::Ending;
-                if self.acts() || done { Ok(Heard::News) } else { Err(Refusal::Paused) }
-            }
-            NodeStatus::Pending
-            | NodeStatus::Queued
-            | NodeStatus::Waiting
-            | NodeStatus::Completed
-            | NodeStatus::Failed
-            | NodeStatus::TimedOut
-            | NodeStatus::Skipped
-            | NodeStatus::Cancelled => Err(stale),
+        if attempt != report.attempt {
+            return Err(stale);
         }
+        let is_task = matches!(plan.node(at).behaviour, Behaviour::Task { .. });
+        if status == NodeStatus::Queued && report.worker.is_some() && is_task {
+            // Nothing starts while it is held. But an end that comes before any start is taken as
+            // both, even if the execution was paused meanwhile: the work is done.
+            let done = matches!(report.outcome, Outcome::Completed(_) | Outcome::Failed(_))
+                && self.status != Status::Ending;
+            return if self.acts() || done { Ok(Heard::News) } else { Err(Refusal::Paused) };
+        }
+        if status != NodeStatus::Running {
+            return Err(stale);
+        }
+        // A slot's token is in the log, where many may read it: it is of no use outside of the
+        // process.
+        let remote = node.remote.is_some() || report.worker.is_none();
+        let holds = node.token == Some(report.token) && remote;
+        if !holds && !is_planted(Bug::ForeignToken) {
+            return Err(Refusal::ForeignToken { node: report.node.clone(), attempt });
+        }
+        let known = match &report.outcome {
+            Outcome::Started => true,
+            Outcome::Checkpoint(mark) if mark.number > 0 => {
+                mark.number <= node.marks && !is_planted(Bug::LateMark)
+            }
+            Outcome::Checkpoint(mark) => node.checkpoint.as_ref() == Some(&mark.data),
+            Outcome::Completed(_) | Outcome::Failed(_) | Outcome::Cancelled | Outcome::Lost(_) => {
+                false
+            }
+        };
+        Ok(if known { Heard::Known } else { Heard::News })
     }
 
     /// Why it would not be paused.
@@ -117,18 +107,13 @@ impl State {
             let node = self.node(at);
             node.status != NodeStatus::Completed && node.cancelled != Some(CancelReason::Join)
         };
-        let failed = |at: &NodeIx| match self.node(*at).status {
-            NodeStatus::Cancelled => may_run_again(*at),
-            NodeStatus::Failed | NodeStatus::TimedOut => {
-                let failure = self.node(*at).failure.as_deref();
-                *plan.node(*at).error_handling(failure) == OnError::Fail
-            }
-            NodeStatus::Pending
-            | NodeStatus::Queued
-            | NodeStatus::Running
-            | NodeStatus::Waiting
-            | NodeStatus::Skipped => false,
-            NodeStatus::Completed => is_planted(Bug::RetryRunsCompleted),
+        let failed = |at: &NodeIx| {
+            let node = self.node(*at);
+            let unhandled =
+                *plan.node(*at).error_handling(node.failure.as_deref()) == OnError::Fail;
+            node.status == NodeStatus::Cancelled && may_run_again(*at)
+                || matches!(node.status, NodeStatus::Failed | NodeStatus::TimedOut) && unhandled
+                || node.status == NodeStatus::Completed && is_planted(Bug::RetryRunsCompleted)
         };
         let mut again = vec![false; plan.nodes.len()];
         let mut next: Vec<NodeIx> = plan.positions().filter(failed).collect();

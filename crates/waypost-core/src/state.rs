@@ -86,7 +86,7 @@ pub struct End {
 }
 
 /// The state of a node.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct NodeState {
     pub status: NodeStatus,
     /// The last attempt, from 1; 0 before the first.
@@ -191,33 +191,8 @@ impl Messages {
 
 impl NodeState {
     fn pending(conditions: usize) -> Self {
-        Self {
-            status: NodeStatus::Pending,
-            attempt: 0,
-            tries: 0,
-            abandoned: 0,
-            wait: None,
-            wait_seq: 0,
-            token: None,
-            remote: None,
-            ended: VecDeque::new(),
-            output: None,
-            branch: None,
-            failure: None,
-            checkpoint: None,
-            marks: 0,
-            scheduled: None,
-            started_at: None,
-            started_epoch: 0,
-            settled_at: None,
-            settled_seq: 0,
-            cancelled: None,
-            open: u32::try_from(conditions).unwrap_or(u32::MAX),
-            taken: 0,
-            dead: 0,
-            deadline: None,
-            attempt_due: None,
-        }
+        let open = u32::try_from(conditions).unwrap_or(u32::MAX);
+        Self { open, ..Self::default() }
     }
 
     /// As it was before its first attempt, except that attempt numbers continue: a report of an

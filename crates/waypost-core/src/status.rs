@@ -38,10 +38,11 @@ pub enum Status {
 }
 
 /// The status of a node.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum NodeStatus {
     /// Its conditions are not settled.
+    #[default]
     Pending,
     /// Its attempt is scheduled and not started.
     Queued,

@@ -120,20 +120,15 @@ fn in_queue(place: &Place, before: Option<u64>) -> String {
 }
 
 fn ended(plan: &Plan, state: &State, at: Timestamp) -> Reason {
-    let (what, unblocked_by) = match state.status {
-        Status::Completed => ("completed".to_owned(), UnblockedBy::Nothing),
-        Status::Cancelled => ("was cancelled".to_owned(), UnblockedBy::Retry),
-        Status::TimedOut => ("took longer than its timeout".to_owned(), UnblockedBy::Retry),
-        Status::Failed
-        | Status::Requested
-        | Status::Scheduling
-        | Status::Scheduled
-        | Status::Running
-        | Status::Paused
-        | Status::Resuming
-        | Status::Ending
-        | Status::Waiting
-        | Status::Quarantined => ("failed".to_owned(), UnblockedBy::Retry),
+    let retry = UnblockedBy::Retry;
+    let (what, unblocked_by) = if state.status == Status::Completed {
+        ("completed", UnblockedBy::Nothing)
+    } else if state.status == Status::Cancelled {
+        ("was cancelled", retry)
+    } else if state.status == Status::TimedOut {
+        ("took longer than its timeout", retry)
+    } else {
+        ("failed", retry)
     };
     let culprit = match &state.cause {
         Some(EndCause::Failure { node, .. }) => Some(Arc::clone(node)),
@@ -142,7 +137,7 @@ fn ended(plan: &Plan, state: &State, at: Timestamp) -> Reason {
     let failure = state.end.as_ref().and_then(|end| end.failure.as_ref());
     let what = match failure {
         Some(failure) => format!("{what}: {} ({})", failure.message, failure.kind),
-        None => what,
+        None => what.to_owned(),
     };
     Reason { node: culprit, what, since: at, until: None, unblocked_by, wait: None }
 }
