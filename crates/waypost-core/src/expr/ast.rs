@@ -48,16 +48,37 @@ pub(super) struct Arguments {
     pub(super) places: Vec<Range<usize>>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Operator {
-    Add,
-    Subtract,
-    Join,
-    Multiply,
-    Divide,
-    DivideFloor,
-    Remainder,
-    Power,
+/// One line per operator: its symbol, and its precedence; the higher, the closer it binds.
+macro_rules! operators {
+    ($($operator:ident $symbol:literal $precedence:literal,)+) => {
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub(super) enum Operator { $($operator),+ }
+
+        impl Operator {
+            pub(super) fn of(symbol: &str) -> Option<Self> {
+                Some(match symbol { $($symbol => Self::$operator,)+ _ => return None })
+            }
+
+            pub(super) fn symbol(self) -> &'static str {
+                match self { $(Self::$operator => $symbol),+ }
+            }
+
+            pub(super) fn precedence(self) -> u8 {
+                match self { $(Self::$operator => $precedence),+ }
+            }
+        }
+    };
+}
+
+operators! {
+    Add "+" 1,
+    Subtract "-" 1,
+    Join "~" 2,
+    Multiply "*" 3,
+    Divide "/" 3,
+    DivideFloor "//" 3,
+    Remainder "%" 3,
+    Power "**" 4,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,45 +91,6 @@ pub(super) enum Comparison {
     GreaterOrEqual,
     In,
     NotIn,
-}
-
-impl Operator {
-    pub(super) fn of(symbol: &str) -> Option<Self> {
-        Some(match symbol {
-            "+" => Self::Add,
-            "-" => Self::Subtract,
-            "~" => Self::Join,
-            "*" => Self::Multiply,
-            "/" => Self::Divide,
-            "//" => Self::DivideFloor,
-            "%" => Self::Remainder,
-            "**" => Self::Power,
-            _ => return None,
-        })
-    }
-
-    pub(super) fn symbol(self) -> &'static str {
-        match self {
-            Self::Add => "+",
-            Self::Subtract => "-",
-            Self::Join => "~",
-            Self::Multiply => "*",
-            Self::Divide => "/",
-            Self::DivideFloor => "//",
-            Self::Remainder => "%",
-            Self::Power => "**",
-        }
-    }
-
-    /// The higher, the closer it binds.
-    pub(super) fn precedence(self) -> u8 {
-        match self {
-            Self::Add | Self::Subtract => 1,
-            Self::Join => 2,
-            Self::Multiply | Self::Divide | Self::DivideFloor | Self::Remainder => 3,
-            Self::Power => 4,
-        }
-    }
 }
 
 impl Comparison {

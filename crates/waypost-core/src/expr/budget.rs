@@ -81,16 +81,7 @@ impl Budget {
 
     /// Takes units of work.
     pub(super) fn work(&self, units: usize) -> Result<(), Stop> {
-        match self.work.load(Relaxed).checked_sub(units as u64) {
-            Some(left) => {
-                self.work.store(left, Relaxed);
-                Ok(())
-            }
-            None => {
-                self.work.store(0, Relaxed);
-                Err(Stop::Limit(format!("took more than {} units of work", self.work_max)))
-            }
-        }
+        take(&self.work, units, || format!("took more than {} units of work", self.work_max))
     }
 
     /// Takes bytes that are about to be allocated, and the work of filling them.
@@ -100,16 +91,7 @@ impl Budget {
     }
 
     fn memory(&self, bytes: usize) -> Result<(), Stop> {
-        match self.bytes.load(Relaxed).checked_sub(bytes as u64) {
-            Some(left) => {
-                self.bytes.store(left, Relaxed);
-                Ok(())
-            }
-            None => {
-                self.bytes.store(0, Relaxed);
-                Err(Stop::Limit(format!("took more than {MEMORY_BYTES_MAX} bytes of memory")))
-            }
-        }
+        take(&self.bytes, bytes, || format!("took more than {MEMORY_BYTES_MAX} bytes of memory"))
     }
 
     /// Takes room for one more item of a list.
@@ -146,4 +128,12 @@ impl Budget {
     pub(super) fn chars(&self, bytes: usize) -> Result<(), Stop> {
         self.work(bytes / 2 + 1)
     }
+}
+
+/// Takes from what is left, all of it where that is too little.
+#[inline]
+fn take(left: &AtomicU64, count: usize, limit: impl FnOnce() -> String) -> Result<(), Stop> {
+    let rest = left.load(Relaxed).checked_sub(count as u64);
+    left.store(rest.unwrap_or(0), Relaxed);
+    rest.map(drop).ok_or_else(|| Stop::Limit(limit()))
 }

@@ -18,10 +18,9 @@ pub(super) fn equal(a: &Value, b: &Value, budget: &Budget) -> Result<bool, Stop>
             }
             Ok(a == b)
         }
+        (Value::List(a), Value::List(b)) if Arc::ptr_eq(a, b) => Ok(true),
+        (Value::Map(a), Value::Map(b)) if Arc::ptr_eq(a, b) => Ok(true),
         (Value::List(a), Value::List(b)) => {
-            if Arc::ptr_eq(a, b) {
-                return Ok(true);
-            }
             if a.items.len() != b.items.len() {
                 return Ok(false);
             }
@@ -33,9 +32,6 @@ pub(super) fn equal(a: &Value, b: &Value, budget: &Budget) -> Result<bool, Stop>
             Ok(true)
         }
         (Value::Map(a), Value::Map(b)) => {
-            if Arc::ptr_eq(a, b) {
-                return Ok(true);
-            }
             if a.entries.len() != b.entries.len() {
                 return Ok(false);
             }
@@ -65,10 +61,9 @@ pub(super) fn order(a: &Value, b: &Value, budget: &Budget) -> Result<Ordering, S
             budget.scan(a.len().min(b.len()))?;
             Ok(a.cmp(b))
         }
+        (Value::List(a), Value::List(b)) if Arc::ptr_eq(a, b) => Ok(Ordering::Equal),
+        (Value::Map(a), Value::Map(b)) if Arc::ptr_eq(a, b) => Ok(Ordering::Equal),
         (Value::List(a), Value::List(b)) => {
-            if Arc::ptr_eq(a, b) {
-                return Ok(Ordering::Equal);
-            }
             for (a, b) in a.items.iter().zip(&b.items) {
                 let found = order(a, b, budget)?;
                 if found.is_ne() {
@@ -78,9 +73,6 @@ pub(super) fn order(a: &Value, b: &Value, budget: &Budget) -> Result<Ordering, S
             Ok(a.items.len().cmp(&b.items.len()))
         }
         (Value::Map(a), Value::Map(b)) => {
-            if Arc::ptr_eq(a, b) {
-                return Ok(Ordering::Equal);
-            }
             for ((a_key, a), (b_key, b)) in a.entries.iter().zip(&b.entries) {
                 let found = order(&a_key.to_value(), &b_key.to_value(), budget)?;
                 let found = if found.is_eq() { order(a, b, budget)? } else { found };

@@ -19,11 +19,7 @@ impl Evaluation<'_> {
             ExprNode::Const(value) => Ok(value.clone()),
             ExprNode::Name(name) => Ok(self.walk(name, &[])?.0),
             ExprNode::List(nodes) => {
-                let mut items = Items::new(self.budget);
-                for node in nodes {
-                    items.push(self.value(node)?)?;
-                }
-                items.finish()
+                Items::all(nodes.iter().map(|node| self.value(node)), self.budget)?.finish()
             }
             ExprNode::Map(nodes) => self.map(nodes),
             ExprNode::Not(times, node) => {
@@ -162,10 +158,8 @@ impl Evaluation<'_> {
                 (filter.run)(value, &bound, self.budget)
             }
             Step::Test(check, arguments) => {
-                let mut values = Vec::with_capacity(arguments.positional.len());
-                for node in &arguments.positional {
-                    values.push(self.value(node)?);
-                }
+                let values = arguments.positional.iter().map(|node| self.value(node));
+                let values = values.collect::<Result<Vec<_>, _>>()?;
                 if let Some((name, _)) = arguments.named.first() {
                     return Err(Stop::failed(format!("a test has no argument `{name}`")));
                 }

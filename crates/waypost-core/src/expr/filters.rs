@@ -6,6 +6,7 @@ mod number;
 mod pick;
 mod text;
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::ExpressionFault;
@@ -44,14 +45,14 @@ macro_rules! filters {
 
 filters! {
     ["capitalize"], [], text::capitalize;
-    ["lower"], [], text::lower;
-    ["upper"], [], text::upper;
+    ["lower"], [], |value, _, budget| text::rewritten(value, budget, str::to_lowercase);
+    ["upper"], [], |value, _, budget| text::rewritten(value, budget, str::to_uppercase);
     ["title"], [], text::title;
     ["trim"], ["chars"], text::trim;
     ["replace"], ["from", "to"], text::replace;
     ["split"], ["separator", "maxsplits"], text::split;
     ["lines"], [], text::lines;
-    ["string"], [], text::string;
+    ["string"], [], |value, _, budget| Ok(Value::Text(text_of(value, budget)?));
     ["tojson"], ["indent"], text::tojson;
     ["join"], ["d", "attribute"], text::join;
     ["abs"], [], number::abs;
@@ -65,8 +66,10 @@ filters! {
     ["reverse"], [], list::reverse;
     ["sort"], ["reverse", "case_sensitive", "attribute"], list::sort;
     ["unique"], ["case_sensitive", "attribute"], list::unique;
-    ["min"], ["case_sensitive", "attribute"], list::min;
-    ["max"], ["case_sensitive", "attribute"], list::max;
+    ["min"], ["case_sensitive", "attribute"],
+        |value, bound, budget| list::extreme(value, bound, budget, Ordering::is_lt);
+    ["max"], ["case_sensitive", "attribute"],
+        |value, bound, budget| list::extreme(value, bound, budget, Ordering::is_ge);
     ["sum"], ["attribute", "start"], list::sum;
     ["batch"], ["count", "fill_with"], list::batch;
     ["slice"], ["count", "fill_with"], list::slice;
@@ -181,6 +184,14 @@ impl Bound {
         let parameter = self.parameters.get(at).copied().unwrap_or_default();
         let kind = found.kind();
         Stop::failed(format!("`{parameter}` of {}() must be {wanted}, not {kind}", self.name))
+    }
+
+    /// Refuses arguments with a name, for a filter that takes any without one.
+    fn no_names(&self) -> Result<(), Stop> {
+        match self.named.first() {
+            Some((name, _)) => Err(Stop::failed(format!("there is no argument `{name}`"))),
+            None => Ok(()),
+        }
     }
 
     fn text(&self, at: usize) -> Result<Option<Arc<str>>, Stop> {

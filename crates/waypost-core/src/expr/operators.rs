@@ -4,7 +4,7 @@ use super::ast::{Comparison, Operator};
 use super::budget::{Budget, Stop};
 use super::compare::{equal, order};
 use super::number::{self, Number, as_int, number};
-use super::value::{Items, Key, Value, items_of};
+use super::value::{self, Items, Key, Value, items_of};
 use super::write;
 
 pub(super) fn binary(
@@ -275,8 +275,7 @@ pub(super) fn slice(value: &Value, parts: &[Value; 3], budget: &Budget) -> Resul
     let step = bounds[2].unwrap_or(1);
     let (mut at, stop) = slice_range(items.len() as i128, bounds[0], bounds[1], step)?;
     while if step > 0 { at < stop } else { at > stop } {
-        let item = usize::try_from(at).ok().and_then(|at| items.get(at));
-        taken.push(item.cloned().unwrap_or(Value::Undefined))?;
+        taken.push(value::at(&items, usize::try_from(at).unwrap_or(usize::MAX)).clone())?;
         at = at.saturating_add(step);
     }
     match value {

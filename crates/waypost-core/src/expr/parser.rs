@@ -105,27 +105,29 @@ impl<'s> Parser<'s> {
     }
 
     fn or(&mut self) -> Parsed<ExprNode> {
-        let first = self.and()?;
-        if !self.is_word("or") {
-            return Ok(first);
-        }
-        let mut all = vec![first];
-        while self.skip_word("or") {
-            all.push(self.and()?);
-        }
-        Ok(ExprNode::Or(all))
+        self.chain("or", Self::and, ExprNode::Or)
     }
 
     fn and(&mut self) -> Parsed<ExprNode> {
-        let first = self.not()?;
-        if !self.is_word("and") {
+        self.chain("and", Self::not, ExprNode::And)
+    }
+
+    /// Operands with a word between them; a single one stays as it is.
+    fn chain(
+        &mut self,
+        word: &str,
+        operand: fn(&mut Self) -> Parsed<ExprNode>,
+        node: fn(Vec<ExprNode>) -> ExprNode,
+    ) -> Parsed<ExprNode> {
+        let first = operand(self)?;
+        if !self.is_word(word) {
             return Ok(first);
         }
         let mut all = vec![first];
-        while self.skip_word("and") {
-            all.push(self.not()?);
+        while self.skip_word(word) {
+            all.push(operand(self)?);
         }
-        Ok(ExprNode::And(all))
+        Ok(node(all))
     }
 
     fn not(&mut self) -> Parsed<ExprNode> {
@@ -314,17 +316,11 @@ impl<'s> Parser<'s> {
     fn arguments(&mut self) -> Parsed<Arguments> {
         let mut arguments = Arguments::default();
         self.expect("(")?;
-        while !self.skip(")") {
-            if !arguments.positional.is_empty() || !arguments.named.is_empty() {
-                self.expect(",")?;
-                if self.skip(")") {
-                    break;
-                }
-            }
-            let place = self.place();
-            match self.expression()? {
-                ExprNode::Name(name) if self.skip("=") => {
-                    arguments.named.push((name, self.expression()?));
+        self.row(")", true, |parser| {
+            let place = parser.place();
+            match parser.expression()? {
+                ExprNode::Name(name) if parser.skip("=") => {
+                    arguments.named.push((name, parser.expression()?));
                 }
                 _ if !arguments.named.is_empty() => {
                     let message = "non-keyword arg after keyword arg".to_owned();
@@ -335,7 +331,8 @@ impl<'s> Parser<'s> {
                     arguments.places.push(place);
                 }
             }
-        }
+            Ok(())
+        })?;
         Ok(arguments)
     }
 }

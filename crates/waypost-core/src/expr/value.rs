@@ -218,6 +218,18 @@ impl<'b> Items<'b> {
         Self { items: Vec::new(), budget }
     }
 
+    /// A list of all of these.
+    pub(super) fn all(
+        items: impl IntoIterator<Item = Result<Value, Stop>>,
+        budget: &'b Budget,
+    ) -> Result<Self, Stop> {
+        let mut all = Self::new(budget);
+        for item in items {
+            all.push(item?)?;
+        }
+        Ok(all)
+    }
+
     pub(super) fn push(&mut self, item: Value) -> Result<(), Stop> {
         self.budget.item()?;
         self.items.push(item);
@@ -255,9 +267,7 @@ pub(super) fn items_of<'v>(value: &'v Value, budget: &Budget) -> Result<Cow<'v, 
             return Ok(Cow::Borrowed(&list.items));
         }
         Value::Map(map) => {
-            for (key, _) in &map.entries {
-                items.push(key.to_value())?;
-            }
+            items = Items::all(map.entries.iter().map(|(key, _)| Ok(key.to_value())), budget)?;
         }
         Value::Text(text) => {
             for part in text.chars() {
@@ -267,6 +277,11 @@ pub(super) fn items_of<'v>(value: &'v Value, budget: &Budget) -> Result<Cow<'v, 
         other => return Err(Stop::failed(format!("{} is not iterable", other.kind()))),
     }
     Ok(Cow::Owned(items.into_vec()))
+}
+
+/// The item at a place, else undefined.
+pub(super) fn at(items: &[Value], place: usize) -> &Value {
+    items.get(place).unwrap_or(&Value::Undefined)
 }
 
 /// As `items_of`, as a list of its own.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::iter::repeat_n;
 
 use super::text::lower_case;
 use super::{Bound, path_if_any};
@@ -9,7 +10,7 @@ use crate::expr::ast::Operator;
 use crate::expr::budget::{Budget, Stop};
 use crate::expr::compare::{order, order_keys, sorted};
 use crate::expr::operators;
-use crate::expr::value::{Items, Value, copied_items, items_of};
+use crate::expr::value::{Items, Value, at, copied_items, items_of};
 
 /// Largest list that `range` may build.
 pub(in crate::expr) const RANGE_MAX: usize = 10_000;
@@ -108,23 +109,13 @@ fn keyed<'v>(
     budget: &Budget,
 ) -> Result<(Cow<'v, [Value]>, Vec<Value>), Stop> {
     let items = items_of(value, budget)?;
-    let mut keys = Items::new(budget);
-    for item in items.iter() {
-        keys.push(path_if_any(item, attribute, budget)?)?;
-    }
-    Ok((items, keys.into_vec()))
+    let keys = items.iter().map(|item| path_if_any(item, attribute, budget));
+    let keys = Items::all(keys, budget)?.into_vec();
+    Ok((items, keys))
 }
 
 fn pick(items: &[Value], places: &[usize], budget: &Budget) -> Result<Value, Stop> {
-    let mut picked = Items::new(budget);
-    for place in places {
-        picked.push(items.get(*place).cloned().unwrap_or(Value::Undefined))?;
-    }
-    picked.finish()
-}
-
-fn nothing() -> &'static Value {
-    &Value::Undefined
+    Items::all(places.iter().map(|place| Ok(at(items, *place).clone())), budget)?.finish()
 }
 
 pub(super) fn sort(value: &Value, bound: &Bound, budget: &Budget) -> Result<Value, Stop> {
@@ -138,16 +129,12 @@ pub(super) fn sort(value: &Value, bound: &Bound, budget: &Budget) -> Result<Valu
         }
     };
     let items = items_of(value, budget)?;
-    let mut keys = Vec::new();
-    for attribute in attributes {
-        let (_, column) = keyed(value, attribute, budget)?;
-        keys.push(column);
-    }
+    let column = |attribute| Ok(keyed(value, attribute, budget)?.1);
+    let keys = attributes.into_iter().map(column).collect::<Result<Vec<_>, _>>()?;
     let places = sorted(items.len(), budget, |a, b| {
         let mut found = Ordering::Equal;
         for column in &keys {
-            let key = |at: usize| column.get(at).unwrap_or(nothing());
-            found = order_keys(key(a), key(b), case_sensitive, budget)?;
+            found = order_keys(at(column, a), at(column, b), case_sensitive, budget)?;
             if found.is_ne() {
                 break;
             }
@@ -169,7 +156,7 @@ pub(super) fn unique(value: &Value, bound: &Bound, budget: &Budget) -> Result<Va
             *key = Value::Text(text.to_lowercase().into());
         }
     }
-    let key = |at: usize| keys.get(at).unwrap_or(nothing());
+    let key = |place: usize| at(&keys, place);
     let places = sorted(items.len(), budget, |a, b| order(key(a), key(b), budget))?;
     // Equal ones are adjacent, the first of them first.
     let mut kept = vec![true; items.len()];
@@ -186,15 +173,8 @@ pub(super) fn unique(value: &Value, bound: &Bound, budget: &Budget) -> Result<Va
     pick(&items, &places, budget)
 }
 
-pub(super) fn min(value: &Value, bound: &Bound, budget: &Budget) -> Result<Value, Stop> {
-    extreme(value, bound, budget, |found| found == Ordering::Less)
-}
-
-pub(super) fn max(value: &Value, bound: &Bound, budget: &Budget) -> Result<Value, Stop> {
-    extreme(value, bound, budget, |found| found != Ordering::Less)
-}
-
-fn extreme(
+/// The item that replaces all others, by the order of its key and that of the best so far.
+pub(super) fn extreme(
     value: &Value,
     bound: &Bound,
     budget: &Budget,
@@ -234,20 +214,12 @@ pub(super) fn sum(value: &Value, bound: &Bound, budget: &Budget) -> Result<Value
 pub(super) fn batch(value: &Value, bound: &Bound, budget: &Budget) -> Result<Value, Stop> {
     let count = bound.count(0)?;
     let items = items_of(value, budget)?;
-    let mut batches = Items::new(budget);
-    for chunk in items.chunks(count) {
-        let mut batch = Items::new(budget);
-        for item in chunk {
-            batch.push(item.clone())?;
-        }
-        while let Some(filler) = bound.given(1)
-            && batch.len() < count
-        {
-            batch.push(filler.clone())?;
-        }
-        batches.push(batch.finish()?)?;
-    }
-    batches.finish()
+    let batch = |chunk: &[Value]| {
+        let fillers = bound.given(1).map(|filler| repeat_n(filler, count - chunk.len()));
+        let batch = chunk.iter().chain(fillers.into_iter().flatten()).cloned();
+        Items::all(batch.map(Ok), budget)?.finish()
+    };
+    Items::all(items.chunks(count).map(batch), budget)?.finish()
 }
 
 pub(super) fn slice(value: &Value, bound: &Bound, budget: &Budget) -> Result<Value, Stop> {
@@ -255,24 +227,16 @@ pub(super) fn slice(value: &Value, bound: &Bound, budget: &Budget) -> Result<Val
     let items = items_of(value, budget)?;
     let (each, longer) = (items.len() / count, items.len() % count);
     let mut rest = items.iter();
-    let mut slices = Items::new(budget);
-    for position in 0..count {
-        let mut slice = Items::new(budget);
-        for item in rest.by_ref().take(each + usize::from(position < longer)) {
-            slice.push(item.clone())?;
-        }
-        if let Some(filler) = bound.given(1)
-            && position >= longer
-        {
-            slice.push(filler.clone())?;
-        }
-        slices.push(slice.finish()?)?;
-    }
-    slices.finish()
+    let slice = |position: usize| {
+        let own = rest.by_ref().take(each + usize::from(position < longer));
+        let slice = own.chain(bound.given(1).filter(|_| position >= longer)).cloned();
+        Items::all(slice.map(Ok), budget)?.finish()
+    };
+    Items::all((0..count).map(slice), budget)?.finish()
 }
 
 pub(super) fn chain(value: &Value, bound: &Bound, budget: &Budget) -> Result<Value, Stop> {
-    no_names(bound)?;
+    bound.no_names()?;
     let all = || std::iter::once(value).chain(&bound.any);
     if all().all(|value| matches!(value, Value::Map(_))) {
         let mut entries = Vec::new();
@@ -295,26 +259,13 @@ pub(super) fn chain(value: &Value, bound: &Bound, budget: &Budget) -> Result<Val
 }
 
 pub(super) fn zip(value: &Value, bound: &Bound, budget: &Budget) -> Result<Value, Stop> {
-    no_names(bound)?;
-    let mut columns = Vec::new();
-    for value in std::iter::once(value).chain(&bound.any) {
-        columns.push(items_of(value, budget)?);
-    }
+    bound.no_names()?;
+    let values = std::iter::once(value).chain(&bound.any);
+    let columns = values.map(|value| items_of(value, budget)).collect::<Result<Vec<_>, _>>()?;
     let count = columns.iter().map(|column| column.len()).min().unwrap_or(0);
-    let mut rows = Items::new(budget);
-    for at in 0..count {
-        let mut row = Items::new(budget);
-        for column in &columns {
-            row.push(column.get(at).cloned().unwrap_or(Value::Undefined))?;
-        }
-        rows.push(row.finish()?)?;
-    }
-    rows.finish()
-}
-
-fn no_names(bound: &Bound) -> Result<(), Stop> {
-    match bound.named.first() {
-        Some((name, _)) => Err(Stop::failed(format!("there is no argument `{name}`"))),
-        None => Ok(()),
-    }
+    let row = |place: usize| {
+        let row = columns.iter().map(|column| Ok(at(column, place).clone()));
+        Items::all(row, budget)?.finish()
+    };
+    Items::all((0..count).map(row), budget)?.finish()
 }

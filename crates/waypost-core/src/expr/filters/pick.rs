@@ -6,7 +6,7 @@ use super::{Bound, find, path, path_if_any};
 use crate::expr::budget::{Budget, Stop};
 use crate::expr::checks;
 use crate::expr::compare::{order_keys, sorted};
-use crate::expr::value::{Items, Map, Value, items_of};
+use crate::expr::value::{Items, Key, Map, Value, at, items_of};
 
 pub(super) fn default(value: &Value, bound: &Bound, _: &Budget) -> Result<Value, Stop> {
     let lax = bound.value(1).map_or(Ok(false), Value::truth)?;
@@ -21,21 +21,17 @@ pub(super) fn map(value: &Value, bound: &Bound, budget: &Budget) -> Result<Value
     let named = |wanted: &str| {
         bound.named.iter().find(|(name, _)| **name == *wanted).map(|(_, value)| value)
     };
-    let mut mapped = Items::new(budget);
     if let (Some(attribute), true) = (named("attribute"), bound.any.is_empty()) {
         let unknown = |(name, _): &&(Box<str>, Value)| !["attribute", "default"].contains(&&**name);
         if let Some((name, _)) = bound.named.iter().find(unknown) {
             return Err(Stop::failed(format!("map() has no argument `{name}`")));
         }
         let wanted = super::text_of(attribute, budget)?;
-        for item in items_of(value, budget)?.iter() {
-            let found = match (path(item, &wanted, budget), named("default")) {
-                (Ok(Value::Undefined) | Err(Stop::Failed(_)), Some(default)) => default.clone(),
-                (found, _) => found?,
-            };
-            mapped.push(found)?;
-        }
-        return mapped.finish();
+        let found = |item: &Value| match (path(item, &wanted, budget), named("default")) {
+            (Ok(Value::Undefined) | Err(Stop::Failed(_)), Some(default)) => Ok(default.clone()),
+            (found, _) => found,
+        };
+        return Items::all(items_of(value, budget)?.iter().map(found), budget)?.finish();
     }
     let Some((Value::Text(name), arguments)) = bound.any.split_first() else {
         return Err(Stop::failed("map() needs the name of a filter, or an attribute"));
@@ -48,11 +44,11 @@ pub(super) fn map(value: &Value, bound: &Bound, budget: &Budget) -> Result<Value
     for (name, argument) in &bound.named {
         inner.name(name, argument.clone())?;
     }
-    for item in items_of(value, budget)?.iter() {
+    let mapped = |item: &Value| {
         budget.work(4)?;
-        mapped.push((filter.run)(item, &inner, budget)?)?;
-    }
-    mapped.finish()
+        (filter.run)(item, &inner, budget)
+    };
+    Items::all(items_of(value, budget)?.iter().map(mapped), budget)?.finish()
 }
 
 /// `select`, `reject`, `selectattr` and `rejectattr`.
@@ -63,9 +59,7 @@ pub(super) fn select(
     by_attribute: bool,
     wanted: bool,
 ) -> Result<Value, Stop> {
-    if let Some((name, _)) = bound.named.first() {
-        return Err(Stop::failed(format!("there is no argument `{name}`")));
-    }
+    bound.no_names()?;
     let mut arguments = bound.any.as_slice();
     let mut attribute = None;
     if by_attribute {
@@ -109,36 +103,37 @@ pub(super) fn groupby(value: &Value, bound: &Bound, budget: &Budget) -> Result<V
     };
     let case_sensitive = bound.flag(2)?;
     let items = items_of(value, budget)?;
-    let mut keys = Items::new(budget);
-    for item in items.iter() {
+    let keys = items.iter().map(|item| {
         let key = path_if_any(item, Some(&attribute), budget)?;
         let default = bound.value(1).filter(|_| key.is_undefined());
-        keys.push(default.cloned().unwrap_or(key))?;
-    }
-    let keys = keys.into_vec();
-    let key = |at: usize| keys.get(at).unwrap_or(&Value::Undefined);
+        Ok(default.cloned().unwrap_or(key))
+    });
+    let keys = Items::all(keys, budget)?.into_vec();
+    let key = |place: usize| at(&keys, place);
     let places =
         sorted(items.len(), budget, |a, b| order_keys(key(a), key(b), case_sensitive, budget))?;
     let mut groups = Items::new(budget);
     let mut places = places.into_iter().peekable();
     while let Some(first) = places.next() {
         let mut group = Items::new(budget);
-        group.push(items.get(first).cloned().unwrap_or(Value::Undefined))?;
+        group.push(at(&items, first).clone())?;
         let mut last = first;
         while let Some(next) = places.peek().copied() {
             if order_keys(key(first), key(next), case_sensitive, budget)?.is_ne() {
                 break;
             }
-            group.push(items.get(next).cloned().unwrap_or(Value::Undefined))?;
+            group.push(at(&items, next).clone())?;
             last = next;
             places.next();
         }
-        let mut pair = Items::new(budget);
-        pair.push(key(last).clone())?;
-        pair.push(group.finish()?)?;
-        groups.push(Value::named_list(pair.into_vec(), &["grouper", "list"], budget)?)?;
+        let pair = Items::all([Ok(key(last).clone()), group.finish()], budget)?.into_vec();
+        groups.push(Value::named_list(pair, &["grouper", "list"], budget)?)?;
     }
     groups.finish()
+}
+
+fn pair((key, value): &(Key, Value), budget: &Budget) -> Result<Value, Stop> {
+    Items::all([Ok(key.to_value()), Ok(value.clone())], budget)?.finish()
 }
 
 fn entries<'a>(value: &'a Value, filter: &str) -> Result<&'a Arc<Map>, Stop> {
@@ -149,37 +144,20 @@ fn entries<'a>(value: &'a Value, filter: &str) -> Result<&'a Arc<Map>, Stop> {
 }
 
 pub(super) fn items(value: &Value, _: &Bound, budget: &Budget) -> Result<Value, Stop> {
-    let mut pairs = Items::new(budget);
-    for (key, value) in &entries(value, "items")?.entries {
-        let mut pair = Items::new(budget);
-        pair.push(key.to_value())?;
-        pair.push(value.clone())?;
-        pairs.push(pair.finish()?)?;
-    }
-    pairs.finish()
+    let entries = &entries(value, "items")?.entries;
+    Items::all(entries.iter().map(|entry| pair(entry, budget)), budget)?.finish()
 }
 
 pub(super) fn dictsort(value: &Value, bound: &Bound, budget: &Budget) -> Result<Value, Stop> {
     let map = entries(value, "dictsort")?;
     let (case_sensitive, reverse) = (bound.flag(0)?, bound.flag(2)?);
     let by_value = bound.text(1)?.as_deref() == Some("value");
-    let mut keys = Items::new(budget);
-    for (key, value) in &map.entries {
-        keys.push(if by_value { value.clone() } else { key.to_value() })?;
-    }
-    let keys = keys.into_vec();
-    let key = |at: usize| keys.get(at).unwrap_or(&Value::Undefined);
+    let key = |(key, value): &(Key, Value)| if by_value { value.clone() } else { key.to_value() };
+    let keys = Items::all(map.entries.iter().map(|entry| Ok(key(entry))), budget)?.into_vec();
     let places = sorted(keys.len(), budget, |a, b| {
-        let found = order_keys(key(a), key(b), case_sensitive, budget)?;
+        let found = order_keys(at(&keys, a), at(&keys, b), case_sensitive, budget)?;
         Ok(if reverse { found.reverse() } else { found })
     })?;
-    let mut pairs = Items::new(budget);
-    for place in places {
-        let Some((key, value)) = map.entries.get(place) else { continue };
-        let mut pair = Items::new(budget);
-        pair.push(key.to_value())?;
-        pair.push(value.clone())?;
-        pairs.push(pair.finish()?)?;
-    }
-    pairs.finish()
+    let sorted = places.into_iter().filter_map(|place| map.entries.get(place));
+    Items::all(sorted.map(|entry| pair(entry, budget)), budget)?.finish()
 }

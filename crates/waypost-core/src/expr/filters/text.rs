@@ -6,7 +6,7 @@ use crate::expr::value::{Items, Value, items_of};
 use crate::expr::write::{self, Style};
 
 /// Rewrites a text by its characters. Upper case can be three times as long.
-fn rewritten(
+pub(super) fn rewritten(
     value: &Value,
     budget: &Budget,
     rewrite: impl Fn(&str) -> String,
@@ -17,14 +17,6 @@ fn rewritten(
     let rewritten = rewrite(&text);
     budget.text("the text", rewritten.len())?;
     Ok(Value::Text(rewritten.into()))
-}
-
-pub(super) fn upper(value: &Value, _: &Bound, budget: &Budget) -> Result<Value, Stop> {
-    rewritten(value, budget, str::to_uppercase)
-}
-
-pub(super) fn lower(value: &Value, _: &Bound, budget: &Budget) -> Result<Value, Stop> {
-    rewritten(value, budget, str::to_lowercase)
 }
 
 /// Pays for lower case. A sigma is expensive: its result depends on the letters around it, and the
@@ -140,10 +132,6 @@ pub(super) fn lines(value: &Value, _: &Bound, budget: &Budget) -> Result<Value, 
         items.push_text(line)?;
     }
     items.finish()
-}
-
-pub(super) fn string(value: &Value, _: &Bound, budget: &Budget) -> Result<Value, Stop> {
-    Ok(Value::Text(text_of(value, budget)?))
 }
 
 pub(super) fn tojson(value: &Value, bound: &Bound, budget: &Budget) -> Result<Value, Stop> {

@@ -26,7 +26,7 @@ impl Parser<'_> {
             Token::Symbol("(") => return self.parenthesis(),
             Token::Symbol("[") => {
                 self.at += 1;
-                return Ok(ExprNode::List(self.row("]", Vec::new())?));
+                return self.list("]", Vec::new());
             }
             Token::Symbol("{") => return self.map(),
             Token::Symbol(_) | Token::End => return Err(self.unexpected("expression")),
@@ -47,36 +47,45 @@ impl Parser<'_> {
         if !self.is(",") {
             return Err(self.unexpected("`)`"));
         }
-        Ok(ExprNode::List(self.row(")", vec![first])?))
+        self.list(")", vec![first])
     }
 
-    fn row(&mut self, close: &str, mut items: Vec<ExprNode>) -> Parsed<Vec<ExprNode>> {
-        while !self.skip(close) {
-            if !items.is_empty() {
-                self.expect(",")?;
-                if self.skip(close) {
-                    break;
-                }
-            }
-            items.push(self.expression()?);
-        }
-        Ok(items)
+    fn list(&mut self, close: &str, mut items: Vec<ExprNode>) -> Parsed<ExprNode> {
+        self.row(close, items.is_empty(), |parser| {
+            items.push(parser.expression()?);
+            Ok(())
+        })?;
+        Ok(ExprNode::List(items))
     }
 
     fn map(&mut self) -> Parsed<ExprNode> {
         self.at += 1;
         let mut entries = Vec::new();
-        while !self.skip("}") {
-            if !entries.is_empty() {
+        self.row("}", true, |parser| {
+            let key = parser.expression()?;
+            parser.expect(":")?;
+            entries.push((key, parser.expression()?));
+            Ok(())
+        })?;
+        Ok(ExprNode::Map(entries))
+    }
+
+    /// Items with commas between them, and perhaps one after the last, up to a bracket.
+    pub(super) fn row(
+        &mut self,
+        close: &str,
+        mut is_first: bool,
+        mut item: impl FnMut(&mut Self) -> Parsed<()>,
+    ) -> Parsed<()> {
+        while !self.skip(close) {
+            if !std::mem::take(&mut is_first) {
                 self.expect(",")?;
-                if self.skip("}") {
+                if self.skip(close) {
                     break;
                 }
             }
-            let key = self.expression()?;
-            self.expect(":")?;
-            entries.push((key, self.expression()?));
+            item(self)?;
         }
-        Ok(ExprNode::Map(entries))
+        Ok(())
     }
 }
