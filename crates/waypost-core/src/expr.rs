@@ -88,8 +88,9 @@ impl Expression {
                 range: whole,
             });
         }
-        let references = References::scan(source)?;
-        let node = parser::parse(source)?;
+        let tokens = lexer::tokens(source)?;
+        let references = References::scan(&tokens)?;
+        let node = parser::parse(&tokens)?;
         Ok(Self { source: source.into(), node, references })
     }
 

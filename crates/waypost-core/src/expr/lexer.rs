@@ -15,14 +15,16 @@ pub(super) enum Token<'s> {
     End,
 }
 
+pub(super) type Spanned<'s> = (Token<'s>, Range<usize>);
+
 const SYMBOLS: [&str; 25] = [
     "//", "**", "==", "!=", ">=", "<=", "+", "-", "*", "/", "%", ".", ",", ":", "~", "|", "=", ">",
     "<", "(", ")", "[", "]", "{", "}",
 ];
 
 /// Splits a source into tokens; the last one is [`Token::End`].
-pub(super) fn tokens(source: &str) -> Result<Vec<(Token<'_>, Range<usize>)>, ExpressionFault> {
-    let mut tokens: Vec<(Token<'_>, Range<usize>)> = Vec::new();
+pub(super) fn tokens(source: &str) -> Result<Vec<Spanned<'_>>, ExpressionFault> {
+    let mut tokens = Vec::new();
     let mut at = 0;
     while let Some(rest) = source.get(at..).filter(|rest| !rest.is_empty()) {
         let first = rest.bytes().next().unwrap_or_default();

@@ -8,7 +8,7 @@ use super::ExpressionFault;
 use super::ast::{Arguments, Comparison, ExprNode, Operator, Step};
 use super::checks;
 use super::filters;
-use super::lexer::{Token, tokens};
+use super::lexer::{Spanned, Token};
 use super::operators;
 use super::value::Value;
 
@@ -17,8 +17,8 @@ pub const NESTING_MAX: usize = 64;
 
 type Parsed<T> = Result<T, ExpressionFault>;
 
-pub(super) fn parse(source: &str) -> Parsed<ExprNode> {
-    let mut parser = Parser { tokens: tokens(source)?, at: 0, depth: 0 };
+pub(super) fn parse(tokens: &[Spanned<'_>]) -> Parsed<ExprNode> {
+    let mut parser = Parser { tokens, at: 0, depth: 0 };
     let node = parser.expression()?;
     match parser.peek() {
         Token::End => Ok(node),
@@ -27,7 +27,7 @@ pub(super) fn parse(source: &str) -> Parsed<ExprNode> {
 }
 
 struct Parser<'s> {
-    tokens: Vec<(Token<'s>, Range<usize>)>,
+    tokens: &'s [Spanned<'s>],
     at: usize,
     depth: usize,
 }
