@@ -21,30 +21,20 @@ pub enum Command {
     /// The store reports that it holds a permit of its concurrency key: begin.
     Admit,
     /// Evaluate a node whose start is committed.
-    Evaluate {
-        node: NodeIx,
-        attempt: u32,
-    },
+    Evaluate { node: NodeIx, attempt: u32 },
     /// A slot is free: start a node that is queued.
-    Start {
-        node: NodeIx,
-        attempt: u32,
-    },
+    Start { node: NodeIx, attempt: u32 },
+    /// Record what a worker reports on an attempt.
     Report(Report),
     /// The process stops in order before these attempts have ended: the next owner makes them again.
     HandOver,
     /// A queued attempt that cannot be handed to any worker: its config cannot be rendered.
-    Unofferable {
-        node: NodeIx,
-        attempt: u32,
-        failure: Failure,
-    },
+    Unofferable { node: NodeIx, attempt: u32, failure: Failure },
     /// A report came as mail and changed nothing: it must not lie in the inbox for ever.
-    Ignore {
-        message: MessageId,
-        reason: String,
-    },
+    Ignore { message: MessageId, reason: String },
+    /// A control request, and its origin.
     Request(Request, Origin),
+    /// Act on the timers that are due.
     Tick,
     /// Leave memory: there is nothing to do.
     Park,
@@ -55,15 +45,15 @@ pub enum Command {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
+    /// Deliver a signal.
     Signal {
         /// Nodes wait for it by this name.
         name: Arc<str>,
         /// The output of the nodes that wait for it.
         body: Json,
     },
-    Cancel {
-        reason: Option<String>,
-    },
+    /// End the execution.
+    Cancel { reason: Option<String> },
     /// Start no more nodes.
     Pause {
         /// Cancel what runs?
@@ -72,9 +62,7 @@ pub enum Request {
         reason: Option<String>,
     },
     /// Continue an execution that is paused or quarantined.
-    Resume {
-        reason: Option<String>,
-    },
+    Resume { reason: Option<String> },
     /// End one wait now: as if its signal had come to it alone, or its time had passed.
     #[serde(alias = "resume_wait")]
     CompleteWait {
@@ -85,9 +73,7 @@ pub enum Request {
     },
     /// Run again what failed, and what follows it. An execution that has ended has no inbox: its next
     /// owner takes this from memory, see `StoreWork::LoadEnded` of the engine.
-    Retry {
-        reason: Option<String>,
-    },
+    Retry { reason: Option<String> },
 }
 
 /// Which mail wakes an execution that no instance owns. A parked one wakes for all mail, a paused one

@@ -77,16 +77,12 @@ pub struct ExpressionFault {
 impl Expression {
     /// Compiles a bare expression.
     pub fn compile(source: &str) -> Result<Self, ExpressionFault> {
-        let whole = 0..source.len();
+        let fault = |message| Err(ExpressionFault { message, range: 0..source.len() });
         if source.len() > SOURCE_BYTES_MAX {
-            let message = format!("an expression may have at most {SOURCE_BYTES_MAX} bytes");
-            return Err(ExpressionFault { message, range: whole });
+            return fault(format!("an expression may have at most {SOURCE_BYTES_MAX} bytes"));
         }
         if source.trim().is_empty() {
-            return Err(ExpressionFault {
-                message: "the expression is empty".into(),
-                range: whole,
-            });
+            return fault("the expression is empty".to_owned());
         }
         let tokens = lexer::tokens(source)?;
         let references = References::scan(&tokens)?;
@@ -119,13 +115,12 @@ impl Expression {
 
     /// Evaluates to a JSON boolean; anything else is a failure, there is no truthiness.
     pub fn eval_bool(&self, scope: &Scope) -> Result<bool, Failure> {
-        match self.eval_value(scope)? {
-            Value::Bool(value) => Ok(value),
-            other => {
-                let kind = other.kind();
-                Err(self.failure(&format!("gave {kind} where true or false is needed")))
-            }
-        }
+        let value = self.eval_value(scope)?;
+        let Value::Bool(value) = value else {
+            let what = format!("gave {} where true or false is needed", value.kind());
+            return Err(self.failure(&what));
+        };
+        Ok(value)
     }
 
     fn eval_value(&self, scope: &Scope) -> Result<Value, Failure> {
@@ -163,18 +158,17 @@ impl Expression {
 
     fn stopped(&self, stop: &Stop) -> Failure {
         let short = self.short();
-        match stop {
-            Stop::Failed(what) => self.failure(what),
-            Stop::Limit(what) => {
-                Failure::permanent(kind::EXPRESSION_LIMIT, format!("expression `{short}`: {what}"))
-            }
-            Stop::Range => Failure::permanent(
+        let (kind, message) = match stop {
+            Stop::Failed(what) => return self.failure(what),
+            Stop::Limit(what) => (kind::EXPRESSION_LIMIT, format!("expression `{short}`: {what}")),
+            Stop::Range => (
                 kind::NUMBER_OUT_OF_RANGE,
                 format!(
                     "expression `{short}` computes with a number that does not fit into 64 bits"
                 ),
             ),
-        }
+        };
+        Failure::permanent(kind, message)
     }
 
     fn failure(&self, what: &str) -> Failure {

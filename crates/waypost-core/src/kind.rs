@@ -159,19 +159,16 @@ pub enum Behaviour {
     Gather,
     /// Completes with a rendered value; `result` marks the value as (part of) the execution's
     /// output.
-    Value {
-        template: Template,
-        result: bool,
-    },
+    Value { template: Template, result: bool },
     /// Selects branch `true` or `false`.
     Condition(Expression),
     /// Selects the branch of the first case that holds.
-    Switch {
-        cases: Vec<Case>,
-        default: Option<String>,
-    },
+    Switch { cases: Vec<Case>, default: Option<String> },
+    /// Fails.
     Fail(Fail),
+    /// Waits until a time.
     Delay(Delay),
+    /// Waits for a signal.
     Signal {
         name: Template,
         /// Must hold for the signal to count; sees its body as `signal`.
@@ -237,20 +234,14 @@ impl Behaviour {
             Self::Switch { cases, .. } => cases.iter().for_each(|case| visit(&case.when)),
             Self::Fail(fail) => {
                 fail.message.visit(visit);
-                if let Some(details) = &fail.details {
-                    details.visit(visit);
-                }
+                fail.details.iter().for_each(|details| details.visit(visit));
             }
             Self::Delay(Delay::Until(template)) => template.visit(visit),
             Self::Delay(Delay::For(duration)) => duration.visit(visit),
             Self::Signal { name, filter, timeout } => {
                 name.visit(visit);
-                if let Some(filter) = filter {
-                    visit(filter);
-                }
-                if let Some(timeout) = timeout {
-                    timeout.visit(visit);
-                }
+                filter.iter().for_each(&mut *visit);
+                timeout.iter().for_each(|timeout| timeout.visit(visit));
             }
         }
     }

@@ -121,9 +121,8 @@ pub struct QueueChanges {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RowChange {
     /// It is inserted at the end of the queue.
-    Insert {
-        holding: bool,
-    },
+    Insert { holding: bool },
+    /// It gets a permit.
     Give,
 }
 

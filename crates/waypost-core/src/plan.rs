@@ -223,7 +223,7 @@ impl Plan {
         let mut nodes = draft.nodes;
         let count = nodes.len();
         let mut successors = vec![Vec::new(); count];
-        let mut open = vec![0usize; count];
+        let mut open: Vec<usize> = nodes.iter().map(|node| node.needs.len()).collect();
         for (at, node) in nodes.iter().enumerate() {
             for (place, condition) in node.needs.iter().enumerate() {
                 let outgoing = Outgoing { node: position(at), condition: position(place).0 };
@@ -231,9 +231,6 @@ impl Plan {
                     .get_mut(condition.source.at())
                     .ok_or_else(|| PlanFault::Dangling(Arc::clone(&node.id)))?
                     .push(outgoing);
-                if let Some(open) = open.get_mut(at) {
-                    *open += 1;
-                }
             }
         }
         let mut order: Vec<NodeIx> =
@@ -265,13 +262,11 @@ impl Plan {
                 return Err(PlanFault::DuplicateId(id_at(&nodes, *a).into()));
             }
         }
-        let outputs = (0..count)
-            .map(position)
-            .filter(|at| {
-                let node = nodes.get(at.at()).map(|node| &node.behaviour);
-                matches!(node, Some(Behaviour::Value { result: true, .. }))
-            })
-            .collect();
+        let is_output = |(_, node): &(usize, &PlanNode)| {
+            matches!(node.behaviour, Behaviour::Value { result: true, .. })
+        };
+        let outputs = nodes.iter().enumerate().filter(is_output).map(|(at, _)| position(at));
+        let outputs = outputs.collect();
         let mut plan = Self {
             workflow: draft.workflow,
             hash: draft.hash,

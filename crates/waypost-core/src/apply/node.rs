@@ -175,14 +175,18 @@ fn waiting(state: &mut State, at: NodeIx, wait: &Wait) -> Step {
         return refuse("a retry is opened by NodeFailed");
     }
     move_to(state, at, NodeStatus::Waiting);
+    open_wait(state, at, wait.clone());
+    Ok(())
+}
+
+fn open_wait(state: &mut State, at: NodeIx, wait: Wait) {
     if let Some(due) = wait.due() {
         state.timers.insert((due, Timer::Wait(at)));
     }
     let seq = state.seq + 1;
     let node = state.node_mut(at);
-    node.wait = Some(wait.clone());
+    node.wait = Some(wait);
     node.wait_seq = seq;
-    Ok(())
 }
 
 /// Ends a wait, by the message of a signal, that of a person, or time. A retry that a person ends is
@@ -196,7 +200,7 @@ fn resumed(
 ) {
     move_to(state, at, next.shown());
     if next == NodePhase::WaitingRetry {
-        wait_for_retry(state, at, now);
+        open_wait(state, at, Wait::Retry { due: now });
     }
     if let Some(signal) = signal {
         state.early.retain(|early| early.message != *signal);
@@ -204,14 +208,6 @@ fn resumed(
     if let Some(person) = person {
         state.messages.remember(person);
     }
-}
-
-fn wait_for_retry(state: &mut State, at: NodeIx, due: Timestamp) {
-    let seq = state.seq + 1;
-    let node = state.node_mut(at);
-    node.wait = Some(Wait::Retry { due });
-    node.wait_seq = seq;
-    state.timers.insert((due, Timer::Wait(at)));
 }
 
 /// Ends an attempt that failed: the next one waits, or the node settles.
@@ -243,7 +239,7 @@ fn failed(
     } else if counts {
         node.tries += 1;
     }
-    wait_for_retry(state, at, due);
+    open_wait(state, at, Wait::Retry { due });
 }
 
 /// Remembers the end of a remote attempt: its worker may repeat its report, also after the
@@ -260,20 +256,16 @@ fn remember_end(state: &mut State, at: NodeIx, said: impl FnOnce() -> Said) {
 
 /// Changes a node's status, keeping the counters and dropping what belonged to the old one.
 fn move_to(state: &mut State, at: NodeIx, to: NodeStatus) {
-    let (old_wait, old_attempt_due) = {
-        let node = state.node_mut(at);
-        node.token = None;
-        node.remote = None;
-        node.wait_seq = 0;
-        (node.wait.take(), node.attempt_due.take())
-    };
+    let node = state.node_mut(at);
+    (node.token, node.remote, node.wait_seq) = (None, None, 0);
+    let (old_wait, old_attempt_due) = (node.wait.take(), node.attempt_due.take());
+    let from = std::mem::replace(&mut node.status, to);
     if let Some(due) = old_wait.and_then(|wait| wait.due()) {
         state.timers.remove(&(due, Timer::Wait(at)));
     }
     if let Some(due) = old_attempt_due {
         state.timers.remove(&(due, Timer::Attempt(at)));
     }
-    let from = std::mem::replace(&mut state.node_mut(at).status, to);
     for (status, step) in [(from, -1), (to, 1)] {
         if status == NodeStatus::Queued {
             state.queued = state.queued.saturating_add_signed(step);

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::{BrokenRule, Invariant, Verdict, broken, require};
 use crate::event::{Event, RunEvent};
 use crate::frame::FrameHeader;
-use crate::id::{ExecutionNo, InstanceId};
+use crate::id::ExecutionNo;
 use crate::time::Timestamp;
 
 /// The state of the chain so far, from the headers.
@@ -23,7 +23,6 @@ pub(super) struct Chain {
 struct Last {
     header: FrameHeader,
     at: Timestamp,
-    writer: InstanceId,
     requires: u16,
 }
 
@@ -44,7 +43,7 @@ impl Chain {
             self.is_readable_by_its_writer(header),
         ];
         let requires = self.last.as_ref().map_or(0, |last| last.requires).max(header.requires);
-        self.last = Some(Last { header: *header, at, writer: header.instance, requires });
+        self.last = Some(Last { header: *header, at, requires });
         rules.into_iter().filter_map(Result::err).collect()
     }
 
@@ -101,13 +100,13 @@ impl Chain {
     }
 
     fn is_fenced(&self, header: &FrameHeader) -> Verdict {
-        let Some(Last { header: last, writer, .. }) = &self.last else { return Ok(()) };
+        let Some(Last { header: last, .. }) = &self.last else { return Ok(()) };
         let FrameHeader { epoch, instance, .. } = header;
         require(*epoch >= last.epoch, Invariant::Fenced, || {
             format!("written under epoch {epoch}, after {}", last.epoch)
         })?;
-        require(*epoch > last.epoch || instance == writer, Invariant::Fenced, || {
-            format!("epoch {epoch} has two writers, {writer} and {instance}")
+        require(*epoch > last.epoch || *instance == last.instance, Invariant::Fenced, || {
+            format!("epoch {epoch} has two writers, {} and {instance}", last.instance)
         })
     }
 

@@ -328,20 +328,18 @@ fn failure_of(fail: &Fail, scope: &Scope) -> Result<Failure, Failure> {
 /// A time that may be computed.
 fn time_of(template: &Template, scope: &Scope) -> Result<Timestamp, Failure> {
     let value = template.render(scope)?;
-    let invalid = || {
-        let message = format!(
-            "`until` gave {value}, which is not a time: RFC 3339 with a zone, or \
-             milliseconds since 1970, up to {}",
-            Timestamp::LAST
-        );
-        Failure::permanent(kind::INVALID_CONFIG, message)
-    };
     let found = value.to_value()?;
     let time = match found.as_str() {
         Some(text) => Timestamp::parse(text),
         None => found.as_i64().and_then(Timestamp::from_ms),
     };
-    time.ok_or_else(invalid)
+    time.ok_or_else(|| {
+        invalid(format!(
+            "`until` gave {value}, which is not a time: RFC 3339 with a zone, or \
+             milliseconds since 1970, up to {}",
+            Timestamp::LAST
+        ))
+    })
 }
 
 /// A duration that may be computed. A computed one below zero counts as zero; a value that is no
@@ -362,18 +360,16 @@ fn duration(template: &DurationTemplate, scope: &Scope) -> Result<Millis, Failur
     match parsed {
         Ok(span) => Ok(span),
         Err(BadDuration::Negative) => Ok(Millis(0)),
-        Err(error) => {
-            let message = format!("the duration {value} cannot be used: {error}");
-            Err(Failure::permanent(kind::INVALID_CONFIG, message))
-        }
+        Err(error) => Err(invalid(format!("the duration {value} cannot be used: {error}"))),
     }
 }
 
 fn text_of(value: &Json, what: &str) -> Result<String, Failure> {
     let found = value.to_value()?;
     let text = found.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-    text.ok_or_else(|| {
-        let message = format!("{what} must be a text, not {value}");
-        Failure::permanent(kind::INVALID_CONFIG, message)
-    })
+    text.ok_or_else(|| invalid(format!("{what} must be a text, not {value}")))
+}
+
+pub(super) fn invalid(message: String) -> Failure {
+    Failure::permanent(kind::INVALID_CONFIG, message)
 }

@@ -6,11 +6,11 @@
 use serde_json::Value;
 
 use super::Decider;
-use super::evaluate::outer_scope;
+use super::evaluate::{invalid, outer_scope};
 use crate::command::Refusal;
 use crate::event::{EndCause, RunEvent};
 use crate::expr::Template;
-use crate::failure::{Failure, kind};
+use crate::failure::Failure;
 use crate::limits::CONCURRENCY_KEY_BYTES_MAX;
 use crate::status::Status;
 
@@ -68,15 +68,14 @@ impl Decider<'_> {
             Value::Bool(flag) => flag.to_string(),
             Value::Null | Value::Array(_) | Value::Object(_) => {
                 let message = format!("a concurrency key must be a text or a number, not {value}");
-                return Err(Failure::permanent(kind::INVALID_CONFIG, message));
+                return Err(invalid(message));
             }
         };
         if key.is_empty() || key.len() > CONCURRENCY_KEY_BYTES_MAX {
-            let bytes = key.len();
-            let message = format!(
-                "the concurrency key has {bytes} bytes; from 1 to {CONCURRENCY_KEY_BYTES_MAX} are allowed"
-            );
-            return Err(Failure::permanent(kind::INVALID_CONFIG, message));
+            return Err(invalid(format!(
+                "the concurrency key has {} bytes; from 1 to {CONCURRENCY_KEY_BYTES_MAX} are allowed",
+                key.len()
+            )));
         }
         Ok(key)
     }

@@ -77,6 +77,7 @@ impl Template {
         path: &mut Vec<String>,
     ) -> Result<Self, TemplateFault> {
         use serde_json::Value;
+        let literal = || Ok(Self::Literal(Json::from_value(value)));
         match value {
             Value::String(text) if text.contains(OPEN) => Self::compile_text(text)
                 .map_err(|(message, range)| TemplateFault { message, path: path.clone(), range }),
@@ -87,12 +88,8 @@ impl Template {
                     compiled.push(Self::compile_at(item, path)?);
                     path.pop();
                 }
-                let literal = compiled.iter().all(Self::is_literal);
-                Ok(if literal {
-                    Self::Literal(Json::from_value(value))
-                } else {
-                    Self::List(compiled)
-                })
+                let is_literal = compiled.iter().all(Self::is_literal);
+                if is_literal { literal() } else { Ok(Self::List(compiled)) }
             }
             Value::Object(fields) => {
                 let mut compiled = Vec::with_capacity(fields.len());
@@ -101,16 +98,10 @@ impl Template {
                     compiled.push((key.clone(), Self::compile_at(field, path)?));
                     path.pop();
                 }
-                let literal = compiled.iter().all(|(_, field)| field.is_literal());
-                Ok(if literal {
-                    Self::Literal(Json::from_value(value))
-                } else {
-                    Self::Map(compiled)
-                })
+                let is_literal = compiled.iter().all(|(_, field)| field.is_literal());
+                if is_literal { literal() } else { Ok(Self::Map(compiled)) }
             }
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-                Ok(Self::Literal(Json::from_value(value)))
-            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => literal(),
         }
     }
 
