@@ -34,6 +34,9 @@ use crate::state::State;
 use crate::time::Timestamp;
 
 use chain::Chain;
+use invariant::Invariant::{
+    AppendsOnce, DefinitionPinned, Folds, Limits, Linked, SnapshotFolds, VersionsGrow,
+};
 pub use invariant::{Invariant, Violation};
 use nodes::Nodes;
 use run::RunCheck;
@@ -42,15 +45,19 @@ pub use spans::cut_short;
 /// A rule that is broken, and how.
 type BrokenRule = (Invariant, String);
 
-/// The verdict of a rule.
 type Verdict = Result<(), BrokenRule>;
 
 fn broken<T>(invariant: Invariant, what: impl Into<String>) -> Result<T, BrokenRule> {
     Err((invariant, what.into()))
 }
 
-/// The verdict of a rule that holds in this case, or is broken in the way that `what` describes.
-fn require<T: Into<String>>(holds: bool, rule: Invariant, what: impl FnOnce() -> T) -> Verdict {
+/// The verdict of a rule that holds in this case, or else is broken in this way.
+fn require(holds: bool, rule: Invariant, what: &str) -> Verdict {
+    if holds { Ok(()) } else { broken(rule, what) }
+}
+
+/// As [`require`], where words have to be found.
+fn require_with(holds: bool, rule: Invariant, what: impl FnOnce() -> String) -> Verdict {
     if holds { Ok(()) } else { broken(rule, what()) }
 }
 
@@ -105,7 +112,7 @@ impl LogCheck {
     pub fn without_plan(execution: ExecutionNo, why: Option<String>) -> Self {
         let mut check = Self::with(execution, None);
         if let Some(why) = why {
-            check.report(1, broken(Invariant::DefinitionPinned, why));
+            check.report(1, broken(DefinitionPinned, why));
         }
         check
     }
@@ -132,7 +139,7 @@ impl LogCheck {
         let earliest =
             self.chain.last_at().map_or(header.decided_at, |at| at.max(header.decided_at));
         let faults = self.chain.frame(self.execution, header, at);
-        let tears = |invariant| matches!(invariant, Invariant::Linked | Invariant::AppendsOnce);
+        let tears = |invariant| matches!(invariant, Linked | AppendsOnce);
         self.blind |= faults.iter().any(|(invariant, _)| tears(*invariant));
         for fault in faults {
             self.report(seq, Err(fault));
@@ -161,14 +168,11 @@ impl LogCheck {
             // A snapshot of an older build is ignored by all readers; but it is one.
             None => State::definition_of(body).is_none(),
         };
-        let ends = require(seq == state.seq, Invariant::SnapshotFolds, || {
+        let ends = require_with(seq == state.seq, SnapshotFolds, || {
             format!("the snapshot ends at seq {seq}, where no frame ends")
         });
-        let folds = require(
-            !is_other,
-            Invariant::SnapshotFolds,
-            || "the snapshot is not the state that the log gives",
-        );
+        let folds =
+            require(!is_other, SnapshotFolds, "the snapshot is not the state that the log gives");
         self.report(seq, ends.and(folds));
     }
 
@@ -201,7 +205,7 @@ impl LogCheck {
 
     /// How much was checked.
     pub fn counts(&self) -> Counts {
-        Counts { nodes: self.nodes.settled(), ..self.counts }
+        Counts { nodes: self.nodes.settled, ..self.counts }
     }
 
     fn event(&mut self, header: &FrameHeader, place: EventAt, event: &Event) {
@@ -219,12 +223,11 @@ impl LogCheck {
             (Ok(()), Ok(())) => {}
         }
         if let (Event::Run(RunEvent::Created(created)), Some(plan)) = (event, &self.plan) {
-            let pinned = require(
-                plan.hash == created.definition,
-                Invariant::DefinitionPinned,
-                || "the definition is not the one that the execution was created with",
+            let what = "the definition is not the one that the execution was created with";
+            self.report(
+                place.seq,
+                require(plan.hash == created.definition, DefinitionPinned, what),
             );
-            self.report(place.seq, pinned);
         }
         self.fold(place, event, self.violations.len() > before);
     }
@@ -241,7 +244,7 @@ impl LogCheck {
         if let Err(illegal) = folded {
             self.state = None;
             if !known {
-                self.report(place.seq, broken(Invariant::Folds, illegal.to_string()));
+                self.report(place.seq, broken(Folds, illegal.to_string()));
             }
         }
         self.compare_losses(place, event);
@@ -258,7 +261,7 @@ impl LogCheck {
         let counted = state.nodes.get(at.at()).map_or(lost, |node| node.abandoned);
         if counted != lost {
             let what = format!("{lost} attempts were lost, and {counted} are counted");
-            self.report_node(place, event, (Invariant::Limits, what));
+            self.report_node(place, event, (Limits, what));
         }
     }
 
@@ -287,13 +290,13 @@ fn readable<'a>(
     events: Result<&'a [Event], &str>,
 ) -> Result<&'a [Event], BrokenRule> {
     let FrameHeader { first_seq, last_seq, requires, .. } = header;
-    require(*requires <= LOG_FORMAT, Invariant::VersionsGrow, || {
+    require_with(*requires <= LOG_FORMAT, VersionsGrow, || {
         format!("the frame needs log format {requires}, this program knows {LOG_FORMAT}")
     })?;
-    let events = events.or_else(|reason| broken(Invariant::Folds, reason))?;
+    let events = events.or_else(|reason| broken(Folds, reason))?;
     let count = events.len();
     let named = last_seq.checked_sub(*first_seq).and_then(|span| span.checked_add(1));
-    require(named == Some(count as u64), Invariant::Linked, || {
+    require_with(named == Some(count as u64), Linked, || {
         format!("the frame holds {count} events, its header says {first_seq} to {last_seq}")
     })?;
     Ok(events)

@@ -149,7 +149,6 @@ pub struct Mark {
 }
 
 impl From<Json> for Mark {
-    /// A mark without a number.
     fn from(data: Json) -> Self {
         Self { data, number: 0 }
     }

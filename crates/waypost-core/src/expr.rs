@@ -49,6 +49,7 @@ pub use template::{Placeholder, Rendered, Template, TemplateFault};
 use budget::Stop;
 use eval::Evaluation;
 use value::Value;
+use write::Style;
 
 use crate::failure::{Failure, kind};
 use crate::json::{BadJson, Json};
@@ -137,7 +138,7 @@ impl Expression {
     /// Evaluates, and writes the value as JSON.
     fn write(&self, scope: &Scope, out: &mut String) -> Result<(), Failure> {
         let value = self.eval_value(scope)?;
-        write::json(&value, out, scope.budget()).map_err(|stop| self.stopped(&stop))
+        write::json(&value, Style::Compact, out, scope.budget()).map_err(|stop| self.stopped(&stop))
     }
 
     /// Evaluates, and writes the value as part of a JSON string: strings as they are, all else as
@@ -149,7 +150,7 @@ impl Expression {
             Value::Text(text) => write::escaped(text, false, out, budget),
             other => {
                 let mut text = String::new();
-                write::json(other, &mut text, budget)
+                write::json(other, Style::Compact, &mut text, budget)
                     .and_then(|()| write::escaped(&text, false, out, budget))
             }
         };

@@ -8,7 +8,7 @@ use crate::json::{Json, present};
 use crate::time::Millis;
 
 /// The failure of one attempt, with everything that the retry policy needs to judge it.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Failure {
     /// A stable, lower-case name: `timeout`, `connection`, `http`, `exit_code`, …
     pub kind: Cow<'static, str>,
@@ -37,16 +37,7 @@ pub struct Failure {
 impl Failure {
     /// A failure that a retry will not fix.
     pub fn permanent(kind: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
-        Self {
-            kind: kind.into(),
-            message: message.into(),
-            status: None,
-            retryable: false,
-            unsent: false,
-            on_error_skipped: false,
-            retry_after: None,
-            details: None,
-        }
+        Self { kind: kind.into(), message: message.into(), ..Self::default() }
     }
 
     /// A failure that may pass.
@@ -78,12 +69,6 @@ impl Failure {
     /// Was the attempt handed over in order? Then its end is no evidence against its node.
     pub fn is_handed_over(&self) -> bool {
         self.kind == kind::HANDED_OVER
-    }
-
-    /// Adds details.
-    #[must_use]
-    pub fn with_details(self, details: Json) -> Self {
-        Self { details: Some(details), ..self }
     }
 }
 

@@ -148,12 +148,10 @@ pub fn decide(excerpt: &Excerpt, occasion: Occasion<'_>) -> QueueChanges {
         Occasion::Release | Occasion::Sweep if is_planted(Bug::PromotionLost) => {
             QueueChanges::default()
         }
-        Occasion::Release => {
-            let surplus = u64::from(is_planted(Bug::PermitReleasedTwice));
-            QueueChanges { promoted: promote(excerpt, surplus), ..QueueChanges::default() }
-        }
-        Occasion::Sweep => {
-            QueueChanges { promoted: promote(excerpt, 0), ..QueueChanges::default() }
+        Occasion::Release | Occasion::Sweep => {
+            let twice = occasion == Occasion::Release && is_planted(Bug::PermitReleasedTwice);
+            let promoted = promote(excerpt, u64::from(twice));
+            QueueChanges { promoted, ..QueueChanges::default() }
         }
         Occasion::Repair { admitted } => repair(excerpt, admitted),
     }

@@ -16,7 +16,6 @@ pub(super) enum EdgeEnd {
     Neutral,
 }
 
-/// Counts a condition that has settled.
 pub(super) fn count(node: &mut NodeState, edge: EdgeEnd) {
     // Saturating: a source that a repair runs again settles a second time, and may then meet a
     // node that was not reset because it had completed through another source.

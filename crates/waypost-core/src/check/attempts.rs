@@ -3,9 +3,13 @@
 use std::sync::Arc;
 
 use super::graph::Turn;
+use super::invariant::Invariant::{
+    AttemptsInOrder, AttemptsOnce, JoinsInTime, Justified, Limits, PausesHold, SettlesOnce,
+    WaitsEndInTime,
+};
 use super::nodes::Nodes;
 use super::run::RunCheck;
-use super::{EventAt, Invariant, Verdict, broken, require};
+use super::{EventAt, Verdict, broken, require, require_with};
 use crate::event::{FailureEnd, MessageId, NodeEvent, Wait};
 use crate::failure::{Failure, kind};
 use crate::id::NodeIx;
@@ -13,7 +17,6 @@ use crate::json::Json;
 use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::time::Timestamp;
 
-/// The state of a node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     pub(super) phase: Phase,
@@ -86,11 +89,8 @@ impl Nodes {
             }
             NodeEvent::Waiting { attempt, wait, .. } => seen.may_wait(*attempt, wait),
             NodeEvent::Resumed { attempt, origin, .. } if origin.message.is_some() => {
-                require(
-                    !run.is_held(),
-                    Invariant::PausesHold,
-                    || "a wait was completed while the execution was paused",
-                )?;
+                let what = "a wait was completed while the execution was paused";
+                require(!run.held, PausesHold, what)?;
                 seen.may_be_resumed_by_hand(*attempt)
             }
             NodeEvent::Resumed { attempt, message, .. } => {
@@ -161,34 +161,27 @@ impl Seen {
         if let Phase::Waiting { wait: Wait::Retry { due }, at_once } = &self.phase {
             not_early(place, *due, *at_once)?;
         } else {
-            require(self.phase == Phase::Pending, Invariant::AttemptsInOrder, || {
+            require_with(self.phase == Phase::Pending, AttemptsInOrder, || {
                 format!("attempt {last} has not ended")
             })?;
         }
-        require(last.checked_add(1) == Some(attempt), Invariant::AttemptsInOrder, || {
+        require_with(last.checked_add(1) == Some(attempt), AttemptsInOrder, || {
             format!("attempt {attempt} follows {last}")
         })
     }
 
     fn may_start(&self, attempt: u32) -> Verdict {
         self.is_open()?;
-        require(
-            self.phase == Phase::Queued,
-            Invariant::AttemptsOnce,
-            || "an attempt starts once, when it was scheduled",
-        )?;
-        require(
-            !self.doomed,
-            Invariant::JoinsInTime,
-            || "its join cannot be met: it can only fail",
-        )?;
+        let scheduled = self.phase == Phase::Queued;
+        require(scheduled, AttemptsOnce, "an attempt starts once, when it was scheduled")?;
+        require(!self.doomed, JoinsInTime, "its join cannot be met: it can only fail")?;
         self.is_at(attempt)
     }
 
     /// A mark that was counted comes after those before it.
     fn may_be_marked(&self, attempt: u32, number: u32) -> Verdict {
         self.is_running(attempt)?;
-        require(number == 0 || number > self.marks, Invariant::AttemptsInOrder, || {
+        require_with(number == 0 || number > self.marks, AttemptsInOrder, || {
             format!("mark {number} comes after mark {}", self.marks)
         })
     }
@@ -197,44 +190,35 @@ impl Seen {
     fn may_complete(&self, attempt: u32, output: Option<&Json>) -> Verdict {
         self.is_running(attempt)?;
         let bytes = output.map_or(0, Json::bytes);
-        require(bytes <= PAYLOAD_BYTES_MAX, Invariant::Limits, || {
-            format!("its output has {bytes} bytes")
-        })
+        require_with(bytes <= PAYLOAD_BYTES_MAX, Limits, || format!("its output has {bytes} bytes"))
     }
 
     /// A wait for a retry comes with the failure that is retried, never by itself.
     fn may_wait(&self, attempt: u32, wait: &Wait) -> Verdict {
         self.is_running(attempt)?;
-        require(
-            !matches!(wait, Wait::Retry { .. }),
-            Invariant::WaitsEndInTime,
-            || "it waits for a retry without a failure",
-        )
+        let retries = matches!(wait, Wait::Retry { .. });
+        require(!retries, WaitsEndInTime, "it waits for a retry without a failure")
     }
 
     fn is_running(&self, attempt: u32) -> Verdict {
-        require(!self.is_settled(), Invariant::AttemptsOnce, || "the attempt has ended")?;
-        require(
-            self.phase == Phase::Running,
-            Invariant::AttemptsOnce,
-            || "the attempt does not run",
-        )?;
+        require(!self.is_settled(), AttemptsOnce, "the attempt has ended")?;
+        require(self.phase == Phase::Running, AttemptsOnce, "the attempt does not run")?;
         self.is_at(attempt)
     }
 
     fn is_at(&self, attempt: u32) -> Verdict {
-        require(attempt == self.attempt, Invariant::AttemptsOnce, || {
+        require_with(attempt == self.attempt, AttemptsOnce, || {
             format!("attempt {attempt} is not the current one, {}", self.attempt)
         })
     }
 
     fn is_pending(&self) -> Verdict {
         self.is_open()?;
-        require(self.phase == Phase::Pending, Invariant::Justified, || "it is under way")
+        require(self.phase == Phase::Pending, Justified, "it is under way")
     }
 
     fn is_open(&self) -> Verdict {
-        require(!self.is_settled(), Invariant::SettlesOnce, || "it has settled")
+        require(!self.is_settled(), SettlesOnce, "it has settled")
     }
 
     pub(super) fn is_settled(&self) -> bool {
@@ -250,7 +234,7 @@ impl Seen {
         end: FailureEnd,
     ) -> Verdict {
         let fits = !self.doomed || failure.kind == kind::JOIN_UNSATISFIABLE;
-        require(fits, Invariant::JoinsInTime, || {
+        require_with(fits, JoinsInTime, || {
             format!("its join cannot be met, and its failure is `{}`", failure.kind)
         })?;
         match (&self.phase, end) {
@@ -269,16 +253,14 @@ impl Seen {
                 Some(due) if failure.kind == kind::TIMEOUT => {
                     not_early(place, *due, *at_once)?;
                 }
-                _ => return broken(Invariant::WaitsEndInTime, "its wait was not over"),
+                _ => return broken(WaitsEndInTime, "its wait was not over"),
             },
             (Phase::Waiting { .. }, _) => {
-                return broken(Invariant::AttemptsOnce, "the attempt has ended or waits");
+                return broken(AttemptsOnce, "the attempt has ended or waits");
             }
-            (Phase::Settled(_), _) => {
-                return broken(Invariant::AttemptsOnce, "the attempt has ended");
-            }
+            (Phase::Settled(_), _) => return broken(AttemptsOnce, "the attempt has ended"),
             (Phase::Pending | Phase::Queued, _) => {
-                return broken(Invariant::AttemptsOnce, "the attempt was not started");
+                return broken(AttemptsOnce, "the attempt was not started");
             }
         }
         self.is_at(attempt)
@@ -297,14 +279,14 @@ impl Seen {
                 not_early(place, *due, *at_once)?;
             }
             (Phase::Waiting { wait: Wait::Signal { name, .. }, .. }, Some(message)) => {
-                require(run.has_signal(message, name), Invariant::WaitsEndInTime, || {
+                require_with(run.has_signal(message, name), WaitsEndInTime, || {
                     format!("signal {name:?} never came with message {message:?}")
                 })?;
             }
             (Phase::Waiting { .. }, _) => {
-                return broken(Invariant::WaitsEndInTime, "that is not what it waited for");
+                return broken(WaitsEndInTime, "that is not what it waited for");
             }
-            _ => return broken(Invariant::WaitsEndInTime, "it has no wait that is open"),
+            _ => return broken(WaitsEndInTime, "it has no wait that is open"),
         }
         self.is_at(attempt)
     }
@@ -312,7 +294,7 @@ impl Seen {
     /// A person may end any wait, at any time.
     fn may_be_resumed_by_hand(&self, attempt: u32) -> Verdict {
         let waits = matches!(self.phase, Phase::Waiting { .. });
-        require(waits, Invariant::WaitsEndInTime, || "it has no wait that is open")?;
+        require(waits, WaitsEndInTime, "it has no wait that is open")?;
         self.is_at(attempt)
     }
 
@@ -323,7 +305,7 @@ impl Seen {
 
 /// By the store's time, which all instances share. A wait that was due when it began is no wait.
 fn not_early(place: EventAt, due: Timestamp, at_once: bool) -> Verdict {
-    require(at_once || place.at >= due, Invariant::WaitsEndInTime, || {
+    require_with(at_once || place.at >= due, WaitsEndInTime, || {
         format!("at {}, before {due}", place.at)
     })
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
-use super::{BrokenRule, Invariant, Verdict, broken, require};
+use super::invariant::Invariant::{AppendsOnce, Fenced, Linked, TimeGoesOn, VersionsGrow};
+use super::{BrokenRule, Verdict, broken, require, require_with};
 use crate::event::{Event, RunEvent};
 use crate::frame::FrameHeader;
 use crate::id::ExecutionNo;
@@ -27,7 +28,6 @@ struct Last {
 }
 
 impl Chain {
-    /// Judges the next header.
     pub(super) fn frame(
         &mut self,
         execution: ExecutionNo,
@@ -56,10 +56,10 @@ impl Chain {
     pub(super) fn event(&mut self, header: &FrameHeader, event: &Event) -> Verdict {
         let Event::Run(RunEvent::Owned { instance, epoch }) = event else { return Ok(()) };
         let before = std::mem::replace(&mut self.epoch, *epoch);
-        require(before.checked_add(1) == Some(*epoch), Invariant::Fenced, || {
+        require_with(before.checked_add(1) == Some(*epoch), Fenced, || {
             format!("epoch {epoch} does not follow {before}")
         })?;
-        require(*instance == header.instance, Invariant::Fenced, || {
+        require_with(*instance == header.instance, Fenced, || {
             format!("{} made {instance} the owner", header.instance)
         })
     }
@@ -67,13 +67,13 @@ impl Chain {
     /// A frame may hold a take-over: the ownership that it names is the one after its events.
     pub(super) fn close(&mut self, header: &FrameHeader) -> Verdict {
         let reached = std::mem::replace(&mut self.epoch, header.epoch);
-        require(header.epoch == reached, Invariant::Fenced, || {
+        require_with(header.epoch == reached, Fenced, || {
             format!("written under epoch {}, the log is at {reached}", header.epoch)
         })
     }
 
     fn is_linked(&self, execution: ExecutionNo, header: &FrameHeader) -> Verdict {
-        require(header.execution == execution, Invariant::Linked, || {
+        require_with(header.execution == execution, Linked, || {
             format!("the frame belongs to {}", header.execution)
         })?;
         let (parent, end) = match &self.last {
@@ -85,46 +85,40 @@ impl Chain {
             Some(next) if first_seq == next => {}
             Some(next) if first_seq > next => {
                 let what = format!("seq {next} to {} are missing", first_seq - 1);
-                return broken(Invariant::Linked, what);
+                return broken(Linked, what);
             }
             _ => {
                 let what = format!("the frame begins at {first_seq}, the last one ended at {end}");
-                return broken(Invariant::Linked, what);
+                return broken(Linked, what);
             }
         }
-        require(
-            header.parent == parent,
-            Invariant::Linked,
-            || "the frame names another one as its parent",
-        )
+        require(header.parent == parent, Linked, "the frame names another one as its parent")
     }
 
     fn is_fenced(&self, header: &FrameHeader) -> Verdict {
         let Some(Last { header: last, .. }) = &self.last else { return Ok(()) };
         let FrameHeader { epoch, instance, .. } = header;
-        require(*epoch >= last.epoch, Invariant::Fenced, || {
+        require_with(*epoch >= last.epoch, Fenced, || {
             format!("written under epoch {epoch}, after {}", last.epoch)
         })?;
-        require(*epoch > last.epoch || *instance == last.instance, Invariant::Fenced, || {
+        require_with(*epoch > last.epoch || *instance == last.instance, Fenced, || {
             format!("epoch {epoch} has two writers, {} and {instance}", last.instance)
         })
     }
 
     fn is_new(&mut self, header: &FrameHeader) -> Verdict {
         let id = header.append_id.0;
-        require(self.appends.insert(id), Invariant::AppendsOnce, || {
-            format!("append {id} is there twice")
-        })
+        require_with(self.appends.insert(id), AppendsOnce, || format!("append {id} is there twice"))
     }
 
     fn is_later(&self, at: Timestamp) -> Verdict {
         let before = self.last_at().unwrap_or(at);
-        require(at >= before, Invariant::TimeGoesOn, || format!("stored at {at}, after {before}"))
+        require_with(at >= before, TimeGoesOn, || format!("stored at {at}, after {before}"))
     }
 
     fn is_readable_by_its_writer(&self, header: &FrameHeader) -> Verdict {
         let (needed, known) = (self.last.as_ref().map_or(0, |last| last.requires), header.requires);
-        require(known >= needed, Invariant::VersionsGrow, || {
+        require_with(known >= needed, VersionsGrow, || {
             format!("it needs log format {known}, an earlier frame log format {needed}")
         })
     }
@@ -132,7 +126,7 @@ impl Chain {
 
 /// The engine decides by a time that is never ahead of the store's: a wait that it ends is due there.
 fn is_decided_first(header: &FrameHeader, at: Timestamp) -> Verdict {
-    require(header.decided_at <= at, Invariant::TimeGoesOn, || {
+    require_with(header.decided_at <= at, TimeGoesOn, || {
         format!("decided at {}, stored before that, at {at}", header.decided_at)
     })
 }

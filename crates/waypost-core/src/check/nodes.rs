@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use super::attempts::{End, Phase, Seen};
 use super::graph::{self, Turn};
+use super::invariant::Invariant::{
+    AttemptsInOrder, AttemptsOnce, CauseDecides, Justified, Limits, PermitsHold, SettlesOnce,
+};
 use super::run::RunCheck;
-use super::{EventAt, Invariant, Verdict, broken, position, require, spans};
+use super::{EventAt, Verdict, broken, position, require, require_with, spans};
 use crate::event::{CancelReason, Event, FailureEnd, NodeEvent, RunEvent};
 use crate::failure::Failure;
 use crate::id::{NodeIx, Token};
@@ -21,9 +24,10 @@ pub(super) struct Nodes {
     plan: Option<Arc<Plan>>,
     named: BTreeMap<Arc<str>, NodeIx>,
     seen: Vec<Seen>,
-    settled: u64,
+    /// How often nodes have settled.
+    pub(super) settled: u64,
     unsettled: usize,
-    running: usize,
+    pub(super) running: usize,
     /// The tokens of all attempts so far.
     tokens: BTreeSet<Token>,
     /// Has a node failed that nothing handles, in this generation?
@@ -38,19 +42,9 @@ impl Nodes {
         Self { plan, seen: vec![Seen::default(); count], unsettled: count, ..Self::default() }
     }
 
-    /// How often nodes have settled.
-    pub(super) fn settled(&self) -> u64 {
-        self.settled
-    }
-
     /// How many nodes have not settled; unknown without a plan.
     pub(super) fn unsettled(&self) -> Option<usize> {
         self.plan.is_some().then_some(self.unsettled)
-    }
-
-    /// Does any node run?
-    pub(super) fn is_any_running(&self) -> bool {
-        self.running > 0
     }
 
     /// A PENDING node whose turn has come; unknown without a plan.
@@ -71,7 +65,6 @@ impl Nodes {
         Some((at, self.seen.get(at.at())?.abandoned))
     }
 
-    /// The state of a node.
     pub(super) fn seen(&self, at: NodeIx) -> Option<&Seen> {
         self.seen.get(at.at())
     }
@@ -96,11 +89,7 @@ impl Nodes {
         };
         let unseen = Seen::default();
         let at = self.find(event.node());
-        require(
-            at.is_some() || self.plan.is_none(),
-            Invariant::Justified,
-            || "the definition has no such node",
-        )?;
+        require(at.is_some() || self.plan.is_none(), Justified, "the definition has no such node")?;
         let seen = at.and_then(|at| self.seen(at)).unwrap_or(&unseen);
         run.may_happen_now(event)?;
         self.has_a_slot(event, run)?;
@@ -114,7 +103,7 @@ impl Nodes {
             Event::Run(RunEvent::Ending { .. }) => return self.cancel_pending(place),
             Event::Run(RunEvent::Reopened { nodes, .. }) => return self.reset(nodes),
             // A person looked: losses are counted anew.
-            Event::Run(RunEvent::Resumed { .. }) if run.is_held() => {
+            Event::Run(RunEvent::Resumed { .. }) if run.held => {
                 return self.seen.iter_mut().for_each(|seen| seen.abandoned = 0);
             }
             Event::Run(_) => return,
@@ -145,11 +134,7 @@ impl Nodes {
         let starts = matches!(event, NodeEvent::Scheduled { .. } | NodeEvent::Skipped { .. });
         let keyed = self.plan.as_ref().is_some_and(|plan| plan.concurrency.is_some());
         let waits = run.is_queued() || (keyed && !run.is_admitted());
-        require(
-            !(starts && waits),
-            Invariant::PermitsHold,
-            || "before it had a permit of its concurrency key",
-        )
+        require(!(starts && waits), PermitsHold, "before it had a permit of its concurrency key")
     }
 
     fn find(&self, path: &str) -> Option<NodeIx> {
@@ -214,12 +199,10 @@ impl Nodes {
     }
 
     fn note_unhandled(&mut self, at: NodeIx) {
-        let Some(Phase::Settled(End::Failed { past_on_error })) =
-            self.seen(at).map(|seen| &seen.phase)
-        else {
-            return;
-        };
-        if let Some(plan) = &self.plan {
+        let phase = self.seen(at).map(|seen| &seen.phase);
+        if let (Some(plan), Some(Phase::Settled(End::Failed { past_on_error }))) =
+            (&self.plan, phase)
+        {
             self.unhandled |= plan.failure_policy == FailurePolicy::Partial
                 && (*past_on_error || plan.node(at).on_error == OnError::Fail);
         }
@@ -230,7 +213,7 @@ impl Nodes {
     pub(super) fn may_skip_on_error(&self, at: Option<NodeIx>, failure: &Failure) -> Verdict {
         let node = self.plan.as_ref().zip(at).map(|(plan, at)| plan.node(at));
         let may = !failure.on_error_skipped || node.is_none_or(|node| node.skips_on_error(failure));
-        require(may, Invariant::Justified, || {
+        require_with(may, Justified, || {
             format!("its failure `{}` passes `onError` by", failure.kind)
         })
     }
@@ -240,7 +223,7 @@ impl Nodes {
             let seen = self.find(path).and_then(|at| self.seen(at));
             let completed =
                 |seen: &Seen| matches!(seen.phase, Phase::Settled(End::Completed { .. }));
-            require(!seen.is_some_and(completed), Invariant::SettlesOnce, || {
+            require_with(!seen.is_some_and(completed), SettlesOnce, || {
                 format!("node {path:?} has completed and is to run again")
             })?;
         }
@@ -260,12 +243,9 @@ impl Nodes {
             return Ok(());
         }
         let turn = graph::turn(plan, self, at);
-        require(allows(turn), turn.breaks(plan.node(at)), || turn.describe())?;
-        require(
-            graph::are_causes(plan, self, at, cause),
-            Invariant::Justified,
-            || "its causes are not what settled its sources",
-        )
+        require(allows(turn), turn.breaks(plan.node(at)), turn.describe())?;
+        let are_causes = graph::are_causes(plan, self, at, cause);
+        require(are_causes, Justified, "its causes are not what settled its sources")
     }
 
     /// A remote attempt is a task of one worker, which has a token for it; a node whose handler is
@@ -277,19 +257,15 @@ impl Nodes {
         let behaviour = self.plan.as_ref().zip(at).map(|(plan, at)| &plan.node(at).behaviour);
         match (remote, token, behaviour) {
             (_, Some(token), _) if self.tokens.contains(token) => {
-                broken(Invariant::AttemptsOnce, "an earlier attempt has the same token")
+                broken(AttemptsOnce, "an earlier attempt has the same token")
             }
-            (Some(_), None, _) => {
-                broken(Invariant::AttemptsOnce, "it runs remotely, and has no token")
-            }
-            (Some(_), ..) if worker.is_some() => {
-                broken(Invariant::AttemptsOnce, "it is made in two places")
-            }
+            (Some(_), None, _) => broken(AttemptsOnce, "it runs remotely, and has no token"),
+            (Some(_), ..) if worker.is_some() => broken(AttemptsOnce, "it is made in two places"),
             (Some(_), _, Some(behaviour)) if !matches!(behaviour, Behaviour::Task { .. }) => {
-                broken(Invariant::Justified, "it is no task, and is made remotely")
+                broken(Justified, "it is no task, and is made remotely")
             }
             (None, Some(_), Some(Behaviour::Task { foreign: true, .. })) => {
-                broken(Invariant::Justified, "its handler is remote, and it runs in a local slot")
+                broken(Justified, "its handler is remote, and it runs in a local slot")
             }
             _ => Ok(()),
         }
@@ -306,13 +282,13 @@ impl Nodes {
         match end {
             FailureEnd::RetryAt(_) => {
                 let most = plan.node(at).retry.as_ref().map_or(1, |policy| policy.max_attempts);
-                require(seen.tries.saturating_add(1) < most, Invariant::AttemptsInOrder, || {
+                require_with(seen.tries.saturating_add(1) < most, AttemptsInOrder, || {
                     format!("to be tried again, although {most} tries are allowed")
                 })
             }
             FailureEnd::Abandoned(_) => {
                 let few = failure.is_handed_over() || seen.abandoned < ABANDONED_MAX;
-                require(few, Invariant::Limits, || {
+                require_with(few, Limits, || {
                     format!("lost more than {ABANDONED_MAX} times, and was not resumed by a person")
                 })
             }
@@ -328,16 +304,12 @@ impl Nodes {
     ) -> Verdict {
         match (reason, &self.plan, at) {
             (CancelReason::Ending | CancelReason::Grace, ..) if !run.is_ending() => {
-                broken(Invariant::CauseDecides, "cancelled for an end that is not fixed")
+                broken(CauseDecides, "cancelled for an end that is not fixed")
             }
             (CancelReason::Join, Some(plan), Some(at)) => {
                 let rest = self.fired.map(|join| plan.node(join).only_here.as_slice());
                 let is_rest = rest.unwrap_or_default().binary_search(&at).is_ok();
-                require(
-                    is_rest,
-                    Invariant::Justified,
-                    || "no join that fired leaves it without use",
-                )
+                require(is_rest, Justified, "no join that fired leaves it without use")
             }
             _ => Ok(()),
         }

@@ -4,8 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use super::invariant::Invariant::{
+    CauseDecides, CreatedFirst, EndsOnce, Fenced, Limits, MessagesOnce, PausesHold, PermitsHold,
+    WaitsEndInTime,
+};
 use super::nodes::Nodes;
-use super::{EventAt, Invariant, Verdict, broken, require};
+use super::{EventAt, Invariant, Verdict, broken, require, require_with};
 use crate::event::{EndCause, Event, MessageId, NodeEvent, PauseReason, RunEvent};
 use crate::limits::{EARLY_SIGNALS_MAX, MESSAGES_REMEMBERED_MAX};
 use crate::time::Timestamp;
@@ -17,7 +21,7 @@ pub(super) struct RunCheck {
     ended: Option<Ended>,
     cause: Option<Cause>,
     /// A user's pause or a quarantine keeps it, until it is resumed.
-    held: bool,
+    pub(super) held: bool,
     /// An instance has owned it, in this generation.
     owned: bool,
     /// It is unowned.
@@ -37,7 +41,6 @@ pub(super) struct RunCheck {
     known: BTreeSet<Invariant>,
 }
 
-/// The queue of a concurrency key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum QueueState {
     /// It has not come to it.
@@ -56,7 +59,6 @@ enum Ended {
     Otherwise,
 }
 
-/// The cause of the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Cause {
     Cancel,
@@ -91,22 +93,14 @@ impl RunCheck {
         self.known.insert(invariant)
     }
 
-    /// Is the end fixed?
     pub(super) fn is_ending(&self) -> bool {
         self.cause.is_some()
     }
 
-    /// Does it need to be resumed?
-    pub(super) fn is_held(&self) -> bool {
-        self.held
-    }
-
-    /// Does it hold a permit of its concurrency key?
     pub(super) fn is_admitted(&self) -> bool {
         self.queue == QueueState::Admitted
     }
 
-    /// Does it wait for one?
     pub(super) fn is_queued(&self) -> bool {
         matches!(self.queue, QueueState::Waits { .. })
     }
@@ -134,44 +128,39 @@ impl RunCheck {
     }
 
     fn judge_run(&self, place: EventAt, event: &RunEvent, nodes: &Nodes) -> Verdict {
+        let begun = || require(!self.is_queued(), PausesHold, "it was paused before it had begun");
+        let idle = || require(nodes.running == 0, PausesHold, "a node runs");
         match event {
-            RunEvent::Queued { .. } if self.queue == QueueState::Admitted => {
-                broken(Invariant::PermitsHold, "it entered the queue with a permit")
+            RunEvent::Queued { .. } => {
+                require(!self.is_admitted(), PermitsHold, "it entered the queue with a permit")?;
+                let queued = self.queue == (QueueState::Waits { owned: false });
+                require(!queued, PermitsHold, "it was in the queue already")?;
+                idle()
             }
-            RunEvent::Queued { .. } if self.queue == (QueueState::Waits { owned: false }) => {
-                broken(Invariant::PermitsHold, "it was in the queue already")
+            RunEvent::Admitted {} => {
+                require(self.is_queued(), PermitsHold, "it was admitted and was not in the queue")
             }
-            RunEvent::Admitted {} if !self.is_queued() => {
-                broken(Invariant::PermitsHold, "it was admitted and was not in the queue")
+            RunEvent::PauseRequested { .. } => {
+                begun()?;
+                require(!self.held, PausesHold, "a pause was requested while it was held")
             }
-            RunEvent::PauseRequested { .. } | RunEvent::Quarantined { .. } if self.is_queued() => {
-                broken(Invariant::PausesHold, "it was paused before it had begun")
+            RunEvent::Paused { reason } => {
+                require(!self.parked, PausesHold, "it was paused already")?;
+                let fits = (*reason == PauseReason::User) == self.held;
+                require(fits, PausesHold, "its reason is not why it stands still")?;
+                idle()
             }
-            RunEvent::PauseRequested { .. } if self.held => {
-                broken(Invariant::PausesHold, "a pause was requested while it was held")
+            RunEvent::Quarantined { .. } => begun().and_then(|()| idle()),
+            RunEvent::Resumed { .. } => {
+                require(self.held || self.resuming, PausesHold, "it was not paused")
             }
-            RunEvent::Paused { .. } if self.parked => {
-                broken(Invariant::PausesHold, "it was paused already")
-            }
-            RunEvent::Paused { reason } if (*reason == PauseReason::User) != self.held => {
-                broken(Invariant::PausesHold, "its reason is not why it stands still")
-            }
-            RunEvent::Resumed { .. } if !self.held && !self.resuming => {
-                broken(Invariant::PausesHold, "it was not paused")
-            }
-            RunEvent::Queued { .. } | RunEvent::Paused { .. } | RunEvent::Quarantined { .. }
-                if nodes.is_any_running() =>
-            {
-                broken(Invariant::PausesHold, "a node runs")
-            }
-            RunEvent::Ending { .. } if self.cause.is_some() => {
-                broken(Invariant::CauseDecides, "its end was fixed before")
-            }
-            RunEvent::Ending { cause: EndCause::Deadline, .. }
-                if self.deadline.is_some_and(|deadline| place.at < deadline) =>
-            {
-                let what = format!("its deadline struck at {}, before it was due", place.at);
-                broken(Invariant::WaitsEndInTime, what)
+            RunEvent::Ending { cause, .. } => {
+                require(self.cause.is_none(), CauseDecides, "its end was fixed before")?;
+                let early = matches!(cause, EndCause::Deadline)
+                    && self.deadline.is_some_and(|deadline| place.at < deadline);
+                require_with(!early, WaitsEndInTime, || {
+                    format!("its deadline struck at {}, before it was due", place.at)
+                })
             }
             RunEvent::Completed { .. }
             | RunEvent::Failed { .. }
@@ -179,13 +168,6 @@ impl RunCheck {
             | RunEvent::TimedOut {} => self.ends_as_it_must(event, nodes),
             RunEvent::Created(_)
             | RunEvent::Owned { .. }
-            | RunEvent::Queued { .. }
-            | RunEvent::Admitted {}
-            | RunEvent::PauseRequested { .. }
-            | RunEvent::Paused { .. }
-            | RunEvent::Resumed { .. }
-            | RunEvent::Quarantined { .. }
-            | RunEvent::Ending { .. }
             | RunEvent::Reopened { .. }
             | RunEvent::SignalReceived { .. }
             | RunEvent::MessageIgnored { .. } => Ok(()),
@@ -199,20 +181,13 @@ impl RunCheck {
             NodeEvent::Scheduled { .. } | NodeEvent::Started { .. } | NodeEvent::Skipped { .. }
         );
         let continues = matches!(event, NodeEvent::Waiting { .. } | NodeEvent::Resumed { .. });
-        require(
-            !(self.is_ending() && (starts || continues)),
-            Invariant::CauseDecides,
-            || "after the end was fixed",
-        )?;
+        let late = self.is_ending() && (starts || continues);
+        require(!late, CauseDecides, "after the end was fixed")?;
         // The end of a remote attempt is a fact, and its start with it.
         let fact = matches!(event, NodeEvent::Started { remote: Some(_), .. });
         let held = (starts && !fact && self.is_paused()) || self.parked;
-        require(!held, Invariant::PausesHold, || "while the execution was paused")?;
-        require(
-            self.owned || self.is_ending(),
-            Invariant::Fenced,
-            || "before an instance owned the execution",
-        )
+        require(!held, PausesHold, "while the execution was paused")?;
+        require(self.owned || self.is_ending(), Fenced, "before an instance owned the execution")
     }
 
     /// Applies the event, whatever the verdict was.
@@ -285,13 +260,12 @@ impl RunCheck {
         }
     }
 
-    /// Ends a frame.
     pub(super) fn close(&mut self) -> Verdict {
         for message in self.taken.drain(..) {
             self.signals.remove(&message);
         }
         let kept = self.signals.len();
-        require(kept <= EARLY_SIGNALS_MAX, Invariant::Limits, || format!("{kept} signals are kept"))
+        require_with(kept <= EARLY_SIGNALS_MAX, Limits, || format!("{kept} signals are kept"))
     }
 
     fn go_on(&mut self) {
@@ -300,26 +274,24 @@ impl RunCheck {
 
     fn is_first_or_later(&self, place: EventAt, event: &Event) -> Verdict {
         let (first, creates) = (place.seq == 1, matches!(event, Event::Run(RunEvent::Created(_))));
-        require(creates || !first, Invariant::CreatedFirst, || {
+        require_with(creates || !first, CreatedFirst, || {
             format!("the log begins with {}", event.name())
         })?;
-        require(first || !creates, Invariant::CreatedFirst, || "it was created before")
+        require(first || !creates, CreatedFirst, "it was created before")
     }
 
     fn is_before_the_end(&self, event: &Event) -> Verdict {
         let Event::Run(RunEvent::Reopened { generation, .. }) = event else {
-            return require(self.ended.is_none(), Invariant::EndsOnce, || {
+            return require_with(self.ended.is_none(), EndsOnce, || {
                 format!("{} after the end", event.name())
             });
         };
         match self.ended {
-            None => broken(Invariant::EndsOnce, "reopened before it had ended"),
-            Some(Ended::Completed) => {
-                broken(Invariant::EndsOnce, "reopened after it had completed")
-            }
+            None => broken(EndsOnce, "reopened before it had ended"),
+            Some(Ended::Completed) => broken(EndsOnce, "reopened after it had completed"),
             Some(Ended::Otherwise) => {
                 let next = self.generation.checked_add(1) == Some(*generation);
-                require(next, Invariant::EndsOnce, || {
+                require_with(next, EndsOnce, || {
                     format!("generation {generation} follows {}", self.generation)
                 })
             }
@@ -328,7 +300,7 @@ impl RunCheck {
 
     fn consumes_once(&self, event: &Event) -> Verdict {
         let Some(message) = message_of(event) else { return Ok(()) };
-        require(!self.messages.all.contains(message), Invariant::MessagesOnce, || {
+        require_with(!self.messages.all.contains(message), MessagesOnce, || {
             format!("message {message:?} was consumed before")
         })
     }
@@ -344,12 +316,12 @@ impl RunCheck {
             _ => false,
         };
         let name = event.row().event;
-        require(fits, Invariant::CauseDecides, || match self.cause {
+        require_with(fits, CauseDecides, || match self.cause {
             Some(cause) => format!("{name}, although the cause was {cause:?}"),
             None => format!("{name} without a cause"),
         })?;
         let open = nodes.unsettled().unwrap_or(0);
-        require(open == 0, Invariant::EndsOnce, || format!("{open} nodes are not settled"))
+        require_with(open == 0, EndsOnce, || format!("{open} nodes are not settled"))
     }
 }
 

@@ -6,7 +6,8 @@
 //! spans, and are not judged.
 
 use super::attempts::Seen;
-use super::{EventAt, Invariant, Verdict, broken};
+use super::invariant::Invariant::WaitsEndInTime;
+use super::{EventAt, Verdict, broken, require_with};
 use crate::apply::{GRACE, SILENCE};
 use crate::event::{Event, FailureEnd, NodeEvent, RunEvent};
 use crate::failure::Failure;
@@ -72,10 +73,12 @@ fn node_span(event: &NodeEvent, node: Option<&PlanNode>) -> Option<RunSpan> {
 
 /// Does what an event of the execution begins last?
 pub(super) fn judge_run(place: EventAt, event: &RunEvent, plan: Option<&Plan>) -> Verdict {
-    match run_span(event, plan).and_then(|span| is_early(span, place.earliest)) {
-        Some(what) => broken(Invariant::WaitsEndInTime, what),
-        None => Ok(()),
-    }
+    lasts(run_span(event, plan), place)
+}
+
+fn lasts(span: Option<RunSpan>, place: EventAt) -> Verdict {
+    let early = span.and_then(|span| is_early(span, place.earliest));
+    early.map_or(Ok(()), |what| broken(WaitsEndInTime, what))
 }
 
 /// Is this a span that the definition wants, and does it last?
@@ -86,9 +89,7 @@ pub(super) fn judge(
     seen: &Seen,
 ) -> Verdict {
     let node = node_of(plan, event);
-    if let Some(what) = node_span(event, node).and_then(|span| is_early(span, place.earliest)) {
-        return broken(Invariant::WaitsEndInTime, what);
-    }
+    lasts(node_span(event, node), place)?;
     let Some(node) = node else { return Ok(()) };
     let (span, wanted) = if let NodeEvent::Waiting { span: Some(span), .. } = event {
         (span, fixed_span(node).map(|wanted| (wanted, wanted)))
@@ -107,14 +108,11 @@ pub(super) fn judge(
     } else {
         return Ok(());
     };
-    match wanted {
-        Some((least, most)) if !(least..=most).contains(span) => {
-            let (span, least, most) = (span.0, least.0, most.0);
-            let what = format!("it waits {span} ms, where {least} to {most} ms are right");
-            broken(Invariant::WaitsEndInTime, what)
-        }
-        _ => Ok(()),
-    }
+    let Some((least, most)) = wanted else { return Ok(()) };
+    require_with((least..=most).contains(span), WaitsEndInTime, || {
+        let (span, least, most) = (span.0, least.0, most.0);
+        format!("it waits {span} ms, where {least} to {most} ms are right")
+    })
 }
 
 /// The duration of a node's wait, if it is a constant.

@@ -146,13 +146,11 @@ impl Decider<'_> {
         filter.map_or(Some(true), |filter| passes(filter, body, || self.scope(at), work_left))
     }
 
-    /// Ends a wait for a signal.
     pub(super) fn signal_arrived(&mut self, at: NodeIx, message: MessageId, body: Json) {
         self.resume_node(at, Some(message), Origin::default());
         self.complete_or_fail(at, Some(body));
     }
 
-    /// Ends a delay.
     pub(super) fn delay_passed(&mut self, at: NodeIx, origin: Origin) {
         self.resume_node(at, None, origin);
         self.complete_or_fail(at, None);

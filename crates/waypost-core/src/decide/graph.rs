@@ -10,15 +10,13 @@ use crate::apply::{GRACE, SILENCE, is_taken};
 use crate::command::Effect;
 use crate::event::{CancelReason, EndCause, FailureEnd, NodeEvent, PauseReason, RunEvent};
 use crate::failure::{Failure, kind};
-use crate::id::NodeIx;
+use crate::id::{InstanceId, NodeIx, Token, WorkerId};
 use crate::json::{BadJson, Json};
 use crate::kind::Behaviour;
 use crate::plan::{FailurePolicy, Join, OnError, Plan};
 use crate::state::State;
 use crate::status::{NodeStatus, Status};
-use crate::time::Timestamp;
 
-/// What a node's conditions allow.
 enum Turn {
     NotYet,
     Run,
@@ -122,26 +120,32 @@ impl Decider<'_> {
     /// Starts a QUEUED node: control nodes at once, tasks where a slot is free.
     pub(super) fn start(&mut self, at: NodeIx) {
         let attempt = self.node(at).attempt;
-        let node = self.path(at);
         let Behaviour::Task { foreign, .. } = self.plan_node(at).behaviour else {
-            let (worker, remote, token, due) = (None, None, None, None);
-            self.emit(NodeEvent::Started { node, attempt, worker, remote, token, due });
+            self.started(at, None, None, None);
             return self.effect(Effect::Evaluate { node: at, attempt });
         };
         if foreign || self.slots == 0 {
             return self.effect(Effect::Offer { node: at, attempt });
         }
         self.slots -= 1;
-        let delivery = self.token(at, attempt);
-        let (worker, token) = (Some(self.env.instance), Some(delivery));
-        let (remote, due) = (None, self.silent_at(at));
-        self.emit(NodeEvent::Started { node, attempt, worker, remote, token, due });
-        self.effect(Effect::Run { node: at, attempt, token: delivery });
+        let token = self.token(at, attempt);
+        self.started(at, Some(self.env.instance), None, Some(token));
+        self.effect(Effect::Run { node: at, attempt, token });
     }
 
-    /// When a worker that starts an attempt now and then stays silent is given up.
-    pub(super) fn silent_at(&self, at: NodeIx) -> Option<Timestamp> {
-        self.plan_node(at).timeout.map(|span| self.env.now_max.plus(span).plus(SILENCE))
+    /// Records that an attempt is made. One with a token is abandoned if its worker starts it now and
+    /// then stays silent.
+    pub(super) fn started(
+        &mut self,
+        at: NodeIx,
+        worker: Option<InstanceId>,
+        remote: Option<WorkerId>,
+        token: Option<Token>,
+    ) {
+        let (node, attempt) = (self.path(at), self.node(at).attempt);
+        let timeout = self.plan_node(at).timeout.filter(|_| token.is_some());
+        let due = timeout.map(|span| self.env.now_max.plus(span).plus(SILENCE));
+        self.emit(NodeEvent::Started { node, attempt, worker, remote, token, due });
     }
 
     /// A slot came free for a node that was offered one. Where it is gone again, the node is
@@ -155,9 +159,7 @@ impl Decider<'_> {
     /// A queued attempt cannot be handed to any worker. It counts as one that ran.
     pub(super) fn unofferable(&mut self, at: NodeIx, attempt: u32, failure: Failure) {
         if self.is_at(at, NodeStatus::Queued, attempt) && self.state.acts() {
-            let (node, worker) = (self.path(at), Some(self.env.instance));
-            let (remote, token, due) = (None, None, None);
-            self.emit(NodeEvent::Started { node, attempt, worker, remote, token, due });
+            self.started(at, Some(self.env.instance), None, None);
             self.attempt_failed(at, failure);
         }
     }

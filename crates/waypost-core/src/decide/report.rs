@@ -32,15 +32,12 @@ impl Decider<'_> {
         Ok(())
     }
 
-    /// Records a report, and its consequences.
     fn take(&mut self, report: Report) -> Result<(), Refusal> {
         let Report { node: path, attempt, token, worker, outcome } = report;
         let at = self.plan.find(&path).ok_or(Refusal::UnknownNode(path))?;
         if self.node(at).status == NodeStatus::Queued {
             // An end that comes before any start is taken as both.
-            let (node, token, due) = (self.path(at), Some(token), self.silent_at(at));
-            let (worker, remote) = (None, worker);
-            self.emit(NodeEvent::Started { node, attempt, worker, remote, token, due });
+            self.started(at, None, worker, Some(token));
         }
         match outcome {
             Outcome::Started => {}

@@ -69,17 +69,14 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// A budget of so many units of work.
     pub(super) fn of(work_max: u64) -> Self {
         Self { work_max, work: work_max.into(), bytes: MEMORY_BYTES_MAX.into() }
     }
 
-    /// Units of work that were done.
     pub(super) fn used(&self) -> u64 {
         self.work_max - self.work.load(Relaxed)
     }
 
-    /// Takes units of work.
     pub(super) fn work(&self, units: usize) -> Result<(), Stop> {
         take(&self.work, units, || format!("took more than {} units of work", self.work_max))
     }

@@ -66,13 +66,11 @@ pub(super) fn whole(float: f64) -> Option<i128> {
     (float.trunc() == float && float.abs() < 1e30).then_some(float as i128)
 }
 
-/// An integer as a value.
 pub(super) fn int(value: i128) -> Result<Value, Stop> {
     let fits = value >= i128::from(i64::MIN) && value <= i128::from(u64::MAX);
     if fits { Ok(Value::Int(value)) } else { Err(Stop::Range) }
 }
 
-/// A float as a value.
 pub(super) fn float(value: f64) -> Result<Value, Stop> {
     if value.is_finite() { Ok(Value::Float(value)) } else { Err(Stop::Range) }
 }

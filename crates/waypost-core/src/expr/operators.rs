@@ -255,16 +255,13 @@ pub(super) fn item(value: &Value, key: &Value, budget: &Budget) -> Result<Value,
 
 /// `value[start:stop:step]`, as Python has it.
 pub(super) fn slice(value: &Value, parts: &[Value; 3], budget: &Budget) -> Result<Value, Stop> {
-    let mut bounds = [None, None, None];
-    for (bound, part) in bounds.iter_mut().zip(parts) {
-        *bound = match part {
-            Value::None => None,
-            part => Some(
-                as_int(part)?
-                    .ok_or_else(|| Stop::failed(format!("cannot slice by {}", part.kind())))?,
-            ),
-        };
-    }
+    let bound = |part: &Value| match (part, as_int(part)?) {
+        (Value::None, _) => Ok(None),
+        (_, Some(bound)) => Ok(Some(bound)),
+        _ => Err(Stop::failed(format!("cannot slice by {}", part.kind()))),
+    };
+    let [start, stop, step] = parts;
+    let (start, stop, step) = (bound(start)?, bound(stop)?, bound(step)?.unwrap_or(1));
     let items = match value.defined()? {
         Value::Text(_) | Value::List(_) | Value::None => items_of(value, budget)?,
         other => {
@@ -272,8 +269,7 @@ pub(super) fn slice(value: &Value, parts: &[Value; 3], budget: &Budget) -> Resul
         }
     };
     let mut taken = Items::new(budget);
-    let step = bounds[2].unwrap_or(1);
-    let (mut at, stop) = slice_range(items.len() as i128, bounds[0], bounds[1], step)?;
+    let (mut at, stop) = slice_range(items.len() as i128, start, stop, step)?;
     while if step > 0 { at < stop } else { at > stop } {
         taken.push(value::at(&items, usize::try_from(at).unwrap_or(usize::MAX)).clone())?;
         at = at.saturating_add(step);

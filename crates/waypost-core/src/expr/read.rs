@@ -57,6 +57,21 @@ impl ValueReader<'_> {
         found
     }
 
+    fn expect(&mut self, byte: u8) -> Result<(), Stop> {
+        if self.skip(byte) { Ok(()) } else { Err(broken()) }
+    }
+
+    /// Is there an item before the closing bracket? Skips the comma before all but the first.
+    fn next(&mut self, close: u8, is_first: bool) -> Result<bool, Stop> {
+        if self.skip(close) {
+            return Ok(false);
+        }
+        if !is_first {
+            self.expect(b',')?;
+        }
+        Ok(true)
+    }
+
     fn value(&mut self) -> Result<Value, Stop> {
         self.budget.work(1)?;
         self.skip_blanks();
@@ -87,13 +102,9 @@ impl ValueReader<'_> {
         if self.skip(b']') {
             return shared(&mut self.empty.list, || Value::list(items, self.budget));
         }
-        while !self.skip(b']') {
-            if items.is_empty() {
-                // Most lists that nest have one item; a vector that grows takes room for four.
-                items.reserve_exact(1);
-            } else if !self.skip(b',') {
-                return Err(broken());
-            }
+        // Most lists that nest have one item; a vector that grows takes room for four.
+        items.reserve_exact(1);
+        while self.next(b']', items.is_empty())? {
             self.budget.item()?;
             items.push(self.value()?);
         }
@@ -105,19 +116,13 @@ impl ValueReader<'_> {
         if self.skip(b'}') {
             return shared(&mut self.empty.map, || Value::map(entries, self.budget));
         }
-        while !self.skip(b'}') {
-            if entries.is_empty() {
-                entries.reserve_exact(1);
-            } else if !self.skip(b',') {
-                return Err(broken());
-            }
+        entries.reserve_exact(1);
+        while self.next(b'}', entries.is_empty())? {
             self.skip_blanks();
             self.budget.bytes(96)?;
             self.budget.work(2)?;
             let key = Key::Text(self.string()?);
-            if !self.skip(b':') {
-                return Err(broken());
-            }
+            self.expect(b':')?;
             entries.push((key, self.value()?));
         }
         Value::map(entries, self.budget)

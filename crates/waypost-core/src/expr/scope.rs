@@ -89,7 +89,6 @@ impl Scope {
     }
 }
 
-/// The value of a name.
 #[derive(Clone, Debug)]
 pub(super) enum Entry {
     Payload(Arc<Payload>),
@@ -122,7 +121,6 @@ impl Entry {
         matches!(self, Self::Tree(_) | Self::SharedPayloads(_))
     }
 
-    /// The entry of that name below it.
     pub(super) fn get(&self, name: &str) -> Option<Self> {
         match self {
             Self::Payload(_) | Self::Text(_) => None,

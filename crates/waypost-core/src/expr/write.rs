@@ -16,13 +16,7 @@ pub(super) enum Style {
     Indented(usize),
 }
 
-/// Writes a value as JSON.
-pub(super) fn json(value: &Value, out: &mut String, budget: &Budget) -> Result<(), Stop> {
-    Writer { out, budget, style: Style::Compact, depth: 0 }.value(value)
-}
-
-/// Writes a value as `tojson` does.
-pub(super) fn styled(
+pub(super) fn json(
     value: &Value,
     style: Style,
     out: &mut String,
@@ -71,7 +65,6 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Reserves room for the next bytes.
     fn room(&self, bytes: usize) -> Result<(), Stop> {
         if self.out.len() + bytes > TEXT_BYTES_MAX {
             return Err(Stop::Limit(format!("gave more than {TEXT_BYTES_MAX} bytes")));
@@ -231,7 +224,6 @@ pub(super) fn display(value: &Value, out: &mut String, budget: &Budget) -> Resul
     }
 }
 
-/// Adds text to a text.
 pub(super) fn push(text: &str, out: &mut String, budget: &Budget) -> Result<(), Stop> {
     room(out, text.len(), budget)?;
     out.push_str(text);

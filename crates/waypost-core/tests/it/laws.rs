@@ -185,7 +185,8 @@ impl What {
             Self::TimedOut => Outcome::Failed(Failure::transient("timeout", "it took too long")),
             Self::Cancelled => Outcome::Cancelled,
             Self::Lost => {
-                Outcome::Lost(Failure::transient("panic", "it panicked").with_details(Json::null()))
+                let details = Some(Json::null());
+                Outcome::Lost(Failure { details, ..Failure::transient("panic", "it panicked") })
             }
             Self::Mark => Outcome::Checkpoint(json("[1]").into()),
             Self::NoMark => Outcome::Checkpoint(Mark { data: Json::null(), number: 1 }),

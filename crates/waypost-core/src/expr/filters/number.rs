@@ -18,37 +18,45 @@ pub(super) fn abs(value: &Value, _: &Bound, _: &Budget) -> Result<Value, Stop> {
     }
 }
 
-/// The default for a text that is no number.
-fn or_default(converted: Result<Value, Stop>, default: Option<&Value>) -> Result<Value, Stop> {
-    match (converted, default) {
+/// The number that a value is or a text spells; the default for those that are none.
+fn converted(
+    value: &Value,
+    (bound, budget): (&Bound, &Budget),
+    (wanted, zero): (&str, Value),
+    from_text: impl FnOnce(&str) -> Result<Value, Stop>,
+    from_number: impl FnOnce(Number) -> Result<Value, Stop>,
+) -> Result<Value, Stop> {
+    let converted = match (value.defined()?, number(value)?) {
+        (Value::None, _) => return Ok(bound.given(0).cloned().unwrap_or(zero)),
+        (_, Some(number)) => return from_number(number),
+        (Value::Text(text), _) => {
+            budget.work(text.len() + 50)?;
+            from_text(text)
+        }
+        (other, _) => Err(Stop::failed(format!("cannot convert {} to {wanted}", other.kind()))),
+    };
+    match (converted, bound.given(0)) {
         (Err(Stop::Failed(_) | Stop::Range), Some(default)) => Ok(default.clone()),
         (converted, _) => converted,
     }
 }
 
 pub(super) fn int(value: &Value, bound: &Bound, budget: &Budget) -> Result<Value, Stop> {
-    let base = bound.int(1)?.and_then(|base| u32::try_from(base).ok());
-    match value.defined()? {
-        Value::None => Ok(bound.given(0).cloned().unwrap_or(Value::Int(0))),
-        Value::Text(text) => {
-            budget.work(text.len() + 50)?;
-            let converted = match digits(text, base.unwrap_or(10)) {
-                Some(value) => number::int(value),
-                None => {
-                    text.parse().map_err(|_| Stop::failed("invalid number")).and_then(truncated)
-                }
-            };
-            or_default(converted, bound.given(0))
-        }
-        other => match number(other)? {
-            Some(Number::Int(value)) => number::int(value),
-            Some(Number::Float(value)) => truncated(value),
-            None => {
-                let message = format!("cannot convert {} to integer", other.kind());
-                or_default(Err(Stop::Failed(message)), bound.given(0))
-            }
+    let base = bound.int(1)?.and_then(|base| u32::try_from(base).ok()).unwrap_or(10);
+    let from_text = |text: &str| match digits(text, base) {
+        Some(value) => number::int(value),
+        None => text.parse().map_err(|_| Stop::failed("invalid number")).and_then(truncated),
+    };
+    converted(
+        value,
+        (bound, budget),
+        ("integer", Value::Int(0)),
+        from_text,
+        |number| match number {
+            Number::Int(value) => number::int(value),
+            Number::Float(value) => truncated(value),
         },
-    }
+    )
 }
 
 fn truncated(value: f64) -> Result<Value, Stop> {
@@ -76,21 +84,12 @@ fn digits(text: &str, base: u32) -> Option<i128> {
 }
 
 pub(super) fn float(value: &Value, bound: &Bound, budget: &Budget) -> Result<Value, Stop> {
-    match value.defined()? {
-        Value::None => Ok(bound.given(0).cloned().unwrap_or(Value::Float(0.0))),
-        Value::Text(text) => {
-            budget.work(text.len() + 50)?;
-            let parsed = text.parse().map_err(|_| Stop::failed("invalid float literal"));
-            or_default(parsed.and_then(number::float), bound.given(0))
-        }
-        other => match number(other)? {
-            Some(value) => number::float(value.to_f64()),
-            None => {
-                let message = format!("cannot convert {} to float", other.kind());
-                or_default(Err(Stop::Failed(message)), bound.given(0))
-            }
-        },
-    }
+    let from_text = |text: &str| {
+        text.parse().map_err(|_| Stop::failed("invalid float literal")).and_then(number::float)
+    };
+    converted(value, (bound, budget), ("float", Value::Float(0.0)), from_text, |number| {
+        number::float(number.to_f64())
+    })
 }
 
 #[derive(Clone, Copy, PartialEq)]

@@ -144,7 +144,7 @@ pub(super) fn tojson(value: &Value, bound: &Bound, budget: &Budget) -> Result<Va
         },
     };
     let mut text = String::new();
-    write::styled(value, style, &mut text, budget)?;
+    write::json(value, style, &mut text, budget)?;
     budget.text("the result of tojson()", text.len())?;
     Ok(Value::Text(text.into()))
 }

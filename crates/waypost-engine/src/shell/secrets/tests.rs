@@ -254,7 +254,8 @@ fn all_of_an_outcome_is_scrubbed() {
     let failure = || Failure {
         status: Some(500),
         retryable: true,
-        ..Failure::permanent("canary".to_owned(), "no canary").with_details(json())
+        details: Some(json()),
+        ..Failure::permanent("canary".to_owned(), "no canary")
     };
     for outcome in [
         Outcome::Completed(json()),
