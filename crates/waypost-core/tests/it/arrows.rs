@@ -102,7 +102,7 @@ fn node_events(attempt: u32) -> Vec<NodeEvent> {
     let failed =
         |end| NodeEvent::Failed { node: node(), attempt, failure: failure(), end, wait: None };
     let wait = Wait::Signal { name: "go".into(), due: None };
-    let somebody = Origin { message: Some("m".into()), actor: None };
+    let by_hand = Origin { message: Some("m".into()), actor: None };
     vec![
         NodeEvent::Scheduled { node: node(), attempt: attempt + 1, cause: vec![], deadline: None },
         NodeEvent::Started {
@@ -135,7 +135,7 @@ fn node_events(attempt: u32) -> Vec<NodeEvent> {
         failed(FailureEnd::TimedOut),
         NodeEvent::Waiting { node: node(), attempt, wait, span: None },
         NodeEvent::Resumed { node: node(), attempt, message: None, origin: Origin::default() },
-        NodeEvent::Resumed { node: node(), attempt, message: None, origin: somebody },
+        NodeEvent::Resumed { node: node(), attempt, message: None, origin: by_hand },
         NodeEvent::Skipped { node: node(), cause: vec![] },
         NodeEvent::Cancelled { node: node(), reason: CancelReason::Join },
     ]

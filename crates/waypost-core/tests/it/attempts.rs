@@ -153,7 +153,7 @@ pub(crate) const CASES: &[Case] = &[
     ",
     ),
     case(
-        "bug: an at-most-once attempt that nobody answered was retried",
+        "bug: an at-most-once attempt without an answer was retried",
         "a once retry 3",
         "
         start

@@ -166,7 +166,7 @@ fn far(draft: &mut Draft<'_>) {
     }
 }
 
-/// The chain, taken over by somebody else after its first node: owned 5, a failed 6, …
+/// The chain, taken over by another instance after its first node: owned 5, a failed 6, …
 fn taken_over(draft: &mut Draft<'_>) {
     draft.run.restart();
     draft.command(Command::TakeOver);

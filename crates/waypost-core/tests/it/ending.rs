@@ -119,11 +119,11 @@ pub(crate) const CASES: &[Case] = &[
         park
         cancel    -> execution CANCELLED
     "),
-    case("a cancel of what nobody owns yet", "a", "
+    case("a cancel of an execution without an owner", "a", "
         born      -> execution REQUESTED
         cancel    -> execution CANCELLED, a CANCELLED
     "),
-    case("what nobody owns yet notes and waits", "a", "
+    case("an execution without an owner records requests and waits", "a", "
         born
         signal go  -> early 1, execution REQUESTED
         wait 1m    -> nothing
@@ -133,7 +133,7 @@ pub(crate) const CASES: &[Case] = &[
         pause      -> execution PAUSED
         resume     -> execution RUNNING, runs a
     "),
-    case("what was just taken can be told everything", "a", "
+    case("an execution that was just taken over accepts every request", "a", "
         born
         own        -> execution SCHEDULED
         own        -> execution SCHEDULED

@@ -487,7 +487,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_happens_is_lawful_and_ends(
+    fn execution_under_random_commands_keeps_the_laws_and_ends(
         flow in flows(),
         n in 0..4u32,
         deadline in prop::option::weighted(0.2, 1_000..100_000u64),
@@ -515,7 +515,7 @@ proptest! {
 
     /// A log of which only the first event is known may be told anything too.
     #[test]
-    fn what_nobody_owns_yet_is_lawful_and_ends(
+    fn execution_without_an_owner_keeps_the_laws_and_ends(
         flow in flows(),
         steps in prop::collection::vec(steps(), 0..20),
     ) {

@@ -3,7 +3,7 @@
 use super::script::{Case, case, check};
 
 #[test]
-fn what_is_paused_stands_still_and_goes_on() {
+fn paused_execution_starts_nothing_until_it_is_resumed() {
     check(CASES);
 }
 
@@ -287,7 +287,7 @@ pub(crate) const CASES: &[Case] = &[
     ",
     ),
     case(
-        "what is parked acts on nothing until somebody takes it over",
+        "a parked execution acts on nothing until an instance takes it over",
         "w = signal(go); d = delay(5s); a needs w",
         "
         start

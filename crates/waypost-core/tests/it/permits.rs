@@ -28,20 +28,20 @@ fn cancellable(cancellable: u64, excerpt: Excerpt) -> Excerpt {
 }
 
 /// The changes in words: `inserts holding, wakes, promotes 1 2, cancels 7`.
-fn told(changes: &QueueChanges) -> String {
-    let mut told = Vec::new();
-    told.extend(changes.own.map(|own| match own {
+fn described(changes: &QueueChanges) -> String {
+    let mut described = Vec::new();
+    described.extend(changes.own.map(|own| match own {
         RowChange::Insert { holding: true } => "inserts holding".to_owned(),
         RowChange::Insert { holding: false } => "inserts waiting".to_owned(),
         RowChange::Give => "gives".to_owned(),
     }));
-    told.extend(changes.wakes.then(|| "wakes".to_owned()));
+    described.extend(changes.wakes.then(|| "wakes".to_owned()));
     if !changes.promoted.is_empty() {
         let rows: Vec<String> = changes.promoted.iter().map(|row| row.ticket.to_string()).collect();
-        told.push(format!("promotes {}", rows.join(" ")));
+        described.push(format!("promotes {}", rows.join(" ")));
     }
-    told.extend(changes.superseded.map(|execution| format!("cancels {}", execution.0)));
-    told.join(", ")
+    described.extend(changes.superseded.map(|execution| format!("cancels {}", execution.0)));
+    described.join(", ")
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn request_of_newcomer_gets_permit_or_waits() {
         ("other policies cancel none", cancellable(9, queue(9, &[])), Queue, 1, "inserts waiting"),
     ] {
         let changes = decide(&excerpt, Occasion::Request(&request(policy, limit)));
-        assert_eq!(told(&changes), expected, "{title}");
+        assert_eq!(described(&changes), expected, "{title}");
     }
 }
 
@@ -123,7 +123,7 @@ fn request_of_queued_execution_keeps_its_row() {
             let excerpt = cancellable(3, Excerpt { own: Some(own), ..queue(1, &[5]) });
             let request = request(policy, 1);
             let changes = decide(&excerpt, Occasion::Request(&request));
-            assert_eq!(told(&changes), expected, "{policy:?}");
+            assert_eq!(described(&changes), expected, "{policy:?}");
             assert_eq!(rejection(&excerpt, &request), None, "{policy:?}: it was accepted before");
         }
     }
@@ -159,7 +159,7 @@ fn release_and_sweep_promote_from_the_front() {
         ("more hold than the limit of a newer version", queue(5, &[2, 2]), ""),
     ] {
         for occasion in [Occasion::Release, Occasion::Sweep] {
-            assert_eq!(told(&decide(&excerpt, occasion)), expected, "{title}, {occasion:?}");
+            assert_eq!(described(&decide(&excerpt, occasion)), expected, "{title}, {occasion:?}");
         }
     }
 }
@@ -175,7 +175,11 @@ fn repair_makes_the_row_what_the_log_says() {
         ("it has begun, with a permit", Some(true), true, ""),
     ] {
         let excerpt = Excerpt { own, ..Excerpt::default() };
-        assert_eq!(told(&decide(&excerpt, Occasion::Repair { admitted })), expected, "{title}");
+        assert_eq!(
+            described(&decide(&excerpt, Occasion::Repair { admitted })),
+            expected,
+            "{title}"
+        );
     }
 }
 

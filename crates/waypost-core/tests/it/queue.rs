@@ -9,7 +9,7 @@ use waypost_core::limits::CONCURRENCY_KEY_BYTES_MAX;
 use waypost_core::why::why;
 
 #[test]
-fn what_waits_for_a_slot_has_not_begun() {
+fn queued_execution_without_a_permit_starts_no_node() {
     check(CASES);
 }
 

@@ -3,7 +3,7 @@
 use super::script::{Case, case, check};
 
 #[test]
-fn another_instance_goes_on() {
+fn execution_taken_over_by_an_instance_continues() {
     check(CASES);
 }
 
@@ -31,7 +31,7 @@ pub(crate) const CASES: &[Case] = &[
         start
         take-over -> a FAILED, a failed outcome_unknown, runs b
     "),
-    case("an at-most-once attempt that nobody handles", "a once; b", "
+    case("an at-most-once attempt that nothing handles", "a once; b", "
         start
         take-over -> execution FAILED, a FAILED, b CANCELLED
     "),
@@ -189,7 +189,7 @@ pub(crate) const CASES: &[Case] = &[
         complete a -> a COMPLETED, runs b
         recover    -> b RUNNING, b attempt 1, runs
     "),
-    case("completions while pausing are opened by whoever resumes", "a; b needs a; c = if(false) needs a; d needs c:true", "
+    case("completions while pausing open their successors on resume", "a; b needs a; c = if(false) needs a; d needs c:true", "
         start
         pause
         complete a -> execution PAUSED
@@ -208,7 +208,7 @@ pub(crate) const CASES: &[Case] = &[
         later 2m
         take-over -> a TIMED_OUT, runs b, stops
     "),
-    case("a recovery that nobody asked for changes nothing", "a; c = if(true) needs d; d; w = signal(go)", "
+    case("a recovery without a take-over changes nothing", "a; c = if(true) needs d; d; w = signal(go)", "
         start
         recover -> a RUNNING, a attempt 1, runs, w WAITING
     "),

@@ -57,13 +57,13 @@ pub(crate) const CASES: &[Case] = &[
         far 2 fail a     -> refused another worker
         far 1 complete a -> execution COMPLETED
     "),
-    case("what a slot holds, nobody elsewhere does", "a", "
+    case("an attempt in a slot is not held by a remote worker", "a", "
         start
         far 1 start a    -> refused another worker
         far 1 complete a -> refused another worker
         complete a       -> execution COMPLETED
     "),
-    case("whoever waits for a slot may be taken elsewhere", "a; b needs a", "
+    case("an attempt that waits for a slot may be taken by a remote worker", "a; b needs a", "
         start slots 0
         far 1 start a      -> a RUNNING, a is at 1
         slots 1
@@ -125,7 +125,7 @@ pub(crate) const CASES: &[Case] = &[
         far 2 complete c -> c COMPLETED
         complete b       -> execution COMPLETED
     "),
-    case("a take-over while it is told to stop", "a = worker; b", "
+    case("a take-over while it is being cancelled", "a = worker; b", "
         start
         far 1 start a
         cancel          -> execution ENDING, stops a b
@@ -267,7 +267,7 @@ pub(crate) const CASES: &[Case] = &[
         far 1 fail a@1   -> nothing
         far 1 complete a -> execution COMPLETED
     "),
-    case("a control node is nobody's", "w = signal(go)", "
+    case("a control node belongs to no worker", "w = signal(go)", "
         start
         far 1 complete w -> refused stale
     "),

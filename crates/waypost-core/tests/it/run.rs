@@ -145,7 +145,10 @@ impl<'a> Run<'a> {
             }
         }
         for token in self.state.nodes.iter().filter_map(|node| node.token) {
-            assert!(self.deliveries.contains_key(&token), "an attempt that nobody was handed");
+            assert!(
+                self.deliveries.contains_key(&token),
+                "an attempt that was handed to no worker"
+            );
         }
     }
 
@@ -194,11 +197,11 @@ impl<'a> Run<'a> {
         self.plan.find(id).unwrap_or_else(|| panic!("no node {id:?}"))
     }
 
-    /// The report of whoever was handed this attempt (the last one where none is named).
+    /// The report of the worker that was handed this attempt (the last one where none is named).
     pub(crate) fn report(&self, id: &str, attempt: Option<u32>, outcome: Outcome) -> Report {
         let at = self.at(id);
         let fits = |of: &(NodeIx, u32)| of.0 == at && attempt.is_none_or(|attempt| attempt == of.1);
-        // Where several were handed it, whoever holds it.
+        // Where several were handed it, the one that holds it.
         let holds = |token: &Token| self.state.node(at).token == Some(*token);
         let handed = self.deliveries.iter().filter(|(_, of)| fits(of));
         let handed = handed.max_by_key(|(token, of)| (of.1, holds(token)));

@@ -87,7 +87,7 @@ fn signals_that_are_kept_have_a_bounded_number_of_bytes() {
     for _ in 0..EARLY_SIGNALS_BYTES_MAX / large {
         run.command(signal("spam", large)).unwrap();
     }
-    // Not a byte more, from whoever sends it: a request is refused, and mail is consumed without an effect.
+    // Not a byte more, for any sender: a request is refused, and mail is consumed without an effect.
     let refused = run.command(signal("spam", 3)).unwrap_err().to_string();
     assert!(refused.contains(&EARLY_SIGNALS_BYTES_MAX.to_string()), "{refused}");
     assert!(refused.contains("early_signals_bytes_max"), "{refused}");
@@ -264,7 +264,7 @@ pub(crate) const CASES: &[Case] = &[
     ",
     ),
     case(
-        "somebody ends a delay: its output is the usual one",
+        "a person ends a delay: its output is the usual one",
         "d = delay(10h); a needs d",
         "
         start           -> d WAITING
@@ -273,7 +273,7 @@ pub(crate) const CASES: &[Case] = &[
     ",
     ),
     case(
-        "somebody ends a wait for a signal: it gives what they say, and no filter is asked",
+        "a person ends a wait for a signal: its output is the given body, without the filter",
         "v = signal(go, where signal.ok); w = signal(go)",
         r#"
         start
@@ -282,7 +282,7 @@ pub(crate) const CASES: &[Case] = &[
     "#,
     ),
     case(
-        "somebody has a retry tried now",
+        "a person ends the wait for a retry: it begins now",
         "a retry 3 wait 1h",
         "
         start
@@ -318,7 +318,7 @@ pub(crate) const CASES: &[Case] = &[
     ",
     ),
     case(
-        "nobody ends a wait of what is paused, is about to be, or ends",
+        "no wait is ended by hand while paused, pausing or ending",
         "d = delay(10h); w = signal(go); a",
         "
         start
@@ -332,7 +332,7 @@ pub(crate) const CASES: &[Case] = &[
     ",
     ),
     case(
-        "nobody ends a wait of what is ending, or has ended",
+        "no wait is ended by hand while ending or after the end",
         "d = delay(10h); a",
         "
         start
@@ -344,7 +344,7 @@ pub(crate) const CASES: &[Case] = &[
     ",
     ),
     case(
-        "somebody ends a wait of what was parked, before it is recovered",
+        "a person ends a wait of a parked execution before it is recovered",
         "d = delay(10h); w = signal(go)",
         "
         start
@@ -355,7 +355,7 @@ pub(crate) const CASES: &[Case] = &[
     ",
     ),
     case(
-        "what somebody says is too much for what follows",
+        "a body given by a person is too large for the expressions that follow",
         "w = signal(go) set n = output.n",
         "
         start
