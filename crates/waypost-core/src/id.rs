@@ -10,16 +10,31 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+/// How ids are written: a format, and what fills it.
+macro_rules! written {
+    ($($id:ident: $format:literal, |$it:ident| $($shown:expr),+;)+) => {
+        $(impl fmt::Display for $id {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let $it = self;
+                write!(f, $format, $($shown),+)
+            }
+        })+
+    };
+}
+
+written! {
+    ExecutionNo: "#{}", |id| id.0;
+    ExecutionId: "{}", |id| id.0;
+    WaitId: "{}~{}", |id| id.execution, id.seq;
+    InstanceId: "{}", |id| id.0.simple();
+    WorkerId: "{}", |id| id.0.simple();
+    Token: "{:032x}", |id| id.0;
+}
+
 /// The storage number of an execution: monotone, dense, never shown to users.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ExecutionNo(pub i64);
-
-impl fmt::Display for ExecutionNo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "#{}", self.0)
-    }
-}
 
 /// The name of an execution outside the engine: `exe_…`, or one that the submitter chose.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -46,12 +61,6 @@ impl ExecutionId {
     }
 }
 
-impl fmt::Display for ExecutionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
 /// The name of a wait outside the engine: `{key}~{seq}`. Neither part has a `~`, and nothing in it
 /// needs to be escaped in a URL.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -65,12 +74,6 @@ pub struct WaitId {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0:?} is not the id of a wait, which is an execution's id, `~` and a number")]
 pub struct BadWaitId(String);
-
-impl fmt::Display for WaitId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}~{}", self.execution, self.seq)
-    }
-}
 
 impl FromStr for WaitId {
     type Err = BadWaitId;
@@ -105,22 +108,10 @@ impl NodeIx {
 #[serde(transparent)]
 pub struct InstanceId(pub Uuid);
 
-impl fmt::Display for InstanceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0.simple())
-    }
-}
-
 /// A remote worker: one running process, with a new id at every start.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WorkerId(pub Uuid);
-
-impl fmt::Display for WorkerId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0.simple())
-    }
-}
 
 /// Created once per decision and kept over repeats of the append: distinguishes a frame that this
 /// decision has committed from another owner's.
@@ -131,12 +122,6 @@ pub struct AppendId(pub Uuid);
 /// The right to report on one delivery of one attempt.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Token(pub u128);
-
-impl fmt::Display for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
-    }
-}
 
 impl Serialize for Token {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

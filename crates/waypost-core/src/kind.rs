@@ -60,7 +60,6 @@ pub struct KindSpec {
 pub struct Field {
     pub name: &'static str,
     pub shape: Shape,
-    /// Must it be there?
     pub required: bool,
     /// One sentence for the docs and the schema.
     pub summary: &'static str,
@@ -248,23 +247,14 @@ impl Behaviour {
 
     /// The branches that this behaviour can select; `None` where it has no branches.
     pub fn branches(&self) -> Option<Vec<&str>> {
-        match self {
-            Self::Condition(_) => Some(vec!["true", "false"]),
-            Self::Switch { cases, default } => {
-                let mut names: Vec<&str> = cases.iter().map(|case| case.branch.as_str()).collect();
-                names.extend(default.as_deref());
-                names.dedup();
-                Some(names)
-            }
-            Self::Pass
-            | Self::Input
-            | Self::Gather
-            | Self::Value { .. }
-            | Self::Fail(_)
-            | Self::Delay(_)
-            | Self::Signal { .. }
-            | Self::Task { .. } => None,
+        if let Self::Condition(_) = self {
+            return Some(vec!["true", "false"]);
         }
+        let Self::Switch { cases, default } = self else { return None };
+        let mut names: Vec<&str> = cases.iter().map(|case| case.branch.as_str()).collect();
+        names.extend(default.as_deref());
+        names.dedup();
+        Some(names)
     }
 }
 

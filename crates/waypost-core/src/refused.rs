@@ -128,7 +128,7 @@ impl State {
     }
 
     /// Its end has come, or is fixed.
-    fn refusal_if_ended(&self) -> Option<Refusal> {
+    pub(crate) fn refusal_if_ended(&self) -> Option<Refusal> {
         if self.status.is_end() {
             return Some(Refusal::Ended(self.status));
         }

@@ -16,7 +16,6 @@ pub struct RetryPolicy {
     pub max_attempts: u32,
     /// Wait before the second try.
     pub wait: Millis,
-    /// Does the wait grow?
     pub exponential: bool,
     /// By how much, from try to try.
     pub multiplier: f64,

@@ -72,7 +72,6 @@ pub struct State {
     pub messages: Messages,
     /// Everything that time will do, earliest first.
     pub timers: BTreeSet<(Timestamp, Timer)>,
-    /// The time of the last event.
     pub updated_at: Timestamp,
 }
 
@@ -111,7 +110,6 @@ pub struct NodeState {
     pub output: Option<Json>,
     pub branch: Option<Arc<str>>,
     pub failure: Option<Box<Failure>>,
-    /// The last mark of its attempts.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub checkpoint: Option<Json>,
     /// The number of the last mark of the attempt under way; 0 where there is none, or none that was
@@ -121,7 +119,6 @@ pub struct NodeState {
     /// When its first attempt was scheduled, and the variables of that moment: every attempt
     /// renders its config from these.
     pub scheduled: Option<Scheduled>,
-    /// When the last attempt was started.
     pub started_at: Option<Timestamp>,
     /// Under which ownership: an attempt of an earlier one is lost.
     pub started_epoch: u32,

@@ -43,25 +43,18 @@ pub type NodeRow = Row<NodePhase, 10>;
 
 /// Something may start, and a wait may be ended by hand: nothing holds the execution.
 const ACTING: &[RunPhase] = &[RunPhase::Scheduled, RunPhase::Running, RunPhase::Resuming];
-/// An instance owns the execution, and its end is not fixed.
-const OWNED: &[RunPhase] = &[
-    RunPhase::Scheduled,
-    RunPhase::Running,
-    RunPhase::Pausing,
-    RunPhase::Resuming,
-    RunPhase::ResumingPaused,
-    RunPhase::ResumingQuarantined,
-];
 /// An instance owns the execution, or awaits what still runs at its end.
 const ANY: &[RunPhase] = &[
+    RunPhase::Ending,
     RunPhase::Scheduled,
     RunPhase::Running,
     RunPhase::Pausing,
     RunPhase::Resuming,
     RunPhase::ResumingPaused,
     RunPhase::ResumingQuarantined,
-    RunPhase::Ending,
 ];
+/// An instance owns the execution, and its end is not fixed.
+const OWNED: &[RunPhase] = ANY.split_at(1).1;
 /// Events of executions say it with their own cells.
 const SELF: &[RunPhase] = &[];
 

@@ -40,9 +40,8 @@ pub enum UnblockedBy {
     /// A person: resume or cancel.
     Resume,
     Attempt,
-    /// A free slot for its attempt.
     Slot,
-    /// A slot of its concurrency key, when its turn comes.
+    /// A permit of its concurrency key, when its turn comes.
     Permit,
     /// A worker that serves this handler.
     Worker(Arc<str>),

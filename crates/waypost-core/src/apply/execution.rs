@@ -207,17 +207,12 @@ fn reopened(
 }
 
 fn expect_cause(state: &State, fits: impl Fn(&EndCause) -> bool) -> Step {
-    if state.cause.as_ref().is_some_and(fits) {
-        return Ok(());
-    }
-    refuse("its cause fixes another end")
+    let fits = state.cause.as_ref().is_some_and(fits);
+    if fits { Ok(()) } else { refuse("its cause fixes another end") }
 }
 
 fn expect_nothing_runs(state: &State) -> Step {
-    if state.running > 0 {
-        return refuse("attempts are running");
-    }
-    Ok(())
+    if state.running == 0 { Ok(()) } else { refuse("attempts are running") }
 }
 
 /// Notes that a message was consumed; the last thing that its event does.

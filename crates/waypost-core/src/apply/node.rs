@@ -86,10 +86,8 @@ pub(super) fn apply(
 
 fn expect_attempt(plan: &Plan, state: &State, at: NodeIx, attempt: u32) -> Step {
     let current = state.node(at).attempt;
-    if attempt == current {
-        return Ok(());
-    }
-    Err(format!("node {:?} is at attempt {current}", plan.node(at).id))
+    let stale = || format!("node {:?} is at attempt {current}", plan.node(at).id);
+    if attempt == current { Ok(()) } else { Err(stale()) }
 }
 
 fn scheduled(

@@ -29,9 +29,8 @@ impl Decider<'_> {
 
     /// It holds a permit: starts the nodes that may start.
     pub(super) fn admit(&mut self) -> Result<(), Refusal> {
-        self.refuse_ended()?;
-        if self.state.status == Status::Ending {
-            return Err(Refusal::Ending);
+        if let Some(over) = self.state.refusal_if_ended() {
+            return Err(over);
         }
         if self.state.status != Status::Scheduling {
             return Err(Refusal::NotQueued);

@@ -13,7 +13,6 @@ pub struct PathRef {
     pub root: String,
     /// From the root inwards, as far as the source shows them.
     pub steps: Vec<Step>,
-    /// Where in the source it begins.
     pub start: usize,
 }
 

@@ -29,9 +29,7 @@ pub struct SecretRef {
 /// All references of an expression.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct References {
-    /// Nodes, in order of appearance.
     pub nodes: Vec<NodeRef>,
-    /// Secrets, in order of appearance.
     pub secrets: Vec<SecretRef>,
     /// Top-level names with the place of their first mention.
     pub names: BTreeMap<String, Range<usize>>,
