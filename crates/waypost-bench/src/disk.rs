@@ -64,17 +64,6 @@ pub(super) fn bytes_in(folder: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Bytes that this thread has handed to the system's write calls so far.
-pub(super) fn bytes_written_by_thread() -> Option<u64> {
-    bytes_written(Path::new("/proc/thread-self"))
-}
-
-/// Bytes written by the thread that the system describes in this folder.
-pub(super) fn bytes_written(thread: &Path) -> Option<u64> {
-    let io = std::fs::read_to_string(thread.join("io")).ok()?;
-    io.lines().find_map(|line| line.strip_prefix("wchar: "))?.trim().parse().ok()
-}
-
 /// The peak memory of a process (`self`, or a process id), in bytes; `None` where the system does
 /// not report it.
 pub(super) fn peak_rss(process: &str) -> Option<u64> {

@@ -8,7 +8,6 @@ use waypost_core::plan::Plan;
 use waypost_engine::config::Config;
 use waypost_engine::{Engine, Observer};
 use waypost_ports::query::{ExecutionPage, ListRequest};
-use waypost_ports::store::Store;
 
 /// The program that runs the benchmark. It has the settings and the stores.
 ///
@@ -37,16 +36,8 @@ pub struct NamedServer {
 
 /// A store, and how to open an engine over it.
 pub trait SystemUnderTest {
-    /// The store without anything around it.
-    fn store(&self) -> Arc<dyn Store>;
-
-    /// Opens an engine over `store`, which is [`Self::store`] or a wrapper of it.
-    fn open_engine(
-        &self,
-        store: Arc<dyn Store>,
-        config: Config,
-        observer: Option<Observer>,
-    ) -> Result<Engine>;
+    /// Opens an engine over the store.
+    fn open_engine(&self, config: Config, observer: Option<Observer>) -> Result<Engine>;
 
     /// Compiles a definition and stores it. Returns its plan and its version.
     fn define(&self, source: &str) -> Result<(Arc<Plan>, u32)>;
@@ -65,7 +56,6 @@ pub trait SystemUnderTest {
 /// The cost of a run on the servers of a cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct DatabaseUsage {
-    /// Size of the data.
     pub bytes: u64,
     /// SQL statements that were sent to PostgreSQL.
     pub statements: u64,

@@ -18,8 +18,8 @@ use anyhow::{Context, Result, anyhow};
 
 use self::bystanders::{Bystanders, Crowd};
 use self::load::Load;
-use self::report::{Crowded, HttpReport, Phase};
-use self::serving::{Committed, Serving};
+use self::report::Phase;
+use self::serving::Serving;
 use crate::{DataLocation, NamedServer, Printout};
 
 /// What to measure, and against whom.
@@ -34,15 +34,9 @@ pub struct HttpOptions {
     /// Nodes in each
     #[arg(long, default_value_t = 10)]
     nodes: u64,
-    /// Then once more with so many readers of streams on which nothing happens
-    #[arg(long, default_value_t = 0)]
-    idle_streams: usize,
-    /// Then once more with so many connections whose requests never end
-    #[arg(long, default_value_t = 0)]
-    slow_connections: usize,
-    /// Then once more with so many clients that ask for a log of 1 MB events and do not read it
-    #[arg(long, default_value_t = 0)]
-    slow_readers: usize,
+    /// Bystanders of a second run
+    #[command(flatten)]
+    crowd: Crowd,
     /// Where the data goes
     #[command(flatten)]
     place: DataLocation,
@@ -56,46 +50,43 @@ pub(super) async fn run(options: &HttpOptions, named: Option<NamedServer>) -> Re
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(measure(&options, named.as_ref()))
     });
-    let report = measured.await.context("the clients ended badly")??;
-    let failure = match report.errors() {
+    measured.await.context("the clients ended badly")?
+}
+
+async fn measure(options: &HttpOptions, named: Option<&NamedServer>) -> Result<Printout> {
+    let serving = Serving::open(named, &options.place)?;
+    let clients = options.clients.max(1);
+    let load = Load::prepare(&serving.target, options.nodes, clients, options.executions).await?;
+    let mut alone = run_phase(&load, &serving, options).await?;
+    let rss = serving.peak_rss();
+    let (mut errors, mut first_error) = (alone.errors, alone.first_error.take());
+    let mut crowded = None;
+    if options.crowd.is_any() {
+        let bystanders = Bystanders::gather(&serving.target, options.crowd).await?;
+        serving.forget_peak_rss();
+        let mut phase = run_phase(&load, &serving, options).await?;
+        let peak_rss = serving.peak_rss();
+        let seen = bystanders.leave().await;
+        errors += phase.errors + seen.streams_lost();
+        first_error = first_error.or(phase.first_error.take());
+        crowded = Some(report::crowded(options, &seen, phase, peak_rss, &alone));
+    }
+    let disk = serving.close(&alone.committed)?;
+    let mut report = report::alone(options, alone, rss, disk);
+    if let Some(crowded) = crowded {
+        report.nest("with_bystanders", crowded);
+    }
+    report.failure = match (errors, first_error) {
         (0, _) => None,
         (errors, None) => Some(anyhow!("{errors} errors")),
         (errors, Some(first)) => Some(anyhow!("{errors} errors, one of them: {first}")),
     };
-    Ok(Printout { failure, ..report.printout()? })
+    Ok(report)
 }
 
-async fn measure(options: &HttpOptions, named: Option<&NamedServer>) -> Result<HttpReport> {
-    let serving = Serving::open(named, &options.place)?;
-    let clients = options.clients.max(1);
-    let load = Load::prepare(&serving.target, options.nodes, clients, options.executions).await?;
-    let (alone, committed) = run_phase(&load, &serving, options).await?;
-    let rss = serving.peak_rss();
-    let mut crowded = None;
-    let bystanders = Crowd {
-        idle_streams: options.idle_streams,
-        slow_connections: options.slow_connections,
-        slow_readers: options.slow_readers,
-    };
-    if bystanders.is_any() {
-        let bystanders = Bystanders::gather(&serving.target, bystanders).await?;
-        serving.forget_peak_rss();
-        let (phase, _) = run_phase(&load, &serving, options).await?;
-        let peak_rss = serving.peak_rss();
-        let seen = bystanders.leave().await;
-        crowded = Some(Crowded::new(options, &seen, phase, peak_rss, &alone));
-    }
-    let disk = serving.close(&committed)?;
-    Ok(HttpReport::new(options, alone, crowded, rss, disk))
-}
-
-async fn run_phase(
-    load: &Load,
-    serving: &Serving,
-    options: &HttpOptions,
-) -> Result<(Phase, Committed)> {
+async fn run_phase(load: &Load, serving: &Serving, options: &HttpOptions) -> Result<Phase> {
     let before = serving.committed().await?;
     let tally = load.run().await?;
     let committed = serving.committed().await?.since(&before);
-    Ok((Phase::new(tally, &committed, options.nodes), committed))
+    Ok(Phase::new(tally, committed, options.nodes))
 }

@@ -15,16 +15,18 @@
 //! | file | owns |
 //! | --- | --- |
 //! | `host` | what the benchmark needs from the program that runs it |
-//! | `backend` | a fresh data folder or schema with an engine over it; counts commits |
+//! | `backend` | a fresh data folder or schema with an engine over it |
+//! | `committed` | commits and their bytes, of an engine here or of a server |
 //! | `flows` | the definitions that are executed |
 //! | `load` | chains, fans and payloads: executions from start to durable end |
 //! | `timers` | sleeping executions, and how late they wake up |
 //! | `recover` | a process killed with -9, and its restart |
 //! | `http` | clients over HTTP, against a server in a process of its own |
-//! | `disk` | the disk's own time, bytes written, peak memory |
+//! | `disk` | the disk's own time, bytes of a folder, peak memory |
 //! | `report` | the result, as a table and as JSON |
 
 mod backend;
+mod committed;
 mod disk;
 mod flows;
 mod host;
@@ -38,6 +40,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
+use waypost_core::json::Json;
 
 pub use host::{DatabaseUsage, Host, NamedServer, SystemUnderTest};
 pub use recover::child as recover_child;
@@ -147,19 +150,16 @@ impl DataLocation {
 pub async fn run(scenario: &Scenario, host: &dyn Host) -> Result<Printout> {
     match scenario {
         Scenario::Chain { executions, nodes, common } => {
-            let flow = flows::chain(*nodes);
-            load::run("chain", &flow, &load::no_input, (*executions, *nodes), common, host).await
+            let (flow, size) = (flows::chain(*nodes), (*executions, *nodes));
+            load::run("chain", &flow, &Json::null(), size, common, host).await
         }
         Scenario::Fan { width, executions, common } => {
-            let flow = flows::fan(*width);
-            let nodes = *width + 2;
-            load::run("fan", &flow, &load::no_input, (*executions, nodes), common, host).await
+            let (flow, size) = (flows::fan(*width), (*executions, *width + 2));
+            load::run("fan", &flow, &Json::null(), size, common, host).await
         }
         Scenario::Payload { bytes, executions, nodes, common } => {
-            let flow = flows::payload(*nodes);
-            let input = flows::payload_input(*bytes)?;
-            let input = move |_| input.clone();
-            load::run("payload", &flow, &input, (*executions, *nodes), common, host).await
+            let (flow, size) = (flows::payload(*nodes), (*executions, *nodes));
+            load::run("payload", &flow, &flows::payload_input(*bytes)?, size, common, host).await
         }
         Scenario::Timers { executions, seconds, common } => {
             timers::run(*executions, *seconds, common, host).await

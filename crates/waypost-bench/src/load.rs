@@ -9,26 +9,19 @@ use tokio::task::JoinSet;
 use waypost_core::event::{Event, NodeEvent};
 use waypost_core::json::Json;
 use waypost_core::status::Status;
-use waypost_engine::{Engine, Observer};
+use waypost_engine::{Engine, Observer, StartRequest};
 
-use crate::backend::MeasuredBackend;
-use crate::report::{Latency, LoadReport, Printout};
+use crate::backend::{Closed, Flow, MeasuredBackend};
+use crate::report::{Printout, milliseconds, percentiles};
 use crate::{Common, Host, disk};
 
 /// Nodes at each end of a long chain that are compared with each other.
 const SAMPLE: u64 = 1_000;
 
-/// Returns the input of the n-th execution.
-pub(super) type Inputs = dyn Fn(u64) -> Json + Send + Sync;
-
-pub(super) fn no_input(_: u64) -> Json {
-    Json::null()
-}
-
 pub(super) async fn run(
     scenario: &'static str,
     flow: &str,
-    inputs: &Inputs,
+    input: &Json,
     (executions, nodes): (u64, u64),
     common: &Common,
     host: &dyn Host,
@@ -39,38 +32,82 @@ pub(super) async fn run(
         let observer: Observer = Arc::new(move |committed| marks.note(&committed.events));
         observer
     });
-    let backend = MeasuredBackend::open(common, host, observer, |_| {})?;
+    let backend = MeasuredBackend::open(common, host, observer)?;
     let flow = backend.define(flow)?;
     let start = Instant::now();
-    let (mut latencies, probed) = drive(&backend, &flow, inputs, executions, common).await?;
-    let committed = start.elapsed() - probed.spent;
-    backend.wait_projected()?;
+    let (mut times, probed) = drive(&backend, &flow, input, executions, common).await?;
+    let seconds = start.elapsed() - probed.spent;
+    backend.system.wait_projected()?;
     let projected = start.elapsed() - probed.spent;
-    let counts = backend.counts();
-    let total = executions * nodes;
-    let (folder, disk_afterwards) = backend.close(&counts).await?;
-    let disk = probed.median().unwrap_or(disk_afterwards);
-    LoadReport {
-        scenario,
-        executions,
-        nodes: total,
-        concurrency: common.concurrency,
-        seconds: committed,
-        seconds_projected: projected,
-        latency: Latency::of(&mut latencies),
-        counts,
-        disk,
-        bytes_per_node: folder.bytes as f64 / total.max(1) as f64,
-        peak_rss: disk::peak_rss("self"),
-        sent: folder.sent,
-        ends: marks.ratio(),
+    let closed = backend.close().await?;
+
+    let nodes = executions * nodes;
+    let per_second = |count: u64, time: Duration| count as f64 / time.as_secs_f64();
+    let [p50, p99] = percentiles(&mut times, [50, 99]).map(milliseconds);
+    let nodes_per_commit = nodes as f64 / closed.committed.commits.max(1) as f64;
+    let nodes_per_second = per_second(nodes, seconds);
+    let nodes_projected = per_second(nodes, projected);
+    let mut report = Printout::of(scenario);
+    report.plain("executions", "executions", executions);
+    report.plain("nodes", "nodes", nodes);
+    report.plain("concurrency", "concurrency", common.concurrency);
+    report.rounded("seconds", "seconds", seconds.as_secs_f64(), (3, ""));
+    let executions_per_second = per_second(executions, seconds);
+    report.rounded(
+        "executions_per_second",
+        "executions_per_second",
+        executions_per_second,
+        (0, ""),
+    );
+    report.rounded("nodes_per_second", "nodes_per_second", nodes_per_second, (0, ""));
+    let projected = "nodes_per_second_projected";
+    report.rounded(projected, projected, nodes_projected, (0, ""));
+    report.rounded("p50_ms", "p50 per execution", p50, (3, " ms"));
+    report.rounded("p99_ms", "p99 per execution", p99, (3, " ms"));
+    report.plain("commits", "commits", closed.committed.commits);
+    report.rounded("nodes_per_commit", "nodes per commit", nodes_per_commit, (1, ""));
+    report.extend(resources(&closed, probed, (executions, nodes), p50));
+    if let Some(ratio) = marks.ratio() {
+        let name = "last 1,000 nodes / first 1,000";
+        report.rounded("last_1000_over_first_1000", name, ratio, (2, ""));
     }
-    .printout()
+    Ok(report)
+}
+
+/// The resources that the executions have used. A cluster's disk is PostgreSQL's, and cannot be
+/// measured from here.
+fn resources(
+    closed: &Closed,
+    probed: Probed,
+    (executions, nodes): (u64, u64),
+    p50: f64,
+) -> Printout {
+    let per_node = |count: u64| count as f64 / nodes.max(1) as f64;
+    let mut report = Printout::default();
+    let bytes = per_node(closed.bytes);
+    report.rounded("bytes_on_disk_per_node", "bytes on disk per node", bytes, (0, ""));
+    report.memory("peak_rss_bytes", "peak RSS", disk::peak_rss("self"));
+    let Some(sent) = closed.sent else {
+        let disk = milliseconds(probed.median().unwrap_or(closed.disk));
+        let commits_each = closed.committed.frames as f64 / executions.max(1) as f64;
+        let bytes_per_commit = closed.committed.bytes_per_commit();
+        report.plain("bytes_per_commit", "bytes per commit", bytes_per_commit);
+        report.rounded("disk_append_fdatasync_ms", "disk append+fdatasync", disk, (3, " ms"));
+        let name = "p50 / (commits of one execution × disk)";
+        report.rounded("p50_over_commits_of_disk", name, p50 / (commits_each * disk), (2, ""));
+        return report;
+    };
+    let statements = per_node(sent.statements);
+    report.rounded("sql_statements_per_node", "SQL statements per node", statements, (4, ""));
+    if let Some(trips) = sent.round_trips.map(per_node) {
+        report.rounded("redis_round_trips_per_node", "Redis round trips per node", trips, (4, ""));
+    }
+    report
 }
 
 /// The disk's times between executions, and the time spent on measuring them.
 #[derive(Default)]
-pub(super) struct Probed {
+struct Probed {
     times: Vec<Duration>,
     spent: Duration,
 }
@@ -88,61 +125,65 @@ impl Probed {
 /// take twice the time a second later, and only neighbours can be compared.
 async fn drive(
     backend: &MeasuredBackend,
-    flow: &crate::backend::Flow,
-    inputs: &Inputs,
+    flow: &Flow,
+    input: &Json,
     executions: u64,
     common: &Common,
 ) -> Result<(Vec<Duration>, Probed)> {
-    if common.concurrency == 1 {
-        return drive_alone(backend, flow, &inputs(0), executions).await;
-    }
-    let next = Arc::new(AtomicU64::new(0));
-    let inputs: Vec<Json> = match executions {
-        // One input for all is the common case and costs no memory.
-        0 => Vec::new(),
-        _ => vec![inputs(0)],
-    };
-    let mut clients = JoinSet::new();
-    for _ in 0..common.concurrency.clamp(1, usize::try_from(executions.max(1))?) {
-        let (engine, flow, next) = (backend.engine(), flow.clone(), Arc::clone(&next));
-        let input = inputs.first().cloned().unwrap_or_else(Json::null);
-        clients.spawn(async move {
-            let mut times = Vec::new();
-            while next.fetch_add(1, Ordering::Relaxed) < executions {
-                times.push(one(&engine, &flow, &input).await?);
-            }
-            Ok::<_, anyhow::Error>(times)
-        });
+    let (engine, flow, input) = (backend.engine(), flow.clone(), input.clone());
+    let complete = move |_| complete_one(Arc::clone(&engine), flow.request(input.clone()));
+    let mut probed = Probed::default();
+    if common.concurrency != 1 {
+        let times = for_each(executions, common.concurrency, complete).await?;
+        return Ok((times, probed));
     }
     let mut times = Vec::new();
-    while let Some(client) = clients.join_next().await {
-        times.extend(client??);
-    }
-    Ok((times, Probed::default()))
-}
-
-async fn drive_alone(
-    backend: &MeasuredBackend,
-    flow: &crate::backend::Flow,
-    input: &Json,
-    executions: u64,
-) -> Result<(Vec<Duration>, Probed)> {
-    let engine = backend.engine();
-    let (mut times, mut probed) = (Vec::new(), Probed::default());
-    let mut probe = disk::Probe::open(backend.folder())?;
-    for _ in 0..executions {
-        times.push(one(&engine, flow, input).await?);
+    let mut probe = disk::Probe::open(&backend.folder)?;
+    for n in 0..executions {
+        times.push(complete(n).await?);
         let begin = Instant::now();
-        probed.times.push(probe.append_and_sync(backend.counts().bytes_per_commit())?);
+        probed.times.push(probe.append_and_sync(backend.committed()?.bytes_per_commit())?);
         probed.spent += begin.elapsed();
     }
     Ok((times, probed))
 }
 
+/// Calls `one` with every number below `count`, in so many tasks at once, and returns the results.
+pub(super) async fn for_each<T, F>(
+    count: u64,
+    concurrency: usize,
+    one: impl Fn(u64) -> F + Clone + Send + 'static,
+) -> Result<Vec<T>>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T>> + Send,
+{
+    let next = Arc::new(AtomicU64::new(0));
+    let mut clients = JoinSet::new();
+    for _ in 0..concurrency.clamp(1, usize::try_from(count.max(1))?) {
+        let (next, one) = (Arc::clone(&next), one.clone());
+        clients.spawn(async move {
+            let mut results = Vec::new();
+            loop {
+                let n = next.fetch_add(1, Ordering::Relaxed);
+                if n >= count {
+                    return Ok::<_, anyhow::Error>(results);
+                }
+                results.push(one(n).await?);
+            }
+        });
+    }
+    let mut results = Vec::new();
+    while let Some(client) = clients.join_next().await {
+        results.extend(client??);
+    }
+    Ok(results)
+}
+
 /// One execution, from its start to its durable end.
-async fn one(engine: &Engine, flow: &crate::backend::Flow, input: &Json) -> Result<Duration> {
+async fn complete_one(engine: Arc<Engine>, request: StartRequest) -> Result<Duration> {
     let start = Instant::now();
-    let started = engine.start(flow.request(input.clone())).await?;
+    let started = engine.start(request).await?;
     match started.ended().await {
         Some(end) if end.status == Status::Completed => Ok(start.elapsed()),
         other => bail!("an execution did not complete: {other:?}"),

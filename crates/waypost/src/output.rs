@@ -40,13 +40,12 @@ pub fn print_json(value: &impl Serialize) -> Result<()> {
 }
 
 /// Prints names and values in two columns.
-pub fn print_table(rows: &[(String, String)]) -> Result<()> {
-    let width = rows.iter().map(|(name, _)| columns(name)).max().unwrap_or(0);
+pub fn print_table(rows: &[(impl AsRef<str>, impl AsRef<str>)]) {
+    let width = rows.iter().map(|(name, _)| columns(name.as_ref())).max().unwrap_or(0);
     for (name, value) in rows {
-        let value = harmless_line(value);
-        print_line(&format!("{}  {value}", pad(name, width)));
+        let value = harmless_line(value.as_ref());
+        print_line(&format!("{}  {value}", pad(name.as_ref(), width)));
     }
-    Ok(())
 }
 
 /// Prints rows under headings, each column as wide as it needs.

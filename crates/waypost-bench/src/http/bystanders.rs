@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -28,10 +28,16 @@ const SLOW_READER_BUFFER: u32 = 16 * 1024;
 const PARKED: &[u8] = b"RunPaused";
 
 /// How many of each kind.
-#[derive(Clone, Copy)]
+#[derive(clap::Args, Clone, Copy, Debug)]
 pub(super) struct Crowd {
+    /// Then once more with so many readers of streams on which nothing happens
+    #[arg(long, default_value_t = 0)]
     pub(super) idle_streams: usize,
+    /// Then once more with so many connections whose requests never end
+    #[arg(long, default_value_t = 0)]
     pub(super) slow_connections: usize,
+    /// Then once more with so many clients that ask for a log of 1 MB events and do not read it
+    #[arg(long, default_value_t = 0)]
     pub(super) slow_readers: usize,
 }
 
@@ -98,9 +104,7 @@ async fn open_streams(target: &ServerAddress, count: usize) -> Result<Vec<TcpStr
     if count == 0 {
         return Ok(Vec::new());
     }
-    let mut client = Client::connect(target).await?;
-    let deploy = target.post("/v1/definitions", "application/yaml", &flows::parked());
-    client.ask(&deploy).await?.json()?;
+    Client::connect(target).await?.deploy(target, flows::PARKED).await?;
     let start =
         target.post("/v1/executions", "application/json", "{\"workflow\":\"bench-parked\"}");
     let opening = (0..count).map(|_| open_stream(target, &start));
@@ -113,13 +117,11 @@ async fn open_readers(target: &ServerAddress, count: usize) -> Result<Vec<TcpStr
         return Ok(Vec::new());
     }
     let mut client = Client::connect(target).await?;
-    let deploy = target.post("/v1/definitions", "application/yaml", &flows::payload(LARGE_EVENTS));
-    client.ask(&deploy).await?.json()?;
+    client.deploy(target, &flows::payload(LARGE_EVENTS)).await?;
     let input = flows::payload_input(LARGE_EVENT_BYTES)?;
     let start = format!("{{\"workflow\":\"bench-payload\",\"input\":{}}}", input.text());
     let start = target.post("/v1/executions?wait=60s", "application/json", &start);
-    let started = client.ask(&start).await?.json()?;
-    let id = started.get("id").and_then(|id| id.as_str()).context("the reply names no id")?;
+    let id = client.start(&start).await?;
     let paths = ["events?limit=1000", "stream", "nodes", "output"];
     let paths = paths.map(|path| target.get(&format!("/v1/executions/{id}/{path}")));
     let mut readers = Vec::with_capacity(count);
@@ -132,9 +134,7 @@ async fn open_readers(target: &ServerAddress, count: usize) -> Result<Vec<TcpStr
 }
 
 async fn open_stream(target: &ServerAddress, start: &[u8]) -> Result<TcpStream> {
-    let mut client = Client::connect(target).await?;
-    let started = client.ask(start).await?.json()?;
-    let id = started.get("id").and_then(|id| id.as_str()).context("the reply names no id")?;
+    let id = Client::connect(target).await?.start(start).await?;
     let mut stream = target.connect().await?;
     stream.write_all(&target.get(&format!("/v1/executions/{id}/stream"))).await?;
     let mut read = Vec::new();

@@ -32,12 +32,10 @@ impl ServerAddress {
         Ok(Self { address, host: host.to_owned(), key: key.map(str::to_owned) })
     }
 
-    /// A request without a body.
     pub(super) fn get(&self, path: &str) -> Vec<u8> {
         format!("GET {path} HTTP/1.1\r\n{}\r\n", self.headers()).into_bytes()
     }
 
-    /// A request with a body.
     pub(super) fn post(&self, path: &str, media_type: &str, body: &str) -> Vec<u8> {
         let (headers, length) = (self.headers(), body.len());
         let content = format!("Content-Type: {media_type}\r\nContent-Length: {length}\r\n");
@@ -62,9 +60,8 @@ impl ServerAddress {
 
     /// A connection without anything around it.
     pub(super) async fn connect(&self) -> Result<TcpStream> {
-        let address = self.address;
-        let stream = TcpStream::connect(address).await;
-        let stream = stream.with_context(|| format!("cannot connect to {address}"))?;
+        let stream = TcpStream::connect(self.address).await;
+        let stream = stream.with_context(|| format!("cannot connect to {}", self.address))?;
         stream.set_nodelay(true)?;
         Ok(stream)
     }
@@ -88,7 +85,7 @@ impl HttpReply<'_> {
     }
 
     /// The body, if the status is a success.
-    pub(super) fn json(&self) -> Result<serde_json::Value> {
+    fn json(&self) -> Result<serde_json::Value> {
         if !(200..300).contains(&self.status) {
             bail!("the server answers {}: {}", self.status, self.text());
         }
@@ -99,6 +96,18 @@ impl HttpReply<'_> {
 impl Client {
     pub(super) async fn connect(target: &ServerAddress) -> Result<Self> {
         Ok(Self { stream: target.connect().await?, buffer: Vec::with_capacity(4_096) })
+    }
+
+    pub(super) async fn deploy(&mut self, target: &ServerAddress, definition: &str) -> Result<()> {
+        let deploy = target.post("/v1/definitions", "application/yaml", definition);
+        self.ask(&deploy).await?.json().map(drop)
+    }
+
+    /// Starts an execution; returns its id.
+    pub(super) async fn start(&mut self, request: &[u8]) -> Result<String> {
+        let started = self.ask(request).await?.json()?;
+        let id = started.get("id").and_then(|id| id.as_str());
+        Ok(id.context("the reply names no id")?.to_owned())
     }
 
     /// Sends a request and reads the reply. After an error the connection is of no more use.

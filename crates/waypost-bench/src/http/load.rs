@@ -41,9 +41,7 @@ impl Load {
         clients: usize,
         executions: u64,
     ) -> Result<Self> {
-        let mut client = Client::connect(target).await?;
-        let deploy = target.post("/v1/definitions", "application/yaml", &flows::chain(nodes));
-        client.ask(&deploy).await?.json()?;
+        Client::connect(target).await?.deploy(target, &flows::chain(nodes)).await?;
         let body = "{\"workflow\":\"bench-chain\"}";
         let request = target.post("/v1/executions?wait=30s", "application/json", body);
         Ok(Self { target: target.clone(), request: request.into(), clients, executions })

@@ -10,10 +10,8 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use super::client::{Client, ServerAddress};
+use crate::committed::Committed;
 use crate::{DataLocation, NamedServer, disk};
-
-/// The thread of a server that commits.
-const STORE_THREAD: &str = "waypost-store";
 
 /// A server that is measured.
 pub(super) struct Serving {
@@ -34,31 +32,6 @@ struct Announcement {
     listening: String,
 }
 
-/// How much a server has committed since it was started.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Committed {
-    pub(super) commits: u64,
-    pub(super) frames: u64,
-    /// Bytes that were written for them; only known of a server of our own.
-    bytes: Option<u64>,
-}
-
-impl Committed {
-    pub(super) fn since(&self, before: &Self) -> Self {
-        let bytes = self.bytes.zip(before.bytes).map(|(now, before)| now.saturating_sub(before));
-        Self {
-            commits: self.commits.saturating_sub(before.commits),
-            frames: self.frames.saturating_sub(before.frames),
-            bytes,
-        }
-    }
-
-    fn bytes_per_commit(&self) -> usize {
-        let mean = self.bytes.unwrap_or_default() / self.commits.max(1);
-        usize::try_from(mean).unwrap_or(usize::MAX)
-    }
-}
-
 impl Serving {
     /// The server that the user named, or else a fresh one.
     pub(super) fn open(named: Option<&NamedServer>, place: &DataLocation) -> Result<Self> {
@@ -73,23 +46,23 @@ impl Serving {
     pub(super) async fn committed(&self) -> Result<Committed> {
         let mut client = Client::connect(&self.target).await?;
         let reply = client.ask(&self.target.get("/metrics")).await?;
-        let page = reply.text();
-        Ok(Committed {
-            commits: metric(&page, "waypost_append_seconds_count")?,
-            frames: metric(&page, "waypost_append_frames_sum")?,
-            bytes: self.own.as_ref().and_then(Own::bytes_committed),
-        })
+        Committed::read(&reply.text(), self.process().as_deref())
+    }
+
+    /// The process of a server of our own.
+    fn process(&self) -> Option<String> {
+        self.own.as_ref().map(|own| own.process.id().to_string())
     }
 
     /// The most memory that the server has used.
     pub(super) fn peak_rss(&self) -> Option<u64> {
-        disk::peak_rss(&self.own.as_ref()?.process.id().to_string())
+        disk::peak_rss(&self.process()?)
     }
 
     /// Has the most memory of a server of our own counted from now on, where the system can do that.
     pub(super) fn forget_peak_rss(&self) {
-        if let Some(own) = &self.own {
-            std::fs::write(format!("/proc/{}/clear_refs", own.process.id()), "5").ok();
+        if let Some(process) = self.process() {
+            std::fs::write(format!("/proc/{process}/clear_refs"), "5").ok();
         }
     }
 
@@ -108,22 +81,12 @@ impl Own {
         let stdout = process.stdout.take();
         let own = Self { process, folder, keep: place.keep };
         let stdout = BufReader::new(stdout.context("the server has no output")?);
-        let mut said = serde_json::Deserializer::from_reader(stdout).into_iter::<Announcement>();
-        match said.next() {
+        let mut announced =
+            serde_json::Deserializer::from_reader(stdout).into_iter::<Announcement>();
+        match announced.next() {
             Some(Ok(announcement)) => Ok((own, announcement.listening)),
             _ => bail!("the server ended before it was ready"),
         }
-    }
-
-    /// Bytes that the thread that commits has handed to the system's write calls.
-    fn bytes_committed(&self) -> Option<u64> {
-        let threads = std::fs::read_dir(format!("/proc/{}/task", self.process.id())).ok()?;
-        let mut threads = threads.flatten().map(|thread| thread.path());
-        let commits = |thread: &PathBuf| {
-            let name = std::fs::read_to_string(thread.join("comm"));
-            name.is_ok_and(|name| name.trim_end() == STORE_THREAD)
-        };
-        disk::bytes_written(&threads.find(commits)?)
     }
 
     /// Nothing is lost by an end without warning, and nothing is wanted of the server any more.
@@ -163,12 +126,4 @@ fn serve_command(folder: &Path) -> Result<Command> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped());
     Ok(command)
-}
-
-/// The value of a metric without labels.
-fn metric(page: &str, name: &str) -> Result<u64> {
-    let value = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    let value: f64 = value.with_context(|| format!("the server has no metric {name}"))?.parse()?;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
-    Ok(value as u64)
 }

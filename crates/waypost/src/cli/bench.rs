@@ -8,11 +8,9 @@ use waypost_bench::{DatabaseUsage, Host, NamedServer, Scenario, SystemUnderTest}
 use waypost_core::plan::Plan;
 use waypost_engine::config::Config;
 use waypost_engine::{Engine, Observer};
-use waypost_ports::query::{ExecutionPage, ListRequest, Query as _};
+use waypost_ports::query::{ExecutionPage, ListRequest};
 use waypost_ports::secret::NoSecrets;
-use waypost_ports::store::Store;
 use waypost_postgres::PostgresStore;
-use waypost_sqlite::SqliteStore;
 
 use super::{Context, Exit};
 use crate::backend::{self, Backend};
@@ -29,8 +27,8 @@ pub(super) async fn run(scenario: &Scenario, context: &Context) -> Result<Exit> 
     }
     let printout = waypost_bench::run(scenario, &Opener(&context.settings)).await?;
     match context.format {
-        Format::Json => print_json(&printout.json)?,
-        Format::Text => print_table(&printout.rows)?,
+        Format::Json => print_json(&printout)?,
+        Format::Text => print_table(&printout.rows()),
     }
     printout.failure.map_or(Ok(Exit::Done), Err)
 }
@@ -53,12 +51,14 @@ impl Host for Opener<'_> {
         let Some(database) = &self.0.cluster.database else { return self.open_folder(folder) };
         let schema = format!("waypost_bench_{}", uuid::Uuid::now_v7().simple());
         let store = Arc::new(backend::open_database(&Database { schema, ..database.clone() })?);
-        let around = ClusterServices::of(&(Arc::clone(&store) as Arc<dyn Backend>), self.0)?;
-        Ok(Box::new(InDatabase { store, around }))
+        let backend = Arc::clone(&store) as Arc<dyn Backend>;
+        let around = ClusterServices::of(&backend, self.0)?;
+        Ok(Box::new(Opened { backend, around, database: Some(store) }))
     }
 
     fn open_folder(&self, folder: &Path) -> Result<Box<dyn SystemUnderTest>> {
-        Ok(Box::new(InFolder(Arc::new(wiring::open_engine_store(folder)?))))
+        let backend = Arc::new(wiring::open_engine_store(folder)?);
+        Ok(Box::new(Opened { backend, around: ClusterServices::alone(), database: None }))
     }
 
     fn named_server(&self) -> Option<NamedServer> {
@@ -68,99 +68,47 @@ impl Host for Opener<'_> {
     }
 }
 
-/// A data folder.
-struct InFolder(Arc<SqliteStore>);
-
-/// A schema of a database, with Redis where the settings name one.
-struct InDatabase {
-    store: Arc<PostgresStore>,
+/// A data folder, or a schema of a database with Redis where the settings name one.
+struct Opened {
+    backend: Arc<dyn Backend>,
     around: ClusterServices,
+    /// The same store as `backend`.
+    database: Option<Arc<PostgresStore>>,
 }
 
-impl SystemUnderTest for InFolder {
-    fn store(&self) -> Arc<dyn Store> {
-        Arc::clone(&self.0) as Arc<dyn Store>
-    }
-
-    fn open_engine(
-        &self,
-        store: Arc<dyn Store>,
-        config: Config,
-        observer: Option<Observer>,
-    ) -> Result<Engine> {
-        open_engine(&ClusterServices::alone(), store, config, observer)
+impl SystemUnderTest for Opened {
+    fn open_engine(&self, config: Config, observer: Option<Observer>) -> Result<Engine> {
+        let (nodes, secrets) = (waypost_nodes::Settings::default(), Arc::new(NoSecrets));
+        let store = backend::store(&self.backend);
+        wiring::open_engine_in(&self.around, store, &nodes, secrets, config, observer)
     }
 
     fn define(&self, source: &str) -> Result<(Arc<Plan>, u32)> {
-        define(&*self.0, source)
+        let compiled = wiring::compile(source.as_bytes())
+            .map_err(|faults| anyhow!("the benchmark's definition is wrong: {faults:?}"))?;
+        let definition = wiring::define(&*self.backend, &compiled)?;
+        Ok((Arc::new(compiled.plan), definition.version))
     }
 
     fn list(&self, request: &ListRequest) -> Result<ExecutionPage> {
-        Ok(self.0.list(request)?)
+        Ok(self.backend.list(request)?)
     }
 
     fn wait_projected(&self) -> Result<()> {
-        Ok(self.0.wait_projected()?)
-    }
-
-    fn close(self: Box<Self>, _: bool) -> Result<Option<DatabaseUsage>> {
-        Ok(None)
-    }
-}
-
-impl SystemUnderTest for InDatabase {
-    fn store(&self) -> Arc<dyn Store> {
-        Arc::clone(&self.store) as Arc<dyn Store>
-    }
-
-    fn open_engine(
-        &self,
-        store: Arc<dyn Store>,
-        config: Config,
-        observer: Option<Observer>,
-    ) -> Result<Engine> {
-        open_engine(&self.around, store, config, observer)
-    }
-
-    fn define(&self, source: &str) -> Result<(Arc<Plan>, u32)> {
-        define(&*self.store, source)
-    }
-
-    fn list(&self, request: &ListRequest) -> Result<ExecutionPage> {
-        Ok(self.store.list(request)?)
-    }
-
-    fn wait_projected(&self) -> Result<()> {
-        Ok(self.store.wait_projected()?)
+        Ok(self.backend.wait_projected()?)
     }
 
     fn close(self: Box<Self>, keep: bool) -> Result<Option<DatabaseUsage>> {
+        let Some(store) = &self.database else { return Ok(None) };
         let redis = self.around.redis.as_ref();
         let usage = DatabaseUsage {
-            bytes: self.store.bytes()?,
-            statements: self.store.statements().all(),
+            bytes: store.bytes()?,
+            statements: store.statements().all(),
             round_trips: redis.map(|redis| redis.counters().round_trips.get()),
         };
         if !keep {
-            self.store.remove()?;
+            store.remove()?;
         }
         Ok(Some(usage))
     }
-}
-
-fn open_engine(
-    around: &ClusterServices,
-    store: Arc<dyn Store>,
-    config: Config,
-    observer: Option<Observer>,
-) -> Result<Engine> {
-    let (nodes, secrets) = (waypost_nodes::Settings::default(), Arc::new(NoSecrets));
-    wiring::open_engine_in(around, store, &nodes, secrets, config, observer)
-}
-
-fn define(store: &dyn Store, source: &str) -> Result<(Arc<Plan>, u32)> {
-    let compiled = wiring::compile(source.as_bytes())
-        .map_err(|faults| anyhow!("the benchmark's definition is wrong: {faults:?}"))?;
-    let definition = wiring::define(store, &compiled)?;
-    Ok((Arc::new(compiled.plan), definition.version))
 }

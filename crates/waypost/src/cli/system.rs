@@ -45,8 +45,8 @@ pub(crate) async fn limits(context: &Context) -> Result<Exit> {
     match context.format {
         Format::Json => print_json(&limits)?,
         Format::Text => {
-            let rows = limits.limits.iter().map(|(name, value)| (name.clone(), value.to_string()));
-            print_table(&rows.collect::<Vec<_>>())?;
+            let rows = limits.limits.iter().map(|(name, value)| (name, value.to_string()));
+            print_table(&rows.collect::<Vec<_>>());
         }
     }
     Ok(Exit::Done)
