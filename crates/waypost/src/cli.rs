@@ -36,6 +36,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 
 use crate::client::Refused;
@@ -155,27 +156,33 @@ pub(crate) struct Context {
     color_errors: bool,
 }
 
+impl Context {
+    /// Prints a result: as JSON, or as `text` prints it.
+    fn show(&self, result: &impl Serialize, text: impl FnOnce()) -> Result<Exit> {
+        match self.format {
+            Format::Json => print_json(result)?,
+            Format::Text => text(),
+        }
+        Ok(Exit::Done)
+    }
+}
+
 /// How a command ended: the process's exit code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Exit {
-    /// 0: done; an execution completed.
-    Done,
-    /// 1: an execution failed, or the command did.
-    Failed,
-    /// 2: a definition, an input or the usage is wrong.
-    Wrong,
-    /// 130: interrupted; the execution can be resumed.
-    Interrupted,
+    /// An execution completed, or the command did its work.
+    Done = 0,
+    /// An execution failed, or the command did.
+    Failed = 1,
+    /// A definition, an input or the usage is wrong.
+    Wrong = 2,
+    /// The execution can be resumed.
+    Interrupted = 130,
 }
 
 impl Exit {
     fn code(self) -> u8 {
-        match self {
-            Self::Done => 0,
-            Self::Failed => 1,
-            Self::Wrong => 2,
-            Self::Interrupted => 130,
-        }
+        self as u8
     }
 }
 
@@ -186,16 +193,9 @@ impl From<Exit> for ExitCode {
 }
 
 /// The arguments cannot be used: a missing file, an unknown name. Exit code 2.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);
-
-impl std::fmt::Display for Usage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
 
 /// The command line. Options that all commands take are listed once, in the help of the program:
 /// repeated in that of each command they would bury its own.

@@ -36,7 +36,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Most bytes of a reply: an execution's nodes may each have an output of the largest size.
 const REPLY_BYTES_MAX: usize = 256 << 20;
 
-/// Talks to one server.
 #[derive(Clone)]
 pub(crate) struct Client {
     http: reqwest::Client,
@@ -45,7 +44,6 @@ pub(crate) struct Client {
     key: Option<HeaderValue>,
 }
 
-/// A response.
 pub(crate) struct ServerReply<T> {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
@@ -78,7 +76,6 @@ impl Client {
         Ok(Self { http, address: Arc::new(RwLock::new(address)), key })
     }
 
-    /// The server.
     pub(crate) fn address(&self) -> Address {
         self.address.read().clone()
     }
@@ -98,6 +95,11 @@ impl Client {
             anyhow!("the server's answer cannot be read: {error}; is it another version?")
         })?;
         Ok(ServerReply { status, headers, body })
+    }
+
+    /// Reads something below `/v1`.
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &[&str]) -> Result<T> {
+        Ok(self.ask(Ask::get(path)).await?.body)
     }
 
     /// Sends a request whose response has no content.

@@ -48,10 +48,10 @@ pub fn print_table(rows: &[(impl AsRef<str>, impl AsRef<str>)]) {
     }
 }
 
-/// Prints rows under headings, each column as wide as it needs.
-pub fn print_columns(headings: &[&str], rows: &[Vec<String>]) {
-    let row = |row: &Vec<String>| row.iter().map(|cell| harmless_line(cell)).collect();
-    let rows: Vec<Vec<String>> = rows.iter().map(row).collect();
+/// Prints a row for each item under headings, each column as wide as it needs.
+pub fn print_columns<T>(headings: &[&str], items: &[T], cells: impl Fn(&T) -> Vec<String>) {
+    let row = |item: &T| cells(item).iter().map(|cell| harmless_line(cell)).collect();
+    let rows: Vec<Vec<String>> = items.iter().map(row).collect();
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| columns(cell));
         cells.chain(headings.get(column).map(|heading| columns(heading))).max().unwrap_or(0)

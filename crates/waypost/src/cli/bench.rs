@@ -16,7 +16,7 @@ use super::{Context, Exit};
 use crate::backend::{self, Backend};
 use crate::cluster_services::ClusterServices;
 use crate::open_files;
-use crate::output::{Format, print_json, print_table};
+use crate::output::print_table;
 use crate::settings::{Database, Settings, Source};
 use crate::wiring;
 
@@ -26,11 +26,8 @@ pub(super) async fn run(scenario: &Scenario, context: &Context) -> Result<Exit> 
         open_files::raise_limit();
     }
     let printout = waypost_bench::run(scenario, &Opener(&context.settings)).await?;
-    match context.format {
-        Format::Json => print_json(&printout)?,
-        Format::Text => print_table(&printout.rows()),
-    }
-    printout.failure.map_or(Ok(Exit::Done), Err)
+    let exit = context.show(&printout, || print_table(&printout.rows()))?;
+    printout.failure.map_or(Ok(exit), Err)
 }
 
 /// The process that the scenario `recover` starts and kills.

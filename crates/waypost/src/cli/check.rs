@@ -8,7 +8,7 @@ use waypost_server::problem::Problem;
 use super::{Context, Exit, when};
 use crate::backend::{self, Backend};
 use crate::client::Refused;
-use crate::output::{Format, print_json, print_line, progress_line};
+use crate::output::{print_line, progress_line};
 use crate::target;
 use crate::wiring;
 
@@ -52,10 +52,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
         let store = backend::open_engine(&context.settings)?;
         repair(&*store, &plans, &mut report)?;
     }
-    match context.format {
-        Format::Json => print_json(&wire(&report))?,
-        Format::Text => print(&report, args.repair),
-    }
+    context.show(&wire(&report), || print(&report, args.repair))?;
     Ok(if report.is_well() { Exit::Done } else { Exit::Failed })
 }
 

@@ -3,26 +3,16 @@
 use anyhow::Result;
 
 use super::{Context, Exit};
-use crate::output::{Format, print_columns, print_json};
+use crate::output::print_columns;
+use crate::settings::ShownSetting;
 
 pub(crate) fn run(context: &Context) -> Result<Exit> {
     let shown = &context.settings.shown;
-    if context.format == Format::Json {
-        print_json(shown)?;
-        return Ok(Exit::Done);
-    }
-    let rows: Vec<_> = shown
-        .iter()
-        .map(|setting| {
-            let value = if setting.value.is_empty() { "(none)" } else { &setting.value };
-            vec![
-                setting.name.to_string(),
-                value.to_owned(),
-                setting.source.to_string(),
-                setting.variable.clone(),
-            ]
-        })
-        .collect();
-    print_columns(&["SETTING", "VALUE", "FROM", "VARIABLE"], &rows);
-    Ok(Exit::Done)
+    let columns = |setting: &ShownSetting| {
+        let value = if setting.value.is_empty() { "(none)" } else { &setting.value };
+        let (name, source) = (setting.name.to_string(), setting.source.to_string());
+        vec![name, value.to_owned(), source, setting.variable.clone()]
+    };
+    let headings = ["SETTING", "VALUE", "FROM", "VARIABLE"];
+    context.show(shown, || print_columns(&headings, shown, columns))
 }

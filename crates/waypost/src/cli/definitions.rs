@@ -35,17 +35,12 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     }
     let list =
         target.definitions(args.workflow.as_deref(), args.after.as_deref(), args.limit).await?;
-    match context.format {
-        Format::Json => print_json(&list)?,
-        Format::Text => print(&list),
-    }
-    Ok(Exit::Done)
+    context.show(&list, || print(&list))
 }
 
 fn print(list: &wire::DefinitionList) {
     if list.definitions.is_empty() {
-        print_line("no definitions; `waypost deploy FILE` adds one");
-        return;
+        return print_line("no definitions; `waypost deploy FILE` adds one");
     }
     let columns = |row: &wire::DefinitionSummary| {
         let deployed = row.created_at.map(|at| at.0.to_string()).unwrap_or_default();
@@ -53,8 +48,8 @@ fn print(list: &wire::DefinitionList) {
         let current = row.current.to_string();
         vec![row.workflow.clone(), row.version.to_string(), current, deployed, hash]
     };
-    let rows: Vec<_> = list.definitions.iter().map(columns).collect();
-    print_columns(&["WORKFLOW", "VERSION", "CURRENT", "DEPLOYED", "HASH"], &rows);
+    let headings = ["WORKFLOW", "VERSION", "CURRENT", "DEPLOYED", "HASH"];
+    print_columns(&headings, &list.definitions, columns);
     if let Some(next) = &list.next {
         print_line(&format!("more: the same with --after {next}"));
     }

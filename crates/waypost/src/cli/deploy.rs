@@ -21,10 +21,10 @@ pub(crate) struct Args {
     /// Definition files, or `-` for standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Say what would become of them; keep nothing and change no current version
+    /// Print what would be deployed; store nothing and change no current version
     #[arg(long)]
     dry_run: bool,
-    /// Keep nothing where one of them has warnings, and exit with 1
+    /// Store nothing if any of them has warnings, and exit with 1
     #[arg(long)]
     deny_warnings: bool,
 }

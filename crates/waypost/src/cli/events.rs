@@ -7,7 +7,7 @@ use waypost_core::json::Json;
 use waypost_server::wire;
 
 use super::{Context, Exit, find, input};
-use crate::output::{Format, print_columns, print_json, print_line};
+use crate::output::{print_columns, print_line};
 use crate::target::EventsOf;
 
 #[derive(clap::Args, Debug)]
@@ -37,20 +37,15 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
         limit: args.limit,
     };
     let list = target.events(&id, &wanted).await?;
-    if context.format == Format::Json {
-        print_json(&list)?;
-        return Ok(Exit::Done);
-    }
-    if list.events.is_empty() {
-        print_line("no events");
-        return Ok(Exit::Done);
-    }
-    let lines: Vec<_> = list.events.iter().map(columns).collect();
-    print_columns(&["SEQ", "AT", "TYPE", "NODE", "DETAILS"], &lines);
-    if let Some(next) = list.next {
-        print_line(&format!("more: --after {next}"));
-    }
-    Ok(Exit::Done)
+    context.show(&list, || {
+        if list.events.is_empty() {
+            return print_line("no events");
+        }
+        print_columns(&["SEQ", "AT", "TYPE", "NODE", "DETAILS"], &list.events, columns);
+        if let Some(next) = list.next {
+            print_line(&format!("more: --after {next}"));
+        }
+    })
 }
 
 fn columns(event: &wire::Event) -> Vec<String> {

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use serde_json::json;
 
 use super::{Context, Exit, Usage};
-use crate::output::{Format, print_json, print_line};
+use crate::output::print_line;
 
 /// The example.
 const WORKFLOW: &str = include_str!("init/workflow.yaml");
@@ -49,15 +49,12 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
         format!("waypost run {file} --input '{{\"name\": \"Ada\", \"amount\": 120}}'"),
         "waypost show last".to_owned(),
     ];
-    if context.format == Format::Json {
-        print_json(&json!({ "files": [workflow, editor], "next": next }))?;
-        return Ok(Exit::Done);
-    }
-    print_line(&format!("wrote {}: a workflow, with comments", workflow.display()));
-    print_line(&format!("wrote {}: completes and checks it in editors", editor.display()));
-    print_line("next:");
-    next.iter().for_each(|command| print_line(&format!("  {command}")));
-    Ok(Exit::Done)
+    context.show(&json!({ "files": [workflow, editor], "next": next }), || {
+        print_line(&format!("wrote {}: a workflow, with comments", workflow.display()));
+        print_line(&format!("wrote {}: completes and checks it in editors", editor.display()));
+        print_line("next:");
+        next.iter().for_each(|command| print_line(&format!("  {command}")));
+    })
 }
 
 fn exists(path: &Path) -> Usage {

@@ -8,7 +8,7 @@ use waypost_server::wire;
 use waypost_server::wire::request::RoleName;
 
 use super::{Context, Exit, Usage, input};
-use crate::output::{Format, complain, print_columns, print_json, print_line};
+use crate::output::{complain, print_columns, print_line};
 use crate::target::Vault;
 
 /// Longest name of a key.
@@ -21,7 +21,7 @@ pub(crate) enum Action {
         /// What its holder may do
         #[arg(long, value_enum)]
         role: RoleArg,
-        /// What people call it; the role's name if absent
+        /// The key's display name; the role's name if absent
         #[arg(long)]
         name: Option<String>,
     },
@@ -87,62 +87,41 @@ async fn create(role: RoleArg, name: Option<&str>, context: &Context) -> Result<
         return Err(Usage(message).into());
     }
     let made = Vault::open_or_create(&context.settings)?.create_key(name, role).await?;
-    match context.format {
-        Format::Json => print_json(&made)?,
-        Format::Text => {
-            print_line(&made.key);
-            // Standard output holds the key and nothing else.
-            complain("This is the only time that it is shown. Give it to commands as WAYPOST_KEY.");
-        }
-    }
-    Ok(Exit::Done)
+    context.show(&made, || {
+        print_line(&made.key);
+        // Standard output holds the key and nothing else.
+        complain("This is the only time that it is shown. Give it to commands as WAYPOST_KEY.");
+    })
 }
 
 async fn list(context: &Context) -> Result<Exit> {
     let list = Vault::open(&context.settings)?.keys().await?;
-    match context.format {
-        Format::Json => print_json(&list)?,
-        Format::Text if list.keys.is_empty() => {
-            print_line("no keys; `waypost keys create --role admin` makes one");
-        }
-        Format::Text => {
-            let columns = |key: &wire::ApiKey| {
-                let revoked = key.revoked_at.map(|at| at.0.to_string()).unwrap_or_default();
-                let role = Role::from(key.role).to_string();
-                vec![key.id.clone(), role, key.name.clone(), key.created_at.0.to_string(), revoked]
-            };
-            let rows: Vec<_> = list.keys.iter().map(columns).collect();
-            print_columns(&["ID", "ROLE", "NAME", "CREATED", "REVOKED"], &rows);
-        }
-    }
-    Ok(Exit::Done)
+    let columns = |key: &wire::ApiKey| {
+        let revoked = key.revoked_at.map(|at| at.0.to_string()).unwrap_or_default();
+        let role = Role::from(key.role).to_string();
+        vec![key.id.clone(), role, key.name.clone(), key.created_at.0.to_string(), revoked]
+    };
+    context.show(&list, || match list.keys.as_slice() {
+        [] => print_line("no keys; `waypost keys create --role admin` makes one"),
+        keys => print_columns(&["ID", "ROLE", "NAME", "CREATED", "REVOKED"], keys, columns),
+    })
 }
 
 async fn revoke(id: &str, context: &Context) -> Result<Exit> {
     let vault = Vault::open(&context.settings)?;
     vault.revoke_key(id).await?;
-    match (context.format, &vault) {
-        (Format::Json, _) => print_json(&json!({ "id": id, "revoked": true }))?,
-        (Format::Text, Vault::Remote(_)) => print_line(&format!("{id} is revoked")),
-        (Format::Text, Vault::Folder(_)) => {
-            print_line(&format!("{id} is revoked; a running server knows it within 5 seconds"));
-        }
-    }
-    Ok(Exit::Done)
+    let delay = match vault {
+        Vault::Remote(_) => "",
+        Vault::Folder(_) => "; a running server knows it within 5 seconds",
+    };
+    let result = json!({ "id": id, "revoked": true });
+    context.show(&result, || print_line(&format!("{id} is revoked{delay}")))
 }
 
 pub(crate) async fn audit(args: &AuditArgs, context: &Context) -> Result<Exit> {
     let request =
         AuditRequest { actor: args.actor.clone(), before: args.before, limit: args.limit };
     let list = Vault::open(&context.settings)?.audit(request).await?;
-    if context.format == Format::Json {
-        print_json(&list)?;
-        return Ok(Exit::Done);
-    }
-    if list.entries.is_empty() {
-        print_line("nothing was done yet");
-        return Ok(Exit::Done);
-    }
     let columns = |row: &wire::AuditRow| {
         vec![
             row.at.0.to_string(),
@@ -153,10 +132,14 @@ pub(crate) async fn audit(args: &AuditArgs, context: &Context) -> Result<Exit> {
             row.subject.clone().unwrap_or_default(),
         ]
     };
-    let rows: Vec<_> = list.entries.iter().map(columns).collect();
-    print_columns(&["AT", "ACTOR", "FROM", "ACTION", "STATUS", "SUBJECT"], &rows);
-    if let Some(next) = &list.next {
-        print_line(&format!("more: the same with --before {next}"));
-    }
-    Ok(Exit::Done)
+    context.show(&list, || {
+        if list.entries.is_empty() {
+            return print_line("nothing was done yet");
+        }
+        let headings = ["AT", "ACTOR", "FROM", "ACTION", "STATUS", "SUBJECT"];
+        print_columns(&headings, &list.entries, columns);
+        if let Some(next) = &list.next {
+            print_line(&format!("more: the same with --before {next}"));
+        }
+    })
 }

@@ -9,7 +9,7 @@ use waypost_ports::query::ListRequest;
 use waypost_server::wire;
 
 use super::{Context, Exit, Usage, input, when};
-use crate::output::{Format, print_columns, print_json, print_line};
+use crate::output::{print_columns, print_line};
 use crate::target::Target;
 
 #[derive(clap::Args, Debug)]
@@ -44,17 +44,16 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     let request = request(args)?;
     let list = Target::open(&context.settings)?.list(request).await?;
-    if context.format == Format::Json {
-        print_json(&list)?;
-        return Ok(Exit::Done);
-    }
+    context.show(&list, || print(&list))
+}
+
+fn print(list: &wire::ExecutionList) {
     if list.executions.is_empty() {
         print_line("no executions");
     } else {
         let now = SystemClock.now();
-        let rows: Vec<_> = list.executions.iter().map(|row| columns(row, now)).collect();
-        let heads = ["EXECUTION", "WORKFLOW", "STATUS", "CREATED", "TOOK", "NODES", "NOTE"];
-        print_columns(&heads, &rows);
+        let headings = ["EXECUTION", "WORKFLOW", "STATUS", "CREATED", "TOOK", "NODES", "NOTE"];
+        print_columns(&headings, &list.executions, |row| columns(row, now));
     }
     if let Some(next) = &list.next {
         print_line(&format!("more: repeat with --before {next}"));
@@ -64,7 +63,6 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
         let commits = if behind == 1 { "commit" } else { "commits" };
         print_line(&format!("the list is {behind} {commits} behind"));
     }
-    Ok(Exit::Done)
 }
 
 fn request(args: &Args) -> Result<ListRequest> {

@@ -7,13 +7,13 @@ use serde_json::json;
 use waypost_ports::migration::{Migration, Migrations};
 
 use super::{Context, Exit};
-use crate::output::{Format, print_json, print_line};
+use crate::output::print_line;
 use crate::settings::Database;
 use crate::wiring;
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// Say what would be done and do nothing
+    /// Print the migrations that would be applied, and change nothing
     #[arg(long)]
     dry_run: bool,
 }
@@ -24,19 +24,16 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
         None => in_folder(args, &context.settings.data)?,
     };
     let newest = before.pending.last().map_or(before.current, |last| last.version);
-    if context.format == Format::Json {
-        print_json(&json!({ "layout": before.current, "newest": newest, "applied": applied }))?;
-        return Ok(Exit::Done);
-    }
-    if args.dry_run {
+    let result = json!({ "layout": before.current, "newest": newest, "applied": applied });
+    context.show(&result, || {
+        if !args.dry_run {
+            return print_line(&format!("layout {newest}: {applied} applied"));
+        }
         print_line(&format!("layout {} of {newest}", before.current));
         for Migration { version, name, .. } in &before.pending {
             print_line(&format!("would apply {version}: {name}"));
         }
-    } else {
-        print_line(&format!("layout {newest}: {applied} applied"));
-    }
-    Ok(Exit::Done)
+    })
 }
 
 fn in_folder(args: &Args, folder: &Path) -> Result<(Migrations, usize)> {

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{Context, Exit};
 use crate::backend;
-use crate::output::{Format, print_json, print_line, progress_line};
+use crate::output::{print_line, progress_line};
 use crate::target;
 
 #[derive(clap::Subcommand, Debug)]
@@ -22,9 +22,6 @@ pub(crate) fn run(action: &Action, context: &Context) -> Result<Exit> {
         progress_line(&format!("rebuilding: {done} of {all} commits"));
     })?;
     progress_line("");
-    match context.format {
-        Format::Json => print_json(&json!({ "frames": frames }))?,
-        Format::Text => print_line(&format!("rebuilt from {frames} commits")),
-    }
-    Ok(Exit::Done)
+    let result = json!({ "frames": frames });
+    context.show(&result, || print_line(&format!("rebuilt from {frames} commits")))
 }

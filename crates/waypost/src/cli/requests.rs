@@ -8,7 +8,7 @@ use waypost_core::id::{BadWaitId, WaitId};
 use waypost_server::wire;
 
 use super::{Context, Exit, Usage, find, input};
-use crate::output::{Format, print_json, print_line};
+use crate::output::print_line;
 use crate::target::{self, RequestOutcome, Target};
 
 /// Why, and under which id.
@@ -98,7 +98,7 @@ pub(crate) async fn complete_wait(args: CompleteWaitArgs, context: &Context) -> 
     let wait: WaitId = args.wait.parse().map_err(|error: BadWaitId| Usage(error.to_string()))?;
     let request = Request::CompleteWait { wait: wait.seq, body };
     let (target, id) = (Target::Remote(server), wait.execution.as_str());
-    told(&target.control(id, request, args.sent.message_id).await?, context)
+    show_outcome(&target.control(id, request, args.sent.message_id).await?, context)
 }
 
 /// Sends a request and prints its outcome.
@@ -109,29 +109,24 @@ async fn send(
     context: &Context,
 ) -> Result<Exit> {
     let (target, id) = named.open(context).await?;
-    told(&target.control(&id, request, sent.message_id).await?, context)
+    show_outcome(&target.control(&id, request, sent.message_id).await?, context)
 }
 
-pub(super) fn told(outcome: &RequestOutcome, context: &Context) -> Result<Exit> {
+pub(super) fn show_outcome(outcome: &RequestOutcome, context: &Context) -> Result<Exit> {
     #[derive(Serialize)]
-    struct Told<'a> {
+    struct Shown<'a> {
         #[serde(flatten)]
         controlled: &'a wire::ControlResult,
         #[serde(skip_serializing_if = "Option::is_none")]
         note: Option<&'a str>,
     }
     let RequestOutcome { controlled, note } = outcome;
-    if context.format == Format::Json {
-        print_json(&Told { controlled, note: note.as_deref() })?;
-        return Ok(Exit::Done);
-    }
-    let status = if controlled.pausing { "PAUSING" } else { controlled.status.0.name() };
-    match note {
-        Some(note) => print_line(&format!("{} is {status}: {note}", controlled.id)),
-        None => print_line(&format!("{} is {status}", controlled.id)),
-    }
-    if !controlled.nodes.is_empty() {
-        print_line(&format!("would run again: {}", controlled.nodes.join(", ")));
-    }
-    Ok(Exit::Done)
+    context.show(&Shown { controlled, note: note.as_deref() }, || {
+        let status = if controlled.pausing { "PAUSING" } else { controlled.status.0.name() };
+        let note = note.as_ref().map(|note| format!(": {note}")).unwrap_or_default();
+        print_line(&format!("{} is {status}{note}", controlled.id));
+        if !controlled.nodes.is_empty() {
+            print_line(&format!("would run again: {}", controlled.nodes.join(", ")));
+        }
+    })
 }

@@ -39,7 +39,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     if target.driver().is_some() {
         // An engine drives it, so only a user's pause can be resumed there.
         let (request, message) = args.stated.resume();
-        return requests::told(&target.control(&id, request, message).await?, context);
+        return requests::show_outcome(&target.control(&id, request, message).await?, context);
     }
     drop(target);
     let store = backend::open_engine(&context.settings)?;
@@ -81,7 +81,7 @@ async fn resume(
         let (request, message) = stated.resume();
         let message = message.map(Into::into);
         if let Some(first) = folder.early(execution, &request, message.as_ref()).await? {
-            return requests::told(&first, context);
+            return requests::show_outcome(&first, context);
         }
         let message = message.unwrap_or_else(new_message);
         store.deliver(&[Mail { execution, message, actor: actor(), body: request.into() }])?;

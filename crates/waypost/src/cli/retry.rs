@@ -28,16 +28,21 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<Exit> {
     let Stated { reason, sent } = args.stated;
     let request = Request::Retry { reason };
     let folder = match target {
-        target if args.dry_run => return requests::told(&target.dry_retry(&id).await?, context),
+        target if args.dry_run => {
+            return requests::show_outcome(&target.dry_retry(&id).await?, context);
+        }
         Target::Remote(_) => {
-            return requests::told(&target.control(&id, request, sent.message_id).await?, context);
+            return requests::show_outcome(
+                &target.control(&id, request, sent.message_id).await?,
+                context,
+            );
         }
         Target::Folder(folder) => folder,
     };
     let execution = folder.find(&id)?;
     let message: Option<MessageId> = sent.message_id.map(Into::into);
     if let Some(first) = folder.early(execution, &request, message.as_ref()).await? {
-        return requests::told(&first, context);
+        return requests::show_outcome(&first, context);
     }
     // Several engines may drive the executions of a database, and one those of a folder.
     let is_shared = context.settings.cluster.database.is_some();

@@ -5,22 +5,19 @@ use waypost_core::time::Millis;
 use waypost_server::wire;
 
 use super::{Context, Exit};
-use crate::output::{Format, print_columns, print_json, print_line, print_table};
+use crate::output::{print_columns, print_line, print_table};
 use crate::target::{self, Target};
 
 pub(crate) async fn instances(context: &Context) -> Result<Exit> {
     let list = Target::open(&context.settings)?.instances().await?;
-    match context.format {
-        Format::Json => print_json(&list)?,
-        Format::Text if list.instances.is_empty() => print_line("no instance is running"),
-        Format::Text => {
-            let rows: Vec<_> = list.instances.iter().map(columns).collect();
-            let heads =
+    context.show(&list, || match list.instances.as_slice() {
+        [] => print_line("no instance is running"),
+        instances => {
+            let headings =
                 ["INSTANCE", "STATE", "VERSION", "ADDRESS", "LEASE", "OWNS", "RUNS", "LAG", "NOTE"];
-            print_columns(&heads, &rows);
+            print_columns(&headings, instances, columns);
         }
-    }
-    Ok(Exit::Done)
+    })
 }
 
 fn columns(instance: &wire::Instance) -> Vec<String> {
@@ -42,12 +39,6 @@ fn columns(instance: &wire::Instance) -> Vec<String> {
 
 pub(crate) async fn limits(context: &Context) -> Result<Exit> {
     let limits = target::limits(&context.settings).await?;
-    match context.format {
-        Format::Json => print_json(&limits)?,
-        Format::Text => {
-            let rows = limits.limits.iter().map(|(name, value)| (name, value.to_string()));
-            print_table(&rows.collect::<Vec<_>>());
-        }
-    }
-    Ok(Exit::Done)
+    let rows = limits.limits.iter().map(|(name, value)| (name, value.to_string()));
+    context.show(&limits, || print_table(&rows.collect::<Vec<_>>()))
 }

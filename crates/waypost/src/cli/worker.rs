@@ -10,10 +10,9 @@ use waypost_server::wire;
 
 use super::interrupts::Interrupts;
 use super::{Context, Exit, Usage};
-use crate::client::Client;
-use crate::output::{Format, mention, mention_json, print_columns, print_json, print_line};
+use crate::output::{Format, mention, mention_json, print_columns, print_line};
 use crate::settings::Source;
-use crate::target::{self, Target};
+use crate::target;
 use crate::worker::{Worker, WorkerOptions};
 
 #[derive(clap::Args, Debug)]
@@ -21,7 +20,7 @@ pub(crate) struct Args {
     /// Serve these handlers alone (may be repeated; default: all built-in ones)
     #[arg(long = "handler", value_name = "NAME")]
     handlers: Vec<String>,
-    /// What people call this worker (default: the host's name and the process)
+    /// The worker's display name (default: the host's name and the process)
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 }
@@ -112,25 +111,20 @@ fn own_name() -> String {
 
 /// `waypost workers`.
 pub(crate) async fn list(context: &Context) -> Result<Exit> {
-    let client: Client = target::server_only("workers", &context.settings)?;
-    let list = Target::Remote(client).workers().await?;
-    if context.format == Format::Json {
-        print_json(&list)?;
-        return Ok(Exit::Done);
-    }
-    match list.workers.is_empty() {
-        true => print_line("no worker was heard of in the last hour"),
-        false => {
-            let rows: Vec<_> = list.workers.iter().map(columns).collect();
-            print_columns(&["WORKER", "NAME", "STATE", "SEEN", "BUSY", "HANDLERS"], &rows);
+    let server = target::server_only("workers", &context.settings)?;
+    let list: wire::WorkerList = server.get(&["workers"]).await?;
+    context.show(&list, || {
+        let headings = ["WORKER", "NAME", "STATE", "SEEN", "BUSY", "HANDLERS"];
+        match list.workers.as_slice() {
+            [] => print_line("no worker polled in the last hour"),
+            workers => print_columns(&headings, workers, columns),
         }
-    }
-    for waiting in &list.waiting {
-        let seconds = waiting.oldest_ms / 1_000;
-        let (tasks, handler) = (waiting.tasks, &waiting.handler);
-        print_line(&format!("{tasks} tasks of {handler} wait, the oldest for {seconds} s"));
-    }
-    Ok(Exit::Done)
+        for waiting in &list.waiting {
+            let seconds = waiting.oldest_ms / 1_000;
+            let (tasks, handler) = (waiting.tasks, &waiting.handler);
+            print_line(&format!("{tasks} tasks of {handler} wait, the oldest for {seconds} s"));
+        }
+    })
 }
 
 fn columns(worker: &wire::Worker) -> Vec<String> {

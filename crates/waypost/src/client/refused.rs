@@ -34,33 +34,31 @@ impl Refused {
 
     fn new(problem: WireProblem) -> Self {
         let hint = match problem.code.as_str() {
-            "unknown_execution" => Some("`waypost list` shows those that exist".to_owned()),
+            "unknown_execution" => "`waypost list` shows those that exist",
             "unknown_definition" => {
-                Some("`waypost definitions` lists those that exist, `deploy` adds one".to_owned())
+                "`waypost definitions` lists those that exist, `deploy` adds one"
             }
-            "concurrency_limit" => {
-                Some("start it when one of them has ended; `waypost list` shows them".to_owned())
+            "concurrency_limit" => "start it when one of them has ended; `waypost list` shows them",
+            "unknown_key" => "`waypost keys list` shows those that exist",
+            "unknown_wait" => "`waypost why` names the waits that are open",
+            "not_found" => "is the server older than this program?",
+            _ => {
+                // Written for users of HTTP; people have commands.
+                let hint = problem.hint.clone().filter(|hint| !hint.contains("/v1/"));
+                return Self { problem, hint };
             }
-            "unknown_key" => Some("`waypost keys list` shows those that exist".to_owned()),
-            "unknown_wait" => Some("`waypost why` names the waits that are open".to_owned()),
-            "not_found" => Some("is the server older than this program?".to_owned()),
-            // Written for users of HTTP; people have commands.
-            _ => problem.hint.clone().filter(|hint| !hint.contains("/v1/")),
         };
-        Self { problem, hint }
+        Self { problem, hint: Some(hint.to_owned()) }
     }
 
-    /// The stable name of the problem.
     pub(crate) fn code(&self) -> &str {
         &self.problem.code
     }
 
-    /// The HTTP status.
     pub(super) fn status(&self) -> u16 {
         self.problem.status
     }
 
-    /// Single faults.
     pub(crate) fn faults(&self) -> &[FaultAt] {
         &self.problem.errors
     }
@@ -122,7 +120,12 @@ pub(crate) fn line_of(fault: &FaultAt) -> String {
 }
 
 /// There was no answer.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "cannot reach the server at {address} ({}): {cause}\n\
+     hint: `waypost serve` starts one; without a server, commands work on --data",
+    address.origin()
+)]
 pub(crate) struct Unreachable {
     address: Address,
     cause: String,
@@ -149,16 +152,6 @@ fn root_cause(error: &reqwest::Error) -> String {
         _ => cause.to_string(),
     }
 }
-
-impl fmt::Display for Unreachable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { address, cause } = self;
-        write!(f, "cannot reach the server at {address} ({}): {cause}", address.origin())?;
-        f.write_str("\nhint: `waypost serve` starts one; without a server, commands work on --data")
-    }
-}
-
-impl Error for Unreachable {}
 
 #[cfg(test)]
 mod tests {
