@@ -116,12 +116,6 @@ pub fn plans() -> Plans {
     }))
 }
 
-/// What an instance publishes about itself.
-fn about(address: Option<&str>) -> About {
-    let version = env!("CARGO_PKG_VERSION").into();
-    About { version, address: address.map(Into::into), running: 0 }
-}
-
 /// Starts an engine over a store, in a process that is alone. Must be called inside a Tokio runtime.
 pub fn open_engine(
     store: Arc<dyn Store>,
@@ -142,21 +136,31 @@ pub fn open_engine_in(
     config: Config,
     observer: Option<Observer>,
 ) -> Result<Engine> {
-    Ok(Engine::open(Parts {
+    Ok(Engine::open(Parts { observer, ..parts(around, store, nodes, secrets, config) })?)
+}
+
+fn parts(
+    around: &ClusterServices,
+    store: Arc<dyn Store>,
+    nodes: &waypost_nodes::Settings,
+    secrets: Arc<dyn Secrets>,
+    config: Config,
+) -> Parts {
+    Parts {
         store,
         plans: Arc::new(plans()),
         handlers: waypost_nodes::handlers(nodes),
         secrets,
         instance: around.instance,
-        about: about(None),
+        about: About { version: env!("CARGO_PKG_VERSION").into(), address: None, running: 0 },
         tasks: Arc::clone(&around.tasks),
         nudges: Arc::clone(&around.nudges),
         mirror: Arc::clone(&around.mirror),
         relay: around.relay.clone(),
         clock: Arc::new(SystemClock),
-        observer,
+        observer: None,
         config: around.config(config),
-    })?)
+    }
 }
 
 /// Starts an engine that drives everything in a backend, and puts a server in front of it. Must be
@@ -167,22 +171,13 @@ pub fn open_server(backend: Arc<dyn Backend>, url: &str, settings: &Settings) ->
         true => Watchers::among_others(),
         false => Watchers::default(),
     });
-    let plans = Arc::new(plans());
-    let engine = Engine::open(Parts {
-        store: Arc::clone(&backend) as Arc<dyn Store>,
-        plans: Arc::clone(&plans),
-        handlers: waypost_nodes::handlers(&settings.nodes),
-        secrets: Arc::clone(&settings.secrets) as Arc<dyn Secrets>,
-        instance: around.instance,
-        about: about(Some(url)),
-        tasks: Arc::clone(&around.tasks),
-        nudges: Arc::clone(&around.nudges),
-        mirror: Arc::clone(&around.mirror),
-        relay: around.relay.clone(),
-        clock: Arc::new(SystemClock),
-        observer: Some(watchers.observer()),
-        config: around.config(settings.engine.clone()),
-    })?;
+    let store = Arc::clone(&backend) as Arc<dyn Store>;
+    let secrets = Arc::clone(&settings.secrets) as Arc<dyn Secrets>;
+    let mut parts = parts(&around, store, &settings.nodes, secrets, settings.engine.clone());
+    parts.about.address = Some(url.into());
+    parts.observer = Some(watchers.observer());
+    let plans = Arc::clone(&parts.plans);
+    let engine = Engine::open(parts)?;
     Ok(Server::new(waypost_server::server::Parts {
         engine,
         backend,
