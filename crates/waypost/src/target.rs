@@ -29,9 +29,8 @@ use anyhow::{Result, bail};
 use waypost_core::command::Request;
 use waypost_ports::query::{DefinitionsRequest, ListRequest};
 use waypost_server::problem::Problem;
-use waypost_server::reader::PAGE_MAX;
+use waypost_server::reader::{Nodes, PAGE_MAX};
 use waypost_server::wire;
-use waypost_server::wire::payload::Short;
 use waypost_server::workflows::Deploy;
 
 use crate::backend;
@@ -41,19 +40,15 @@ use crate::settings::{Remote, Settings, Source};
 use crate::wiring;
 
 pub(crate) use folder::Folder;
-pub(crate) use remote::StartedWorkflow;
 pub(crate) use requests::{actor, new_message};
 pub(crate) use vault::Vault;
 
 /// Where commands go.
 pub(crate) enum Target {
-    /// To a server.
     Remote(Client),
-    /// To the folder.
     Folder(Box<Folder>),
 }
 
-/// Which events of an execution.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EventsOf {
     pub(crate) node: Option<String>,
@@ -62,7 +57,6 @@ pub(crate) struct EventsOf {
     pub(crate) limit: usize,
 }
 
-/// The outcome of a request.
 pub(crate) struct RequestOutcome {
     pub(crate) controlled: wire::ControlResult,
     /// A note for the user, if it was not simply done.
@@ -107,7 +101,7 @@ pub(crate) fn servers(command: &str, settings: &Settings) -> Result<Vec<Client>>
 /// Every limit: of the server, or what one would be held to here.
 pub(crate) async fn limits(settings: &Settings) -> Result<wire::Limits> {
     if let Some(client) = server(settings)? {
-        return client.limits().await;
+        return client.get(&["limits"]).await;
     }
     let all = wiring::limits(settings).into_iter().chain(settings.server.limits());
     Ok(wire::Limits { limits: all.map(|(name, value)| (name.to_owned(), value)).collect() })
@@ -139,7 +133,6 @@ pub(crate) fn home_only(command: &str, settings: &Settings) -> Result<()> {
 }
 
 impl Target {
-    /// Decides where to go.
     pub(crate) fn open(settings: &Settings) -> Result<Self> {
         match server(settings)? {
             Some(client) => Ok(Self::Remote(client)),
@@ -149,10 +142,10 @@ impl Target {
 
     /// As `open`, but the folder may be new.
     pub(crate) fn open_or_create(settings: &Settings) -> Result<Self> {
-        match server(settings)? {
-            Some(client) => Ok(Self::Remote(client)),
-            None => Ok(Self::Folder(Box::new(Folder::open_or_create(settings)?))),
+        if server(settings)?.is_none() {
+            backend::create(settings)?;
         }
+        Self::open(settings)
     }
 
     /// The id of an execution; `last` is the newest one.
@@ -172,21 +165,21 @@ impl Target {
 
     pub(crate) async fn execution(&self, id: &str) -> Result<wire::Execution> {
         match self {
-            Self::Remote(client) => client.execution(id).await,
+            Self::Remote(client) => client.get(&["executions", id]).await,
             Self::Folder(folder) => answered(folder.reader.execution(id)),
         }
     }
 
     pub(crate) async fn nodes(&self, id: &str) -> Result<wire::NodeList> {
         match self {
-            Self::Remote(client) => client.nodes(id).await,
-            Self::Folder(folder) => folder.nodes(id),
+            Self::Remote(client) => client.get(&["executions", id, "nodes"]).await,
+            Self::Folder(folder) => answered(folder.reader.nodes(id, Nodes::All)),
         }
     }
 
     pub(crate) async fn why(&self, id: &str) -> Result<wire::Why> {
         match self {
-            Self::Remote(client) => client.why(id).await,
+            Self::Remote(client) => client.get(&["executions", id, "why"]).await,
             Self::Folder(folder) => answered(folder.reader.why(id)),
         }
     }
@@ -211,7 +204,6 @@ impl Target {
         }
     }
 
-    /// A page of executions.
     pub(crate) async fn list(&self, request: ListRequest) -> Result<wire::ExecutionList> {
         let limit = request.limit.min(PAGE_MAX);
         let mut request = ListRequest { limit, ..request };
@@ -236,7 +228,6 @@ impl Target {
         }
     }
 
-    /// A page of definitions.
     pub(crate) async fn definitions(
         &self,
         workflow: Option<&str>,
@@ -262,15 +253,15 @@ impl Target {
         }
     }
 
-    /// One version of a workflow.
     pub(crate) async fn definition(&self, name: &str, version: u32) -> Result<wire::Definition> {
         match self {
-            Self::Remote(client) => client.definition(name, version).await,
+            Self::Remote(client) => {
+                client.get(&["definitions", name, "versions", &version.to_string()]).await
+            }
             Self::Folder(folder) => answered(folder.reader.definition(name, Some(version))),
         }
     }
 
-    /// Keeps a definition.
     pub(crate) async fn deploy(&self, source: &[u8], how: Deploy) -> Result<wire::Deployed> {
         match self {
             Self::Remote(client) => client.deploy(source, how).await,
@@ -278,16 +269,9 @@ impl Target {
         }
     }
 
-    pub(crate) async fn workers(&self) -> Result<wire::WorkerList> {
-        match self {
-            Self::Remote(client) => client.workers().await,
-            Self::Folder(_) => bail!("workers talk to servers, and there is none here"),
-        }
-    }
-
     pub(crate) async fn instances(&self) -> Result<wire::InstanceList> {
         match self {
-            Self::Remote(client) => client.instances().await,
+            Self::Remote(client) => client.get(&["instances"]).await,
             Self::Folder(folder) => answered(folder.reader.instances(None)),
         }
     }
@@ -338,9 +322,4 @@ impl Target {
 /// A reader's problem as the error of a command.
 fn answered<T>(answer: Result<T, Problem>) -> Result<T> {
     answer.map_err(|problem| Refused::from(problem).into())
-}
-
-/// Text for a request; the server checks it.
-fn short<const MAX: usize>(text: impl Into<String>) -> Short<MAX> {
-    Short(text.into())
 }

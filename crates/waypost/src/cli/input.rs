@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use clap::builder::RangedU64ValueParser;
 use waypost_core::json::Json;
+use waypost_server::wire;
+use waypost_server::wire::payload::{Labels, OwnId, Payload, Short};
 
 use super::Usage;
 
@@ -77,8 +79,17 @@ pub(super) fn labels(texts: &[String]) -> Result<BTreeMap<String, String>> {
         .collect()
 }
 
+/// A start of a workflow that is still to be named.
+pub(super) fn start(input: Json, id: Option<&str>, labels: &[String]) -> Result<wire::Start> {
+    let labels = Labels(self::labels(labels)?);
+    id.map_or(Ok(()), check_id)?;
+    let id = id.map(|id| OwnId(id.to_owned()));
+    let workflow = Short(String::new());
+    Ok(wire::Start { workflow, version: None, input: Payload(input), id, labels })
+}
+
 /// Checks an execution id that the user chose.
-pub(super) fn own_id(id: &str) -> Result<()> {
+fn check_id(id: &str) -> Result<()> {
     if waypost_server::http::parameter::is_id(id) && id != "last" {
         return Ok(());
     }

@@ -14,7 +14,7 @@ use waypost_engine::{Engine, EngineError, StartRequest, Started};
 use waypost_lang::Compiled;
 use waypost_server::problem::Problem;
 use waypost_server::wire;
-use waypost_server::wire::payload::{Count, Labels, OwnId, Payload, Short};
+use waypost_server::wire::payload::{Count, Short};
 
 use super::input::Source;
 use super::interrupts::{Interrupts, stop_at_once};
@@ -25,7 +25,7 @@ use crate::client::{Client, Refused};
 use crate::output::{Format, print_json, print_line, print_line_somewhere};
 use crate::progress::Progress;
 use crate::target::engine::{self, Events};
-use crate::target::{self, Folder, StartedWorkflow, Target};
+use crate::target::{self, Folder, Target, actor};
 use crate::wiring;
 
 /// How long attempts that run may take to end after Ctrl-C; a second Ctrl-C ends at once.
@@ -68,21 +68,17 @@ async fn run_there(args: &Args, file: &Source, client: Client, context: &Context
     // A server may be newer than this program: it judges definitions that do not compile here.
     let compiled = wiring::compile(source).ok();
     let input = checked_input(args, compiled.as_ref())?;
-    let labels = input::labels(&args.label)?;
-    args.id.as_deref().map_or(Ok(()), input::own_id)?;
+    let start = input::start(input, args.id.as_deref(), &args.label)?;
     let target = Target::Remote(client.clone());
     let Some(deployed) = deploy::keep(&target, source, name, context).await? else {
         return Ok(Exit::Wrong);
     };
-    let submission = StartedWorkflow {
-        workflow: deployed.workflow,
-        version: deployed.version,
-        input,
-        id: args.id.clone(),
-        labels,
-        idempotency_key: args.idempotency_key.clone(),
+    let start = wire::Start {
+        workflow: Short(deployed.workflow),
+        version: deployed.version.map(Count),
+        ..start
     };
-    let (started, replayed) = client.start(submission).await?;
+    let (started, replayed) = client.start(&start, args.idempotency_key.as_deref()).await?;
     let execution = target.execution(&started.id).await?;
     watch::begin(&execution, context);
     match replayed && execution.status.0.is_end() {
@@ -102,23 +98,20 @@ async fn run_here(args: &Args, file: &Source, context: &Context) -> Result<Exit>
     };
     deploy::show_warnings(&compiled, source, name, context);
     let input = checked_input(args, Some(&compiled))?;
-    let labels = input::labels(&args.label)?;
-    args.id.as_deref().map_or(Ok(()), input::own_id)?;
+    let start = input::start(input, args.id.as_deref(), &args.label)?;
     let store = backend::open_engine(&context.settings)?;
     let definition = wiring::define(&*store, &compiled)?;
     // The submission that a server would get, so that the idempotency key means the same there.
     let submission = wire::Start {
         workflow: Short(compiled.name.clone()),
         version: Some(Count(definition.version)),
-        input: Payload(input),
-        id: args.id.clone().map(OwnId),
-        labels: Labels(labels),
+        ..start
     };
     let key = args.idempotency_key.as_deref();
     let (engine, events) = engine::open(&store, &context.settings)?;
     let request = StartRequest {
         idempotency: key.map(|key| submission.idempotency(key)),
-        actor: std::env::var("USER").ok().map(Into::into),
+        actor: actor(),
         ..submission.into_request(Arc::new(compiled.plan), definition.version)
     };
     let started = match engine.start(request).await {

@@ -6,12 +6,13 @@ use anyhow::Result;
 use waypost_core::status::Status;
 use waypost_core::time::Millis;
 use waypost_server::wire;
+use waypost_server::wire::payload::{Count, Short};
 
 use super::show::ShownExecution;
 use super::{Context, Exit, Usage, input, watch};
 use crate::client::Client;
 use crate::output::{Format, print_json, print_line};
-use crate::target::{self, StartedWorkflow, Target};
+use crate::target::{self, Target};
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -39,18 +40,14 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     let input = input::payload("the input", &args.input)?;
-    args.id.as_deref().map_or(Ok(()), input::own_id)?;
-    let wait = args.wait.as_deref().map(span).transpose()?;
-    let submission = StartedWorkflow {
-        workflow: args.workflow.clone(),
-        version: args.version,
-        input,
-        id: args.id.clone(),
-        labels: input::labels(&args.label)?,
-        idempotency_key: args.idempotency_key.clone(),
+    let start = wire::Start {
+        workflow: Short(args.workflow.clone()),
+        version: args.version.map(Count),
+        ..input::start(input, args.id.as_deref(), &args.label)?
     };
+    let wait = args.wait.as_deref().map(span).transpose()?;
     let server = target::server_only("start", &context.settings)?;
-    let (mut started, replayed) = server.start(submission).await?;
+    let (mut started, replayed) = server.start(&start, args.idempotency_key.as_deref()).await?;
     if let Some(wait) = wait {
         started = until_end(&server, started, wait).await?;
     }

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use serde::Deserialize;
 use waypost_core::id::ExecutionNo;
 use waypost_ports::query::{DefinitionsRequest, EventsRequest};
-use waypost_server::reader::{Nodes, PAGE_BYTES_MAX, Reader, unknown_definition};
+use waypost_server::reader::{PAGE_BYTES_MAX, Reader, unknown_definition};
 use waypost_server::workflows::{Deploy, Workflows};
 use waypost_server::{server, wire};
 
@@ -17,7 +17,6 @@ use crate::client::Refused;
 use crate::settings::Settings;
 use crate::wiring;
 
-/// A data folder.
 pub(crate) struct Folder {
     pub(crate) store: Arc<dyn Backend>,
     pub(crate) reader: Reader,
@@ -30,13 +29,6 @@ impl Folder {
         Ok(Self::over(backend::open(settings)?, settings))
     }
 
-    /// As `open`; creates the folder if it is missing.
-    pub(super) fn open_or_create(settings: &Settings) -> Result<Self> {
-        backend::create(settings)?;
-        Self::open(settings)
-    }
-
-    /// Over a store that is open.
     pub(crate) fn over(store: Arc<dyn Backend>, settings: &Settings) -> Self {
         let reader = reader(&store);
         Self { store, reader, settings: settings.clone() }
@@ -57,13 +49,8 @@ impl Folder {
         Ok(Some(created.key))
     }
 
-    /// The number of an execution.
     pub(crate) fn find(&self, id: &str) -> Result<ExecutionNo> {
         answered(self.reader.find(id))
-    }
-
-    pub(super) fn nodes(&self, id: &str) -> Result<wire::NodeList> {
-        answered(self.reader.nodes(id, Nodes::All))
     }
 
     pub(super) fn events(&self, id: &str, wanted: &EventsOf) -> Result<wire::EventList> {
@@ -96,7 +83,6 @@ impl Folder {
     }
 }
 
-/// A reader over a store.
 pub(super) fn reader(store: &Arc<dyn Backend>) -> Reader {
     Reader::new(Arc::clone(store) as Arc<dyn server::Backend>, Arc::new(wiring::plans()))
 }

@@ -1,43 +1,25 @@
 //! Questions to a server, each a route of its API.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
 use reqwest::StatusCode;
 use waypost_core::command::Request;
-use waypost_core::json::Json;
 use waypost_ports::query::ListRequest;
 use waypost_server::wire;
-use waypost_server::wire::payload::{Count, Labels, OwnId, Payload};
 use waypost_server::workflows::Deploy;
 
-use super::{EventsOf, RequestOutcome, short};
+use super::{EventsOf, RequestOutcome};
 use crate::client::{Ask, Client};
 
 /// The longest that one request waits for an end; servers allow twice as much.
 const WAIT_MAX: Duration = Duration::from_secs(30);
-
-/// A workflow to start.
-#[derive(Clone, Debug)]
-pub(crate) struct StartedWorkflow {
-    pub(crate) workflow: String,
-    pub(crate) version: Option<u32>,
-    pub(crate) input: Json,
-    pub(crate) id: Option<String>,
-    pub(crate) labels: BTreeMap<String, String>,
-    pub(crate) idempotency_key: Option<String>,
-}
 
 impl Client {
     pub(super) async fn newest(&self) -> Result<Option<String>> {
         let request = ListRequest { limit: 1, ..ListRequest::default() };
         let list = self.list(&request).await?;
         Ok(list.executions.into_iter().next().map(|newest| newest.id))
-    }
-
-    pub(super) async fn execution(&self, id: &str) -> Result<wire::Execution> {
-        Ok(self.ask(Ask::get(&["executions", id])).await?.body)
     }
 
     /// The execution once it has ended or the time is over.
@@ -49,14 +31,6 @@ impl Client {
         let wait = wait.min(WAIT_MAX);
         let ask = Ask::get(&["executions", id]).query("wait", Some(span(wait))).awaited(wait);
         Ok(self.ask(ask).await?.body)
-    }
-
-    pub(super) async fn nodes(&self, id: &str) -> Result<wire::NodeList> {
-        Ok(self.ask(Ask::get(&["executions", id, "nodes"])).await?.body)
-    }
-
-    pub(super) async fn why(&self, id: &str) -> Result<wire::Why> {
-        Ok(self.ask(Ask::get(&["executions", id, "why"])).await?.body)
     }
 
     pub(super) async fn events(&self, id: &str, wanted: &EventsOf) -> Result<wire::EventList> {
@@ -101,11 +75,6 @@ impl Client {
         Ok(self.ask(ask.query("cursor", cursor).query("limit", Some(limit))).await?.body)
     }
 
-    pub(super) async fn definition(&self, name: &str, version: u32) -> Result<wire::Definition> {
-        let version = version.to_string();
-        Ok(self.ask(Ask::get(&["definitions", name, "versions", &version])).await?.body)
-    }
-
     pub(super) async fn deploy(&self, source: &[u8], how: Deploy) -> Result<wire::Deployed> {
         // JSON is YAML, too: whatever it is, its places are those of the file.
         let ask = Ask::post(&["definitions"])
@@ -116,31 +85,15 @@ impl Client {
     }
 
     /// Starts an execution. Also returns whether it was started before under the same key.
-    pub(crate) async fn start(&self, submission: StartedWorkflow) -> Result<(wire::Started, bool)> {
-        let start = wire::Start {
-            workflow: short(submission.workflow),
-            version: submission.version.map(Count),
-            input: Payload(submission.input),
-            id: submission.id.map(OwnId),
-            labels: Labels(submission.labels),
-        };
-        let ask = Ask::post(&["executions"])
-            .header("idempotency-key", submission.idempotency_key)
-            .json(&start)?;
+    pub(crate) async fn start(
+        &self,
+        start: &wire::Start,
+        idempotency_key: Option<&str>,
+    ) -> Result<(wire::Started, bool)> {
+        let ask =
+            Ask::post(&["executions"]).header("idempotency-key", idempotency_key).json(start)?;
         let reply = self.ask(ask).await?;
         Ok((reply.body, reply.headers.contains_key("idempotent-replayed")))
-    }
-
-    pub(super) async fn instances(&self) -> Result<wire::InstanceList> {
-        Ok(self.ask(Ask::get(&["instances"])).await?.body)
-    }
-
-    pub(super) async fn workers(&self) -> Result<wire::WorkerList> {
-        Ok(self.ask(Ask::get(&["workers"])).await?.body)
-    }
-
-    pub(super) async fn limits(&self) -> Result<wire::Limits> {
-        Ok(self.ask(Ask::get(&["limits"])).await?.body)
     }
 
     pub(super) async fn control(
@@ -150,15 +103,15 @@ impl Client {
         message: Option<String>,
     ) -> Result<RequestOutcome> {
         let ([first, id, verb], body) = wire::control::call_of(id, request, message)?;
-        self.order(Ask::post(&[&first, &id, &verb]).body("application/json", body)).await
+        self.send_control(Ask::post(&[&first, &id, &verb]).body("application/json", body)).await
     }
 
     pub(super) async fn dry_retry(&self, id: &str) -> Result<RequestOutcome> {
         let asked = wire::Retry { dry_run: true, ..wire::Retry::default() };
-        self.order(Ask::post(&["executions", id, "retry"]).json(&asked)?).await
+        self.send_control(Ask::post(&["executions", id, "retry"]).json(&asked)?).await
     }
 
-    async fn order(&self, ask: Ask<'_>) -> Result<RequestOutcome> {
+    async fn send_control(&self, ask: Ask<'_>) -> Result<RequestOutcome> {
         let reply = self.ask::<wire::ControlResult>(ask).await?;
         let note = match (reply.status, reply.body.duplicate) {
             (_, true) => Some("this very message was taken before; it changed nothing now"),

@@ -10,24 +10,22 @@ use waypost_server::access::keys;
 use waypost_server::problem::{Code, Problem};
 use waypost_server::reader::PAGE_MAX;
 use waypost_server::wire;
+use waypost_server::wire::payload::Short;
 use waypost_server::wire::request::RoleName;
 
+use super::answered;
 use super::folder::reader;
-use super::{answered, short};
 use crate::backend::{self, Backend};
 use crate::client::{Address, Ask, Client};
 use crate::settings::Settings;
 
 /// Where keys and the audit log are.
 pub(crate) enum Vault {
-    /// At a server.
     Remote(Client),
-    /// In a folder.
     Folder(Arc<dyn Backend>),
 }
 
 impl Vault {
-    /// Decides where to go.
     pub(crate) fn open(settings: &Settings) -> Result<Self> {
         match Address::named(settings)? {
             Some(address) => {
@@ -45,11 +43,10 @@ impl Vault {
         Self::open(settings)
     }
 
-    /// Makes a key.
     pub(crate) async fn create_key(&self, name: &str, role: RoleName) -> Result<wire::MadeKey> {
         match self {
             Self::Remote(client) => {
-                let asked = wire::NewApiKey { name: short(name), role };
+                let asked = wire::NewApiKey { name: Short(name.to_owned()), role };
                 Ok(client.ask(Ask::post(&["keys"]).json(&asked)?).await?.body)
             }
             Self::Folder(store) => {
@@ -62,15 +59,13 @@ impl Vault {
         }
     }
 
-    /// Every key.
     pub(crate) async fn keys(&self) -> Result<wire::ApiKeyList> {
         match self {
-            Self::Remote(client) => Ok(client.ask(Ask::get(&["keys"])).await?.body),
+            Self::Remote(client) => client.get(&["keys"]).await,
             Self::Folder(store) => answered(reader(store).keys()),
         }
     }
 
-    /// Makes a key worthless.
     pub(crate) async fn revoke_key(&self, id: &str) -> Result<()> {
         match self {
             Self::Remote(client) => client.tell(Ask::delete(&["keys", id])).await,
@@ -84,7 +79,6 @@ impl Vault {
         }
     }
 
-    /// A page of the audit log.
     pub(crate) async fn audit(&self, request: AuditRequest) -> Result<wire::AuditList> {
         let request = AuditRequest { limit: request.limit.min(PAGE_MAX), ..request };
         match self {
