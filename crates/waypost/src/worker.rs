@@ -123,7 +123,7 @@ impl Worker {
                 0 => tokio::select! { // a poll that listens is in a task of its own, and goes on
                     () = stop.cancelled() => return,
                     () = self.room.notified() => continue,
-                    heard = self.hear(&mut listening) => heard,
+                    polled = self.poll_for_cancellations(&mut listening) => polled,
                 },
                 // Dropped on `stop` only: tasks in a dropped response would be offered again late.
                 // On `stop` the server notices that the poll's connection has closed and keeps the
@@ -146,14 +146,17 @@ impl Worker {
 
     /// Waits for the poll for cancellations that is under way, or starts one. If this future is
     /// dropped, the poll continues and its response is applied: there is never more than one.
-    async fn hear(self: &Arc<Self>, listening: &mut Option<Listening>) -> Result<()> {
+    async fn poll_for_cancellations(
+        self: &Arc<Self>,
+        listening: &mut Option<Listening>,
+    ) -> Result<()> {
         let out = listening.get_or_insert_with(|| {
             let worker = Arc::clone(self);
             tokio::spawn(async move { worker.poll(0).await.map(|polled| worker.accept(polled)) })
         });
-        let heard = out.await;
+        let polled = out.await;
         *listening = None;
-        heard?
+        polled?
     }
 
     /// Applies a poll's response.

@@ -92,9 +92,9 @@ impl TaskDelivery<'_> {
         let needs_log = self.task.at_most_once || settled;
         let mut accepted = Accepted::default();
         loop {
-            let told = self.tell("start", &start).await;
+            let answer = self.tell("start", &start).await;
             let leaving = self.worker.leaving.load(Ordering::Relaxed);
-            match told {
+            match answer {
                 Err(error) if is_over(&error) || is_unfit(&error) => {
                     info!(%error, node = self.task.node, "another worker has the task");
                     return false;
@@ -205,7 +205,7 @@ impl TaskDelivery<'_> {
             attempt: Count(self.task.attempt),
             status,
             output: Payload(output),
-            failure: failure.map(told),
+            failure: failure.map(wire_failure),
         })
     }
 
@@ -251,7 +251,7 @@ impl Accepted {
 }
 
 /// A failure in the form of the protocol, with all fields that the retry policy uses.
-fn told(failure: &Failure) -> wire::TaskFailure {
+fn wire_failure(failure: &Failure) -> wire::TaskFailure {
     let ms = |span: Millis| Count(u32::try_from(span.0).unwrap_or(u32::MAX));
     wire::TaskFailure {
         kind: Short(failure.kind.to_string()),

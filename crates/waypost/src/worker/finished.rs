@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_settled_is_a_mark() {
+    fn finished_attempt_settled_keeps_only_a_mark() {
         let (mut finished, now) = (Finished::default(), Instant::now());
         finished.remember(attempt(0), large(1_000), now);
         finished.remember(attempt(1), large(10), now);

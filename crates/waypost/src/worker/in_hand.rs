@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_made_under_one_token_is_stopped_and_reported_under_another() {
+    async fn attempt_with_two_tokens_is_cancelled_and_reported_under_both() {
         let (in_hand, idle) = (InHand::default(), CancellationToken::new());
         let (first, second) = (in_hand.hold(&attempt()), in_hand.hold(&attempt()));
         assert!(!second.making.has_begun());
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_to_stop_before_it_begins_does_not_begin() {
+    async fn attempt_cancelled_before_start_does_not_run() {
         let in_hand = InHand::default();
         let (held, stopped) = (in_hand.hold(&attempt()), CancellationToken::new());
         stopped.cancel();

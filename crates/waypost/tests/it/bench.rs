@@ -32,19 +32,19 @@ fn clients_are_served_among_bystanders() {
 }
 
 #[test]
-fn a_server_that_nobody_named_on_the_command_line_is_not_loaded() {
+fn bench_http_ignores_a_server_from_the_environment() {
     let program = Program::new();
     let args = ["bench", "http", "--clients", "1", "--executions", "1", "-o", "json"];
-    // Nobody listens there: whoever connects fails.
-    let nobody = "http://127.0.0.1:1";
-    let ran = program.command(&args).env("WAYPOST_SERVER", nobody).output().unwrap();
+    // No process listens there, so connecting fails.
+    let unreachable = "http://127.0.0.1:1";
+    let ran = program.command(&args).env("WAYPOST_SERVER", unreachable).output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    let ran = program.run(&[args.as_slice(), &["--server", nobody]].concat());
+    let ran = program.run(&[args.as_slice(), &["--server", unreachable]].concat());
     assert_eq!(ran.code, 1, "{}", ran.out);
     assert!(ran.err.contains("cannot connect to 127.0.0.1:1"), "{}", ran.err);
 }
 
-/// What goes to the servers of a cluster for each node is told, and does not grow with the load.
+/// What goes to the servers of a cluster for each node is reported, and does not grow with the load.
 #[test]
 fn a_cluster_is_measured_with_what_goes_over_the_wire() {
     let (program, redis) = (Program::new(), Redis::start());

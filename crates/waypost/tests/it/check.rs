@@ -151,12 +151,12 @@ fn forge(data: &Path, key: &str, from: &str, to: &str) {
 }
 
 /// Damage, what must be found (`chain`, `nap` or `ask`, the invariant, the seq), and whether
-/// it can be healed.
+/// it can be repaired.
 struct Case {
     name: &'static str,
     damage: fn(&Store),
     finds: &'static [(&'static str, &'static str, u64)],
-    heals: bool,
+    repairable: bool,
 }
 
 const CASES: &[Case] = &[
@@ -166,7 +166,7 @@ const CASES: &[Case] = &[
             store.log("DELETE FROM frames WHERE execution = @chain AND first_seq = 5");
         },
         finds: &[("chain", "log.gapless", 8)],
-        heals: false,
+        repairable: false,
     },
     Case {
         name: "a frame is copied behind the last one",
@@ -187,7 +187,7 @@ const CASES: &[Case] = &[
             );
         },
         finds: &[("chain", "append.once", 13)],
-        heals: false,
+        repairable: false,
     },
     Case {
         name: "an end is repeated",
@@ -200,7 +200,7 @@ const CASES: &[Case] = &[
             );
         },
         finds: &[("chain", "log.single-end", 13)],
-        heals: false,
+        repairable: false,
     },
     Case {
         name: "a frame's bytes are altered",
@@ -210,19 +210,19 @@ const CASES: &[Case] = &[
             );
         },
         finds: &[("nap", "log.readable", 1)],
-        heals: false,
+        repairable: false,
     },
     Case {
         name: "a frame's bytes and checksum are altered",
         damage: |store| store.forge(&store.nap, "\"NodeWaiting\"", "\"NodeDozing\""),
         finds: &[("nap", "log.readable", 8)],
-        heals: false,
+        repairable: false,
     },
     Case {
         name: "an output is altered and still parses",
         damage: |store| store.forge(&store.chain, "\"output\":{\"n\":1}", "\"output\":{\"n\":2}"),
         finds: &[("chain", "projection.matches-log", 12)],
-        heals: true,
+        repairable: true,
     },
     Case {
         name: "an attempt is altered",
@@ -231,13 +231,13 @@ const CASES: &[Case] = &[
             store.forge(&store.chain, &format!("{started}1"), &format!("{started}2"));
         },
         finds: &[("chain", "attempt.once", 7)],
-        heals: false,
+        repairable: false,
     },
     Case {
         name: "the definition is deleted",
         damage: |store| store.log("DELETE FROM definitions WHERE name = 'nap'"),
         finds: &[("nap", "definition.pinned", 1)],
-        heals: false,
+        repairable: false,
     },
     Case {
         name: "an owner that is gone",
@@ -248,7 +248,7 @@ const CASES: &[Case] = &[
             );
         },
         finds: &[("nap", "wake.has-reason", 9)],
-        heals: true,
+        repairable: true,
     },
     Case {
         name: "due at another time",
@@ -256,19 +256,19 @@ const CASES: &[Case] = &[
             store.log("UPDATE control SET next_due = next_due + 1 WHERE execution = @nap");
         },
         finds: &[("nap", "control.matches-log", 9)],
-        heals: true,
+        repairable: true,
     },
     Case {
         name: "never due",
         damage: |store| store.log("UPDATE control SET next_due = NULL WHERE execution = @nap"),
         finds: &[("nap", "wake.has-reason", 9)],
-        heals: true,
+        repairable: true,
     },
     Case {
         name: "the control row is gone",
         damage: |store| store.log("DELETE FROM control WHERE execution = @ask"),
         finds: &[("ask", "wake.has-reason", 6)],
-        heals: true,
+        repairable: true,
     },
     Case {
         name: "held, although nobody said so",
@@ -279,7 +279,7 @@ const CASES: &[Case] = &[
             );
         },
         finds: &[("ask", "control.matches-log", 6)],
-        heals: true,
+        repairable: true,
     },
     Case {
         name: "a control row is left of what has ended",
@@ -290,7 +290,7 @@ const CASES: &[Case] = &[
             );
         },
         finds: &[("chain", "control.matches-log", 12)],
-        heals: true,
+        repairable: true,
     },
     Case {
         name: "mail that wakes nobody",
@@ -300,13 +300,13 @@ const CASES: &[Case] = &[
             store.log("UPDATE control SET ready = 0 WHERE execution = @ask");
         },
         finds: &[("ask", "mail.wakes", 6)],
-        heals: true,
+        repairable: true,
     },
     Case {
         name: "a control row behind its log",
         damage: |store| store.log("UPDATE control SET epoch = 0 WHERE execution = @nap"),
         finds: &[("nap", "control.matches-log", 9)],
-        heals: true,
+        repairable: true,
     },
     Case {
         name: "mail for what has ended",
@@ -317,7 +317,7 @@ const CASES: &[Case] = &[
             );
         },
         finds: &[("chain", "control.matches-log", 12)],
-        heals: true,
+        repairable: true,
     },
     Case {
         name: "projections of nobody",
@@ -328,7 +328,7 @@ const CASES: &[Case] = &[
             );
         },
         finds: &[("chain", "projection.matches-log", 12), ("nobody", "rows.belong", 0)],
-        heals: true,
+        repairable: true,
     },
     Case {
         name: "rows of nobody",
@@ -341,7 +341,7 @@ const CASES: &[Case] = &[
             );
         },
         finds: &[("nobody", "rows.belong", 0), ("nobody", "rows.belong", 0)],
-        heals: true,
+        repairable: true,
     },
     Case {
         name: "a snapshot that is not the state",
@@ -353,13 +353,13 @@ const CASES: &[Case] = &[
             );
         },
         finds: &[("nap", "snapshot.matches-log", 4)],
-        heals: true,
+        repairable: true,
     },
     Case {
         name: "an execution is not shown",
         damage: |store| store.projections("DELETE FROM execution_rows WHERE execution = @nap"),
         finds: &[("nap", "projection.matches-log", 9)],
-        heals: true,
+        repairable: true,
     },
     Case {
         name: "an execution is shown in another status",
@@ -367,7 +367,7 @@ const CASES: &[Case] = &[
             store.projections("UPDATE execution_rows SET status = 3 WHERE execution = @nap");
         },
         finds: &[("nap", "projection.matches-log", 9)],
-        heals: true,
+        repairable: true,
     },
     Case {
         name: "an execution is shown in no status at all",
@@ -375,7 +375,7 @@ const CASES: &[Case] = &[
             store.projections("UPDATE execution_rows SET status = 99 WHERE execution = @nap");
         },
         finds: &[("nobody", "projection.matches-log", 0)],
-        heals: true,
+        repairable: true,
     },
     Case {
         name: "a node is not shown",
@@ -386,18 +386,18 @@ const CASES: &[Case] = &[
             );
         },
         finds: &[("chain", "projection.matches-log", 12)],
-        heals: true,
+        repairable: true,
     },
     Case {
         name: "a wait is not shown",
         damage: |store| store.projections("DELETE FROM wait_rows WHERE execution = @ask"),
         finds: &[("ask", "projection.matches-log", 6)],
-        heals: true,
+        repairable: true,
     },
 ];
 
 #[test]
-fn every_damage_is_named_and_what_can_be_healed_is() {
+fn check_on_every_kind_of_damage_names_and_repairs_it() {
     let (mut wrong, healthy) = (Vec::new(), Store::new());
     assert_eq!(healthy.found(), [], "before any damage");
     for case in CASES {
@@ -408,7 +408,7 @@ fn every_damage_is_named_and_what_can_be_healed_is() {
             "chain" => store.chain.clone(),
             "nap" => store.nap.clone(),
             "ask" => store.ask.clone(),
-            nobody => nobody.to_owned(),
+            other => other.to_owned(),
         };
         let mut left = found.clone();
         let all_found = case.finds.iter().all(|(of, invariant, seq)| {
@@ -423,7 +423,7 @@ fn every_damage_is_named_and_what_can_be_healed_is() {
             continue;
         }
         let repaired = store.program.run(&["check", "--repair", "-o", "json"]);
-        if (repaired.code == 0) != case.heals || store.found().is_empty() != case.heals {
+        if (repaired.code == 0) != case.repairable || store.found().is_empty() != case.repairable {
             wrong.push(format!("{}: repaired: {}{}", case.name, repaired.out, repaired.err));
         }
     }
@@ -445,7 +445,7 @@ fn a_healthy_store_is_well() {
 }
 
 #[test]
-fn findings_are_told_in_a_line_each() {
+fn check_prints_one_line_per_finding() {
     let store = Store::new();
     store.log("UPDATE control SET next_due = NULL WHERE execution = @nap");
     let ran = store.program.run(&["check"]);
@@ -465,7 +465,7 @@ fn findings_are_told_in_a_line_each() {
 }
 
 #[test]
-fn what_was_healed_goes_on() {
+fn repaired_execution_resumes() {
     let store = Store::new();
     store.log("DELETE FROM control WHERE execution = @ask");
     assert_eq!(store.program.run(&["check", "--repair"]).code, 0);
@@ -477,7 +477,7 @@ fn what_was_healed_goes_on() {
 
 /// Nobody parked it, so that only an owner, or being ready, keeps it alive.
 #[test]
-fn an_execution_that_nobody_drives_is_found_and_healed() {
+fn check_finds_and_repairs_an_execution_without_an_owner() {
     let program = Program::new();
     let definition = NAP.replace("1h", "1500ms");
     let flow = program.file("nap.yaml", definition).display().to_string();

@@ -91,15 +91,15 @@ async fn waypost_opened_again_finds_executions_by_id() {
 async fn waypost_says_what_is_wrong() {
     let folder = TempDir::new().unwrap();
     let engine = Waypost::open(folder.path()).unwrap();
-    let told = |error: EmbedError| error.to_string();
+    let text = |error: EmbedError| error.to_string();
     let wrong = engine.start("name: x\nnodes: [{ id: a, type: nothing }]", ()).await;
-    assert!(told(wrong.unwrap_err()).contains("definition:2:"), "the place of the fault is named");
+    assert!(text(wrong.unwrap_err()).contains("definition:2:"), "the place of the fault is named");
     let wrong = engine.start(WAITS, json!({ "n": "one" })).await;
     assert!(matches!(&wrong, Err(EmbedError::Input(what)) if what.contains("/n")), "{wrong:?}");
     let wrong = engine.start(WAITS, "x".repeat(20_000_000)).await;
     assert!(matches!(wrong, Err(EmbedError::Payload(_))), "{wrong:?}");
     let wrong = engine.signal("exe_nowhere", "go", ()).await;
-    assert_eq!(told(wrong.unwrap_err()), "there is no execution exe_nowhere");
+    assert_eq!(text(wrong.unwrap_err()), "there is no execution exe_nowhere");
     let second = Waypost::open(folder.path());
     assert!(matches!(second, Err(EmbedError::Open(_))), "one process at a time");
 }

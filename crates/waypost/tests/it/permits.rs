@@ -67,7 +67,7 @@ impl Line {
 
 type Case = (&'static str, &'static str, &'static [(&'static str, &'static str)], bool);
 
-/// Damage, what must be found, and whether it can be healed.
+/// Damage, what must be found, and whether it can be repaired.
 const CASES: &[Case] = &[
     ("nothing", "SELECT 1", &[], true),
     (
@@ -125,9 +125,9 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn damaged_lines_are_found_and_healed() {
+fn check_on_damaged_permits_finds_and_repairs_them() {
     let mut wrong = Vec::new();
-    for (name, damage, finds, heals) in CASES {
+    for (name, damage, finds, repairable) in CASES {
         let line = Line::new();
         line.damage(damage);
         let found = line.found();
@@ -136,7 +136,7 @@ fn damaged_lines_are_found_and_healed() {
             wrong.push(format!("{name}: found {found:?}"));
         }
         let repaired = line.program.run(&["check", "--repair"]);
-        if (repaired.code == 0) != *heals || line.found().is_empty() != *heals {
+        if (repaired.code == 0) != *repairable || line.found().is_empty() != *repairable {
             wrong.push(format!("{name}: repaired: {}{}", repaired.out, repaired.err));
         }
     }
@@ -162,7 +162,7 @@ fn a_place_of_what_has_ended_is_found_and_given_to_the_next() {
 }
 
 #[test]
-fn the_place_in_queue_is_told_and_kept() {
+fn queue_position_is_shown_and_kept() {
     let line = Line::new();
     let why = line.program.run(&["why", &line.second]);
     assert!(why.out.contains("waits for a permit of concurrency key \"all\""), "{}", why.out);

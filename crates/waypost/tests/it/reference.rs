@@ -120,7 +120,7 @@ fn the_page_of_settings_is_up_to_date() {
 
 /// What units, manifests, alerts and texts about deployments name is there.
 #[test]
-fn what_the_pages_of_deployments_name_exists() {
+fn deployment_pages_name_only_existing_settings_and_metrics() {
     let settings: Value = serde_json::from_str(&output(&["config", "-o", "json"])).unwrap();
     let mut known: BTreeSet<String> =
         METRICS_AND_VARIABLES.iter().map(|name| (*name).to_owned()).collect();

@@ -4,7 +4,7 @@
 //! | file | about |
 //! | --- | --- |
 //! | `server` | a real `waypost serve` |
-//! | `reading` | the same answers, whoever gives them |
+//! | `reading` | the same output through a server as on the folder |
 //! | `retrying` | retries, with and without a server |
 //! | `starting` | deploy, start, run, control |
 //! | `watching` | watching across restarts, and without a server |

@@ -35,7 +35,7 @@ nodes:
       headers: { x-key: "Bearer ${{ secrets.header }}!" }
       basicAuth: { username: ada, password: "${{ secrets.password }}" }
       body: { note: "<${{ secrets.body }}>", again: ["${{ secrets.body }}"], not: "${{ input.sneaky }}" }
-    variables: { heard: "${{ output.body }}" }
+    variables: { received: "${{ output.body }}" }
   - id: command
     type: shell
     config:
@@ -74,37 +74,37 @@ nodes:
     type: output
     needs: [send, command, number, refused, exits, cut, elsewhere, redirected, ungranted]
     config:
-      value: ["${{ nodes.send.output }}", "${{ nodes.command.output }}", "${{ nodes.number.output }}", "${{ nodes.refused.failure }}", "${{ nodes.exits.failure }}", "${{ nodes.cut.output }}", "${{ nodes.elsewhere.failure }}", "${{ nodes.redirected.failure }}", "${{ nodes.ungranted.failure }}", "${{ variables.heard }}"]
+      value: ["${{ nodes.send.output }}", "${{ nodes.command.output }}", "${{ nodes.number.output }}", "${{ nodes.refused.failure }}", "${{ nodes.exits.failure }}", "${{ nodes.cut.output }}", "${{ nodes.elsewhere.failure }}", "${{ nodes.redirected.failure }}", "${{ nodes.ungranted.failure }}", "${{ variables.received }}"]
 "#;
 
 /// Sends back what it gets, in every form.
 struct Echo {
     address: String,
-    heard: Arc<Mutex<Vec<String>>>,
+    received: Arc<Mutex<Vec<String>>>,
 }
 
 impl Echo {
     /// Redirects, where it is asked to, to this address.
-    fn start(elsewhere: String) -> Self {
+    fn start(other_host: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let ears = Arc::clone(&heard);
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&received);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
                 let request = read_request(&mut stream);
-                let reply = answer(&request, &elsewhere);
-                ears.lock().unwrap().push(request);
+                let reply = answer(&request, &other_host);
+                log.lock().unwrap().push(request);
                 // Whoever has read enough of a failure hangs up.
                 stream.write_all(reply.as_bytes()).ok();
             }
         });
-        Self { address, heard }
+        Self { address, received }
     }
 
-    fn heard(&self) -> String {
-        self.heard.lock().unwrap().concat()
+    fn received(&self) -> String {
+        self.received.lock().unwrap().concat()
     }
 }
 
@@ -124,11 +124,11 @@ fn read_request(stream: &mut TcpStream) -> String {
     }
 }
 
-fn answer(request: &str, elsewhere: &str) -> String {
+fn answer(request: &str, other_host: &str) -> String {
     let target = request.split(' ').nth(1).unwrap();
     if target.starts_with("/redirect") {
         return format!(
-            "HTTP/1.1 307 Go\r\nlocation: http://{elsewhere}{target}\r\nconnection: close\r\n\r\n"
+            "HTTP/1.1 307 Go\r\nlocation: http://{other_host}{target}\r\nconnection: close\r\n\r\n"
         );
     }
     let status = if target.starts_with("/fail") { "500 Oops" } else { "200 OK" };
@@ -294,7 +294,7 @@ fn secrets_leave_no_trace() {
         assert!(assert_folder_clean(&nest.program.data()) >= 2);
     }
     // They were sent, in every way, to where they may go, and nowhere else.
-    let heard = echo.heard();
+    let received = echo.received();
     for sent in [
         "POST /kanari-path-9Zq/echo?key=kanari+query%26%C3%BC&n=8127364509",
         "x-key: Bearer kanari+header/=%7f~!",
@@ -303,9 +303,9 @@ fn secrets_leave_no_trace() {
         // What only looks like one is data.
         r#""not":"${{ secrets.body }} secrets.body""#,
     ] {
-        assert!(heard.contains(sent), "{sent}: {heard}");
+        assert!(received.contains(sent), "{sent}: {received}");
     }
-    assert_eq!(other.heard(), "");
+    assert_eq!(other.received(), "");
 }
 
 /// The whole of a server's reply, head and body.
@@ -370,8 +370,8 @@ fn secrets_leave_no_trace_at_a_server() {
     assert!(log.len() > 1_000, "everything was logged");
     assert_clean("the server's log", &log);
     assert!(assert_folder_clean(&nest.program.data()) >= 2);
-    assert!(echo.heard().contains("x-key: Bearer kanari+header/=%7f~!"));
-    assert_eq!(other.heard(), "");
+    assert!(echo.received().contains("x-key: Bearer kanari+header/=%7f~!"));
+    assert_eq!(other.received(), "");
 }
 
 fn check_failures(output: &serde_json::Value) {

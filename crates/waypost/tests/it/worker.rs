@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `rig` | the worker, and the servers that it talks to |
 //! | `starting` | what begins, and what does not |
-//! | `cancelling` | what is to be stopped is heard, whatever else happens |
+//! | `cancelling` | every cancellation arrives |
 //! | `reporting` | which reports are kept, and which are given up |
 //! | `again` | attempts that come once more |
 //! | `leaving` | what becomes of reports when the worker is to stop |

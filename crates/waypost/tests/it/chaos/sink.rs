@@ -99,14 +99,14 @@ impl Shared {
     fn take(&mut self, path: &str, key: &str) -> Fate {
         self.calls += 1;
         let silent = self.random.percent(self.silence_percent);
-        let heard = self.random.percent(50);
+        let received = self.random.percent(50);
         let seen = self.seen.entry(key.to_owned()).or_default();
         seen.calls.calls += 1;
         seen.silent |= silent;
         let script = Script::parse(path);
         let reply = script.and_then(|script| script.reply(seen.calls.calls, key));
         // With or without the effect: the caller cannot tell.
-        let done = !silent || heard;
+        let done = !silent || received;
         seen.calls.effects += u32::from(done && reply.as_ref().is_some_and(|reply| reply.effect));
         if let Some(news) = &self.news {
             // Nobody listens between two rounds.

@@ -65,14 +65,14 @@ fn every_status_change_is_one_append_and_none_changes_nothing() {
         for id in [&chain, &gate, &foreign] {
             let events = cluster.block_on(api.all_events(1, id));
             no_status_changes_to_itself(&events);
-            let mut told = 0;
+            let mut notices = 0;
             // The stream ends before what a transaction that is under way may still come before.
-            waypost_testbed::wait_until("its end is told", LONG, || {
+            waypost_testbed::wait_until("a notice of its end", LONG, || {
                 let stream = cluster.block_on(api.stream(2, "type=RunCompleted"));
-                told = stream.matches(&format!("\"{id}\"")).count();
-                told > 0
+                notices = stream.matches(&format!("\"{id}\"")).count();
+                notices > 0
             });
-            assert_eq!(told, 1, "one notice of the end of {id}");
+            assert_eq!(notices, 1, "one notice of the end of {id}");
         }
         cluster.check();
     }

@@ -14,16 +14,16 @@ use super::workers::{FOREIGN, worker};
 const GIVEN_AFTER: Duration = Duration::from_secs(3 * 5 + 5 + 15);
 
 #[test]
-fn what_a_living_worker_forgot_is_done_by_another_on_postgres() {
-    what_a_living_worker_forgot_is_done_by_another(With::Postgres);
+fn task_lost_by_a_live_worker_goes_to_another_on_postgres() {
+    task_lost_by_a_live_worker_goes_to_another(With::Postgres);
 }
 
 #[test]
-fn what_a_living_worker_forgot_is_done_by_another_with_redis() {
-    what_a_living_worker_forgot_is_done_by_another(With::Redis);
+fn task_lost_by_a_live_worker_goes_to_another_with_redis() {
+    task_lost_by_a_live_worker_goes_to_another(With::Redis);
 }
 
-fn what_a_living_worker_forgot_is_done_by_another(with: With) {
+fn task_lost_by_a_live_worker_goes_to_another(with: With) {
     let cluster = Cluster::start(3, with);
     cluster.deploy(FOREIGN);
     let api = cluster.api.clone();

@@ -18,12 +18,12 @@ const COUNT: usize = 50;
 const WITHIN: Duration = Duration::from_secs(3);
 
 #[test]
-fn others_go_on_at_once_when_one_is_told_to_go_on_postgres() {
+fn instance_stopped_in_order_is_taken_over_at_once_on_postgres() {
     check(With::Postgres);
 }
 
 #[test]
-fn others_go_on_at_once_when_one_is_told_to_go_with_redis() {
+fn instance_stopped_in_order_is_taken_over_at_once_with_redis() {
     check(With::Redis);
 }
 
@@ -52,8 +52,8 @@ fn leave(with: With) -> Duration {
     let status = leaving.wait(LONG);
     let left = Instant::now();
     assert!(status.success(), "{status}: {}", leaving.output());
-    let elsewhere = || driven(&cluster, "<>") == COUNT;
-    waypost_testbed::wait_until("all are driven by others", LONG, elsewhere);
+    let taken_over = || driven(&cluster, "<>") == COUNT;
+    waypost_testbed::wait_until("all are driven by others", LONG, taken_over);
     let took = left.elapsed();
     // They do not only own them: all calls are made again.
     sink.wait_for(2 * COUNT, LONG);

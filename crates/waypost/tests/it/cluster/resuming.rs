@@ -23,22 +23,22 @@ enum Cache {
 }
 
 #[test]
-fn what_is_paused_on_one_instance_goes_on_on_another_when_the_first_is_gone() {
+fn paused_execution_of_a_dead_instance_resumes_on_another() {
     check(With::Postgres, Cache::Emptied);
 }
 
 #[test]
-fn it_does_so_with_a_warm_cache() {
+fn paused_execution_of_a_dead_instance_resumes_from_a_warm_cache() {
     check(With::Redis, Cache::Warm);
 }
 
 #[test]
-fn it_does_so_with_a_cache_that_was_emptied() {
+fn paused_execution_of_a_dead_instance_resumes_without_its_copy() {
     check(With::Redis, Cache::Emptied);
 }
 
 #[test]
-fn it_does_so_with_a_cache_of_another_history() {
+fn paused_execution_of_a_dead_instance_ignores_a_foreign_copy() {
     check(With::Redis, Cache::OfAnotherHistory);
 }
 

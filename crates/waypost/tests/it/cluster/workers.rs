@@ -203,10 +203,10 @@ fn a_cancellation_reaches_a_worker_at_another_instance_within_a_second() {
             let answer = cluster.block_on(api.post(2, &path, &json!({})));
             assert!(answer.is_ok(), "{answer:?}");
             worker.wait_for_line(&format!("stopped {id}"), LONG);
-            let heard = asked.elapsed();
+            let answered = asked.elapsed();
             let ended = cluster.block_on(api.ended(&id, LONG));
             assert_eq!(ended["status"], "CANCELLED", "{with:?}");
-            heard
+            answered
         });
         cluster.check();
     });
@@ -228,9 +228,9 @@ fn a_cancellation_reaches_a_handler_in_another_instance_within_a_second() {
             assert!(cluster.block_on(api.post(2, &cancel, &json!({}))).is_ok());
             // Asked of the owner, who knows first; the sink has not answered, and never does.
             let ended = cluster.block_on(api.get(0, &format!("/v1/executions/{id}?wait=30s")));
-            let heard = asked.elapsed();
+            let answered = asked.elapsed();
             assert_eq!(ended.body["status"], "CANCELLED", "{with:?}: {ended:?}");
-            heard
+            answered
         });
         cluster.check();
     });
@@ -252,36 +252,36 @@ fn calls_at_a_worker(cluster: &Cluster, sink: &Sink) -> Vec<String> {
     ids
 }
 
-/// Everything ended with its first attempt, most of it elsewhere.
+/// Everything ended with its first attempt, most of it remote.
 fn ended_at_once(cluster: &Cluster, sink: &Sink, ids: &[String]) {
     let api = cluster.api.clone();
-    let elsewhere = cluster.block_on(async {
-        let mut elsewhere = 0;
+    let remote = cluster.block_on(async {
+        let mut remote = 0;
         for id in ids {
             assert_eq!(api.ended(id, LONG).await["status"], "COMPLETED");
             let started = api.events(0, id, "NodeStarted").await;
             assert_eq!(started.len(), 1, "{started:?}");
-            elsewhere += usize::from(started[0].to_string().contains("\"remote\""));
+            remote += usize::from(started[0].to_string().contains("\"remote\""));
         }
-        elsewhere
+        remote
     });
-    assert_eq!(elsewhere, 6, "two have a slot here");
+    assert_eq!(remote, 6, "two have a slot here");
     assert!(sink.counts().values().all(|count| *count == 1), "{:?}", sink.counts());
     cluster.check();
 }
 
 #[test]
-fn what_finds_no_slot_is_done_by_a_worker_on_postgres() {
-    what_finds_no_slot_is_done_by_a_worker(With::Postgres, LOST_AFTER);
+fn tasks_without_a_slot_run_at_a_worker_on_postgres() {
+    tasks_without_a_slot_run_at_a_worker(With::Postgres, LOST_AFTER);
 }
 
 #[test]
-fn what_finds_no_slot_is_done_by_a_worker_with_redis() {
-    what_finds_no_slot_is_done_by_a_worker(With::Redis, Duration::ZERO);
+fn tasks_without_a_slot_run_at_a_worker_with_redis() {
+    tasks_without_a_slot_run_at_a_worker(With::Redis, Duration::ZERO);
 }
 
 /// It is told to go while it has something to do, and given so long.
-fn what_finds_no_slot_is_done_by_a_worker(with: With, given: Duration) {
+fn tasks_without_a_slot_run_at_a_worker(with: With, given: Duration) {
     let cluster = Cluster::start_with(2, with, &["--slots", "2"]);
     let sink = Sink::start();
     let mut worker = own_worker(&cluster, &[1, 0]);

@@ -18,9 +18,9 @@ fn a_server_that_asks_for_keys_gets_them() {
     assert!(refused.err.contains("waypost keys create"), "{}", refused.err);
     let (admin, viewer) = (key(&program, "admin"), key(&program, "viewer"));
     let server = Server::start(&program, &["--require-keys"]);
-    let elsewhere = Program::new();
+    let client = Program::new();
     let with = |key: Option<&str>, args: &[&str]| {
-        let mut command = elsewhere.command(args);
+        let mut command = client.command(args);
         command.env("WAYPOST_SERVER", &server.url);
         command.envs(key.map(|key| ("WAYPOST_KEY", key)));
         Ran::from(command.output().unwrap())

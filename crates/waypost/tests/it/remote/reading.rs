@@ -1,4 +1,4 @@
-//! The same answers, whoever gives them.
+//! Commands print the same through a server as on the folder.
 
 use waypost_testbed::postgres::Postgres;
 
@@ -51,17 +51,17 @@ fn prepared() -> Program {
 }
 
 #[test]
-fn answers_are_the_same_whoever_gives_them() {
+fn commands_through_a_server_print_the_same_as_on_the_folder() {
     let program = prepared();
-    let elsewhere = Program::new();
+    let client = Program::new();
     let by_folder: Vec<Ran> = QUESTIONS.iter().map(|question| program.run(question)).collect();
     let server = Server::start(&program, &[]);
     for (question, expected) in QUESTIONS.iter().zip(by_folder) {
         let flag = [&["--server", &server.url], *question].concat();
-        let mut by_variable = elsewhere.command(question);
+        let mut by_variable = client.command(question);
         by_variable.env("WAYPOST_SERVER", server.address());
         for (way, ran) in [
-            ("--server", elsewhere.run(&flag)),
+            ("--server", client.run(&flag)),
             ("WAYPOST_SERVER", Ran::from(by_variable.output().unwrap())),
             ("the folder", program.run(question)),
         ] {
@@ -70,7 +70,7 @@ fn answers_are_the_same_whoever_gives_them() {
             assert_eq!(ran.code, expected.code, "{question:?} by {way}");
         }
     }
-    assert!(!elsewhere.data().exists(), "whoever asks a server needs no folder");
+    assert!(!client.data().exists(), "a client of a server needs no folder");
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn instances_are_those_of_the_server() {
 }
 
 #[test]
-fn whoever_cannot_be_reached_is_named() {
+fn unreachable_server_is_named_in_the_error() {
     let program = Program::new();
     let ran = program.run(&["--server", "127.0.0.1:1", "list"]);
     assert_eq!(ran.code, 1);
@@ -123,12 +123,12 @@ fn some_things_are_done_to_a_folder_only() {
 /// A server and a database are both in the environment of many an operator: what is done to the
 /// database itself is done there, unless a server is named more plainly.
 #[test]
-fn what_is_done_to_a_database_is_done_beside_a_named_server() {
+fn check_with_a_named_database_ignores_the_named_server() {
     let (program, url) = (Program::new(), Postgres::shared().database());
-    let nobody = "http://127.0.0.1:1,http://127.0.0.1:2";
+    let unreachable = "http://127.0.0.1:1,http://127.0.0.1:2";
     let run = |args: &[&str], database: &str| {
         let mut command = program.command(args);
-        command.env("WAYPOST_SERVER", nobody).env("WAYPOST_DATABASE_URL", database);
+        command.env("WAYPOST_SERVER", unreachable).env("WAYPOST_DATABASE_URL", database);
         Ran::from(command.output().unwrap())
     };
     for command in [&["check"][..], &["projections", "rebuild"]] {

@@ -108,13 +108,11 @@ fn a_key_starts_one_execution() {
 #[test]
 fn run_runs_where_the_server_is() {
     let program = Program::new();
-    let elsewhere = Program::new();
+    let client = Program::new();
     let server = Server::start(&program, &[]);
-    let hello = file(&elsewhere, "hello.yaml", HELLO);
+    let hello = file(&client, "hello.yaml", HELLO);
     let args = ["run", &hello, "--input", r#"{"name":"Ada"}"#];
-    for ran in
-        [program.run(&args), elsewhere.run(&[&["--server", &server.url], &args[..]].concat())]
-    {
+    for ran in [program.run(&args), client.run(&[&["--server", &server.url], &args[..]].concat())] {
         assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
         for part in ["execution exe_", "greet", "COMPLETED in", "output: \"Hello Ada\""] {
             assert!(ran.out.contains(part), "{part}: {}", ran.out);
@@ -155,8 +153,8 @@ fn ctrl_c_stops_the_watching_and_not_the_execution() {
 fn executions_are_controlled_from_anywhere() {
     let program = Program::new();
     let server = Server::start(&program, &[]);
-    let elsewhere = Program::new();
-    let remote = |args: &[&str]| elsewhere.run(&[&["--server", &server.url], args].concat());
+    let client = Program::new();
+    let remote = |args: &[&str]| client.run(&[&["--server", &server.url], args].concat());
     assert_eq!(remote(&["deploy", &file(&program, "ask.yaml", ASK)]).code, 0);
     for id in ["one", "two"] {
         assert_eq!(remote(&["start", "approval", "--id", id]).code, 0);

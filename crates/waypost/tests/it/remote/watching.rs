@@ -11,10 +11,10 @@ fn a_watch_outlives_the_server() {
         let server = Server::start(&program, &[]);
         assert_eq!(program.run(&["deploy", &file(&program, "ask.yaml", ASK)]).code, 0);
         assert_eq!(program.run(&["start", "approval", "--id", "w"]).code, 0);
-        let elsewhere = Program::new();
+        let client = Program::new();
         let watch = match by_folder {
             true => program.command(&["watch", "w"]),
-            false => elsewhere.command(&["--server", &server.url, "watch", "w"]),
+            false => client.command(&["--server", &server.url, "watch", "w"]),
         };
         let mut watching = Running::start(watch, "for signal approved");
         let address = server.address().to_owned();

@@ -10,35 +10,35 @@ use super::rig::{
 use crate::program::Program;
 
 #[test]
-fn what_may_not_be_in_the_log_is_reported_again_and_not_done_again() {
+fn attempt_with_uncommitted_report_is_reported_again_and_not_rerun() {
     let program = Program::new();
     let (mut server, sink) = (Stub::start(), Sink::start());
     let _worker = worker(&program, &[&server.url()]);
     server.give(&[task_of("e", A, &sink)]);
-    accepted(server.told("report", A));
+    accepted(server.await_request("report", A));
     server.hand(&[task_of("e", B, &sink)]);
-    let report = server.told("report", B);
+    let report = server.await_request("report", B);
     assert_eq!(body(&report.request)["status"], "completed");
     committed(report);
     assert_eq!(sink.received().len(), 1);
 }
 
 #[test]
-fn what_is_in_the_log_begins_again_only_where_the_log_says_so() {
+fn attempt_with_committed_report_reruns_only_on_a_committed_start() {
     let program = Program::new();
     let (mut server, sink) = (Stub::start(), Sink::start());
     let _worker = worker(&program, &[&server.url()]);
     server.give(&[task_of("e", A, &sink)]);
-    committed(server.told("report", A));
+    committed(server.await_request("report", A));
     // Only when the worker has read that answer does it know.
     answer(idle(std::slice::from_mut(&mut server)), &[task_of("e", B, &sink)]);
-    accepted(server.told("start", B));
-    refuse(server.told("start", B), Code::StaleAttempt);
+    accepted(server.await_request("start", B));
+    refuse(server.await_request("start", B), Code::StaleAttempt);
     // A log that knows nothing of it, as after a restore, has it made once more.
     server.hand(&[task_of("e", A, &sink)]);
     assert_eq!(sink.received().len(), 1);
-    committed(server.told("start", A));
-    committed(server.told("report", A));
+    committed(server.await_request("start", A));
+    committed(server.await_request("report", A));
     sink.wait_for(2, LONG);
 }
 
@@ -51,30 +51,30 @@ fn begun_twice(answer_first: impl Fn(PendingRequest)) {
     server.give(&[task_of("e", A, &sink)]);
     sink.wait_for(1, LONG);
     server.hand(&[task_of("e", B, &sink)]);
-    let start = server.told("start", B);
+    let start = server.await_request("start", B);
     sink.release();
-    answer_first(server.told("report", A));
+    answer_first(server.await_request("report", A));
     // Only when the worker has read that answer does it ask for more.
     assert_eq!(named(&server.poll(1)), [B]);
     committed(start);
-    let report = server.told("report", B);
+    let report = server.await_request("report", B);
     assert_eq!(body(&report.request)["status"], "completed");
     committed(report);
     assert_eq!(sink.received().len(), 1);
 }
 
 #[test]
-fn what_is_done_while_a_second_start_is_on_its_way_is_not_done_again() {
+fn attempt_completed_during_a_second_start_is_not_rerun() {
     begun_twice(committed);
 }
 
 #[test]
-fn what_the_log_has_under_the_second_token_is_reported_under_that() {
+fn attempt_logged_under_the_second_token_is_reported_under_it() {
     begun_twice(|report| refuse(report, Code::ForeignToken));
 }
 
 #[test]
-fn what_runs_when_a_second_start_is_committed_is_awaited() {
+fn attempt_running_at_a_second_committed_start_is_awaited() {
     let program = Program::new();
     let (mut server, sink) = (Stub::start(), Sink::start());
     sink.hold();
@@ -85,7 +85,7 @@ fn what_runs_when_a_second_start_is_committed_is_awaited() {
     // It leaves, and neither of the two says that nothing was sent.
     process.terminate();
     for token in [A, B] {
-        let report = server.told("report", token);
+        let report = server.await_request("report", token);
         let said = body(&report.request);
         assert_eq!(said["status"], "abandoned");
         assert_eq!(said["failure"]["kind"], "handed_over");

@@ -1,4 +1,4 @@
-//! What is to be stopped is said once: the server has forgotten it when it answers a poll.
+//! A cancellation is sent once: the server has deleted it by the time it answers a poll.
 
 use serde_json::json;
 use waypost_testbed::{Sink, Stub};
@@ -7,7 +7,7 @@ use super::rig::{A, B, C, Server as _, body, committed, named, task, worker};
 use crate::program::Program;
 
 #[test]
-fn what_is_to_be_stopped_is_heard_also_where_there_was_room_before() {
+fn worker_with_new_capacity_still_receives_cancellations() {
     let (program, mut server) = (Program::new(), Stub::start());
     let (first, second) = (Sink::start(), Sink::start());
     first.hold();
@@ -18,18 +18,18 @@ fn what_is_to_be_stopped_is_heard_also_where_there_was_room_before() {
     let listening = server.poll(0);
     assert_eq!(named(&listening), [A, B]);
     first.release();
-    committed(server.told("report", A));
-    // There is room, and it asks for more, before it has heard what is on its way.
+    committed(server.await_request("report", A));
+    // There is room, and it asks for more, before the answer of the listening poll has come.
     let asking = server.poll(1);
     assert_eq!(named(&asking), [B]);
     listening.answer(200, &json!({ "tasks": [], "cancel": [B] }).to_string());
-    let report = server.told("report", B);
+    let report = server.await_request("report", B);
     assert_eq!(body(&report.request)["status"], "cancelled");
     committed(report);
 }
 
 #[test]
-fn a_poll_that_goes_on_to_the_next_server_names_what_came_meanwhile() {
+fn poll_repeated_at_the_next_server_lists_new_tasks() {
     let program = Program::new();
     let (mut here, mut there) = (Stub::start(), Stub::start());
     let (first, others) = (Sink::start(), Sink::start());
@@ -39,7 +39,7 @@ fn a_poll_that_goes_on_to_the_next_server_names_what_came_meanwhile() {
     here.give(&[task(A, &first), task(B, &others)]);
     let listening = here.poll(0);
     first.release();
-    committed(here.told("report", A));
+    committed(here.await_request("report", A));
     here.give(&[task(C, &others)]);
     others.wait_for(2, super::rig::LONG);
     // One that listens is out, and there is no second.

@@ -1,30 +1,32 @@
-//! A worker that is to stop has done things that nobody has heard of.
+//! A worker that stops with unanswered reports.
 
 use serde_json::json;
 use waypost_server::problem::Code;
 use waypost_testbed::{PendingRequest, Process, Proxy, Sink, Stub, free_port, wait_until};
 
-use super::rig::{A, LONG, Server as _, accepted, body, committed, is_told, refuse, task, worker};
+use super::rig::{
+    A, LONG, Server as _, accepted, body, committed, is_task_request, refuse, task, worker,
+};
 use crate::program::Program;
 
-/// One that was told to stop with a grace time of a moment, and whose report was refused long after.
+/// A worker that was stopped with a grace time of a moment, and whose report was refused long after.
 fn stopped_with_a_report(program: &Program, server: &mut Stub) -> (Process, PendingRequest) {
     let sink = Sink::start();
     let mut process = worker(program, &[&server.url()]);
     server.give(&[task(A, &sink)]);
-    refuse(server.told("report", A), Code::Unauthenticated);
+    refuse(server.await_request("report", A), Code::Unauthenticated);
     process.terminate();
     process.wait_for_line("stopping running attempts", LONG);
     // The pause between two tries alone is many times as long as the grace time.
     for _ in 0..3 {
-        refuse(server.told("report", A), Code::Unauthenticated);
+        refuse(server.await_request("report", A), Code::Unauthenticated);
     }
-    let report = server.told("report", A);
+    let report = server.await_request("report", A);
     (process, report)
 }
 
 #[test]
-fn reports_are_told_until_they_are_answered_whatever_the_grace_time() {
+fn stopping_worker_after_grace_time_still_repeats_reports() {
     let (program, mut server) = (Program::new(), Stub::start());
     let (mut process, report) = stopped_with_a_report(&program, &mut server);
     assert_eq!(body(&report.request)["status"], "completed");
@@ -54,7 +56,7 @@ fn a_handler_that_runs_is_stopped_after_the_grace_time() {
     server.give(&[task(A, &sink)]);
     sink.wait_for(1, LONG);
     process.terminate();
-    let report = server.told("report", A);
+    let report = server.await_request("report", A);
     let said = body(&report.request);
     assert_eq!(said["status"], "abandoned");
     assert_eq!(said["failure"]["kind"], "handed_over");
@@ -68,7 +70,7 @@ fn a_handler_that_runs_is_stopped_after_the_grace_time() {
         true
     });
     assert!(process.wait(LONG).success(), "{}", process.output());
-    assert!(server.look(|request| is_told(request, "report", A)).is_none());
+    assert!(server.look(|request| is_task_request(request, "report", A)).is_none());
 }
 
 #[test]
@@ -106,7 +108,7 @@ fn not_begun(answer_start: impl Fn(&mut Stub, &mut Process)) {
     let mut process = worker(&program, &[&server.url()]);
     server.hand(&[task(A, &sink)]);
     answer_start(&mut server, &mut process);
-    let report = server.told("report", A);
+    let report = server.await_request("report", A);
     let said = body(&report.request);
     assert_eq!((&said["status"], &said["failure"]["unsent"]), (&json!("abandoned"), &json!(true)));
     committed(report);
@@ -117,9 +119,9 @@ fn not_begun(answer_start: impl Fn(&mut Stub, &mut Process)) {
 }
 
 #[test]
-fn what_has_not_begun_when_it_is_to_stop_is_given_up() {
+fn stopping_worker_before_start_is_answered_gives_up_the_task() {
     not_begun(|server, process| {
-        let start = server.told("start", A);
+        let start = server.await_request("start", A);
         process.terminate();
         process.wait_for_line("stopping running attempts", LONG);
         committed(start);
@@ -127,10 +129,10 @@ fn what_has_not_begun_when_it_is_to_stop_is_given_up() {
 }
 
 #[test]
-fn what_is_not_in_the_log_when_it_is_to_stop_is_given_up() {
+fn stopping_worker_with_uncommitted_start_gives_up_the_task() {
     not_begun(|server, process| {
-        accepted(server.told("start", A));
-        let again = server.told("start", A);
+        accepted(server.await_request("start", A));
+        let again = server.await_request("start", A);
         process.terminate();
         process.wait_for_line("stopping running attempts", LONG);
         accepted(again);

@@ -5,16 +5,17 @@ use waypost_server::problem::Code;
 use waypost_testbed::{PendingRequest, Sink, Stub};
 
 use super::rig::{
-    A, C, LONG, Server as _, answer, body, committed, idle, is_told, next_at, refuse, task, worker,
+    A, C, LONG, Server as _, answer, body, committed, idle, is_task_request, next_at, refuse, task,
+    worker,
 };
 use crate::program::Program;
 
 fn report(servers: &mut [Stub]) -> (usize, PendingRequest) {
-    next_at(servers, "a report", |request| is_told(request, "report", A))
+    next_at(servers, "a report", |request| is_task_request(request, "report", A))
 }
 
 #[test]
-fn what_no_server_takes_is_kept_and_said_to_all() {
+fn report_refused_by_all_servers_is_kept_and_sent_to_each() {
     let program = Program::new();
     let (mut servers, sink) = ([Stub::start(), Stub::start()], Sink::start());
     let mut process = worker(&program, &[&servers[0].url(), &servers[1].url()]);
@@ -48,7 +49,7 @@ fn what_no_server_takes_is_kept_and_said_to_all() {
 }
 
 #[test]
-fn what_is_no_longer_its_own_is_given_up() {
+fn worker_whose_attempt_is_over_drops_start_and_report() {
     let program = Program::new();
     let (mut server, sink) = (Stub::start(), Sink::start());
     let _worker = worker(&program, &[&server.url()]);
@@ -65,31 +66,31 @@ fn what_is_no_longer_its_own_is_given_up() {
         // One is refused when it begins, the other when it is done.
         let poll = idle(std::slice::from_mut(&mut server));
         answer(poll, &[task(&token, &sink), task(&other, &sink)]);
-        refuse(server.told("start", &other), code);
-        committed(server.told("start", &token));
-        refuse(server.told("report", &token), code);
+        refuse(server.await_request("start", &other), code);
+        committed(server.await_request("start", &token));
+        refuse(server.await_request("report", &token), code);
     }
     idle(std::slice::from_mut(&mut server));
     assert_eq!(sink.received().len(), over.len(), "what was refused was not begun");
 }
 
 #[test]
-fn a_report_that_cannot_be_taken_is_told_as_a_failure_and_kept() {
+fn report_refused_for_its_content_is_sent_as_a_failure_and_kept() {
     let program = Program::new();
     let (mut server, sink) = (Stub::start(), Sink::start());
     let _worker = worker(&program, &[&server.url()]);
     server.give(&[task(C, &sink)]);
-    refuse(server.told("report", C), Code::BodyTooLarge);
+    refuse(server.await_request("report", C), Code::BodyTooLarge);
     for _ in 0..2 {
-        let failed = server.told("report", C);
+        let failed = server.await_request("report", C);
         assert_eq!(body(&failed.request)["failure"]["kind"], "too_large");
         refuse(failed, Code::BodyTooLarge);
     }
-    committed(server.told("report", C));
+    committed(server.await_request("report", C));
 }
 
 #[test]
-fn whoever_starts_a_worker_with_a_wrong_key_is_told() {
+fn worker_with_a_wrong_key_logs_the_refusal() {
     let program = Program::new();
     let away = Stub::start();
     let url = away.url();

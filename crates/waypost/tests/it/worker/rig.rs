@@ -65,7 +65,7 @@ pub(super) trait Server {
     /// The same, and has their starts committed.
     fn give(&mut self, tasks: &[Value]);
     /// The next start or report of a task.
-    fn told(&mut self, what: &str, token: &str) -> PendingRequest;
+    fn await_request(&mut self, what: &str, token: &str) -> PendingRequest;
 }
 
 impl Server for Stub {
@@ -81,12 +81,14 @@ impl Server for Stub {
     fn give(&mut self, tasks: &[Value]) {
         self.hand(tasks);
         for task in tasks {
-            committed(self.told("start", task["token"].as_str().unwrap()));
+            committed(self.await_request("start", task["token"].as_str().unwrap()));
         }
     }
 
-    fn told(&mut self, what: &str, token: &str) -> PendingRequest {
-        self.next(&format!("a {what} of {token}"), LONG, |request| is_told(request, what, token))
+    fn await_request(&mut self, what: &str, token: &str) -> PendingRequest {
+        self.next(&format!("a {what} of {token}"), LONG, |request| {
+            is_task_request(request, what, token)
+        })
     }
 }
 
@@ -127,7 +129,7 @@ pub(super) fn is_poll(request: &Received, max: u32) -> bool {
     request.path.contains("/poll?") && body(request)["max"] == max
 }
 
-pub(super) fn is_told(request: &Received, what: &str, token: &str) -> bool {
+pub(super) fn is_task_request(request: &Received, what: &str, token: &str) -> bool {
     request.path == format!("/v1/tasks/{token}/{what}")
 }
 
