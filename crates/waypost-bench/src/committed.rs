@@ -1,12 +1,10 @@
 //! How much an engine has committed since it was started: by its metrics, and by the bytes that its
-//! thread for commits has written.
-
-use std::path::PathBuf;
+//! threads have written.
 
 use anyhow::{Context, Result};
 
-/// The thread of an engine that commits.
-const STORE_THREAD: &str = "waypost-store";
+/// The threads of an engine that commit; a frame that is alone is appended by the engine's own.
+const THREADS: [&str; 2] = ["waypost-store", "waypost-engine"];
 
 #[derive(Clone, Copy)]
 pub(super) struct Committed {
@@ -41,16 +39,16 @@ impl Committed {
     }
 }
 
-/// Bytes that the thread that commits has handed to the system's write calls.
+/// Bytes that the threads that commit have handed to the system's write calls.
 fn bytes_written(process: &str) -> Option<u64> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).ok()?;
-    let mut threads = threads.flatten().map(|thread| thread.path());
-    let commits = |thread: &PathBuf| {
-        let name = std::fs::read_to_string(thread.join("comm"));
-        name.is_ok_and(|name| name.trim_end() == STORE_THREAD)
-    };
-    let io = std::fs::read_to_string(threads.find(commits)?.join("io")).ok()?;
-    io.lines().find_map(|line| line.strip_prefix("wchar: "))?.trim().parse().ok()
+    let bytes = threads.flatten().filter_map(|thread| {
+        let name = std::fs::read_to_string(thread.path().join("comm")).ok()?;
+        let io = std::fs::read_to_string(thread.path().join("io")).ok()?;
+        let bytes = io.lines().find_map(|line| line.strip_prefix("wchar: "))?;
+        THREADS.contains(&name.trim_end()).then(|| bytes.trim().parse::<u64>().ok())?
+    });
+    bytes.reduce(|one, other| one + other)
 }
 
 /// The value of a metric without labels.
