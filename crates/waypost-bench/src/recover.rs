@@ -61,7 +61,7 @@ pub async fn child(executions: u64, folder: PathBuf, host: &dyn Host) -> Result<
     let waits = |event: &Event| {
         matches!(event, Event::Node(NodeEvent::Waiting { wait: Wait::Signal { .. }, .. }))
     };
-    let (waiting, observer) = Seen::observe(executions, waits);
+    let (waiting, observer) = EventCounter::observe(executions, waits);
     let system = host.open_folder(&folder)?;
     let config = stay_in_memory(executions);
     let backend = MeasuredBackend::over(system, folder, true, Some(observer), config)?;
@@ -79,13 +79,13 @@ pub async fn child(executions: u64, folder: PathBuf, host: &dyn Host) -> Result<
 }
 
 /// Counts events of one kind, of which each execution has one.
-struct Seen {
+struct EventCounter {
     count: AtomicU64,
     /// As many as there are executions.
     all: Notify,
 }
 
-impl Seen {
+impl EventCounter {
     fn observe(executions: u64, wanted: fn(&Event) -> bool) -> (Arc<Self>, Observer) {
         let seen = Arc::new(Self { count: AtomicU64::new(0), all: Notify::new() });
         let observed = Arc::clone(&seen);
@@ -117,7 +117,7 @@ async fn restart(
 ) -> Result<Printout> {
     let taken_over =
         |event: &Event| matches!(event, Event::Run(RunEvent::Owned { epoch, .. }) if *epoch == 2);
-    let (taken, observer) = Seen::observe(executions, taken_over);
+    let (taken, observer) = EventCounter::observe(executions, taken_over);
     let begin = Instant::now();
     let system = host.open_folder(&folder)?;
     let backend = MeasuredBackend::over(system, folder, keep, Some(observer), Config::default())?;

@@ -114,14 +114,14 @@ async fn send(
 
 pub(super) fn show_outcome(outcome: &RequestOutcome, context: &Context) -> Result<Exit> {
     #[derive(Serialize)]
-    struct Shown<'a> {
+    struct ShownOutcome<'a> {
         #[serde(flatten)]
         controlled: &'a wire::ControlResult,
         #[serde(skip_serializing_if = "Option::is_none")]
         note: Option<&'a str>,
     }
     let RequestOutcome { controlled, note } = outcome;
-    context.show(&Shown { controlled, note: note.as_deref() }, || {
+    context.show(&ShownOutcome { controlled, note: note.as_deref() }, || {
         let status = if controlled.pausing { "PAUSING" } else { controlled.status.0.name() };
         let note = note.as_ref().map(|note| format!(": {note}")).unwrap_or_default();
         print_line(&format!("{} is {status}{note}", controlled.id));
