@@ -59,7 +59,7 @@ impl Said {
 impl Ended {
     /// Does a report repeat what the holder of the attempt has reported before? A late start adds
     /// nothing.
-    pub fn is_said_again(&self, report: &Report) -> bool {
+    pub fn is_repeated_by(&self, report: &Report) -> bool {
         self.attempt == report.attempt
             && self.token == report.token
             && match &report.outcome {

@@ -13,21 +13,21 @@ use crate::status::{NodeStatus, Status};
 
 /// Is an accepted report new?
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Heard {
-    News,
-    Known,
+pub enum AdmittedReport {
+    New,
+    Repeated,
 }
 
 impl State {
     /// Whether a report is new, or why it is rejected. A token that is not recorded yet has no
     /// counterpart here: the caller verifies it before.
-    pub fn hears(&self, plan: &Plan, report: &Report) -> Result<Heard, Refusal> {
+    pub fn admit_report(&self, plan: &Plan, report: &Report) -> Result<AdmittedReport, Refusal> {
         let unknown = || Refusal::UnknownNode(report.node.clone());
         let at = plan.find(&report.node).ok_or_else(unknown)?;
         let node = self.nodes.get(at.at()).ok_or_else(unknown)?;
-        let again = node.ended.iter().any(|ended| ended.is_said_again(report));
+        let again = node.ended.iter().any(|ended| ended.is_repeated_by(report));
         if again && !is_planted(Bug::RepeatRefused) {
-            return Ok(Heard::Known);
+            return Ok(AdmittedReport::Repeated);
         }
         if self.status.is_end() {
             return Err(Refusal::Ended(self.status));
@@ -43,7 +43,11 @@ impl State {
             // both, even if the execution was paused meanwhile: the work is done.
             let done = matches!(report.outcome, Outcome::Completed(_) | Outcome::Failed(_))
                 && self.status != Status::Ending;
-            return if self.acts() || done { Ok(Heard::News) } else { Err(Refusal::Paused) };
+            return if self.acts() || done {
+                Ok(AdmittedReport::New)
+            } else {
+                Err(Refusal::Paused)
+            };
         }
         if status != NodeStatus::Running {
             return Err(stale);
@@ -65,7 +69,7 @@ impl State {
                 false
             }
         };
-        Ok(if known { Heard::Known } else { Heard::News })
+        Ok(if known { AdmittedReport::Repeated } else { AdmittedReport::New })
     }
 
     /// Why it would not be paused.

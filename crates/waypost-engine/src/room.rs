@@ -11,7 +11,7 @@ pub(crate) fn room_to_keep(len: usize, capacity: usize) -> Option<usize> {
 /// Allocates a large piece and frees it again. An allocator that retains freed memory for a while,
 /// in case it is needed again, reviews it when pieces of this size come and go; without any
 /// activity, it retains it for ever.
-pub(crate) fn stir_allocator() {
+pub(crate) fn release_freed_memory() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(4 << 20)));
 }
 

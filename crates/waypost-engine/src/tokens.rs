@@ -75,7 +75,7 @@ impl TokenIssuer {
             return Ok(());
         }
         // A report without a valid token gets the refusal that any other would get.
-        match state.hears(plan, report) {
+        match state.admit_report(plan, report) {
             Err(refusal) => Err(refusal),
             Ok(_) => Err(Refusal::ForeignToken { node: report.node.clone(), attempt }),
         }

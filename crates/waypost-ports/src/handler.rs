@@ -72,7 +72,7 @@ impl fmt::Debug for Task {
 pub trait Handler: Send + Sync {
     /// Does it check, for every secret of a task, whether it may use it as it does? A handler that
     /// does not is given no secrets.
-    fn minds_secrets(&self) -> bool {
+    fn checks_secrets(&self) -> bool {
         false
     }
 

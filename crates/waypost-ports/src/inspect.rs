@@ -98,7 +98,7 @@ pub struct Standing {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ownership {
     /// There is none.
-    Nobody,
+    Unowned,
     /// It is alive, or was at its last sign of life.
     Held,
     /// Its time ran out: claims treat the execution as an orphan.

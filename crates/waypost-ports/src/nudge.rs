@@ -19,16 +19,16 @@ pub enum Nudge {
 }
 
 /// Called with every nudge that is for this instance. Must be quick.
-pub type Hear = Arc<dyn Fn(Nudge) + Send + Sync>;
+pub type OnNudge = Arc<dyn Fn(Nudge) + Send + Sync>;
 
 /// How instances nudge each other.
 pub trait Nudges: Send + Sync {
     /// Sends a nudge, soon; equal ones may be sent as one. Never blocks.
     fn send(&self, nudge: Nudge);
 
-    /// From now on `hear` is called with nudges of others to this instance or to all; its own need
+    /// From now on `on_nudge` is called with nudges of others to this instance or to all; its own need
     /// not come back.
-    fn listen(&self, instance: InstanceId, hear: Hear);
+    fn listen(&self, instance: InstanceId, on_nudge: OnNudge);
 }
 
 /// For a process without peers.
@@ -38,5 +38,5 @@ pub struct Alone;
 impl Nudges for Alone {
     fn send(&self, _: Nudge) {}
 
-    fn listen(&self, _: InstanceId, _: Hear) {}
+    fn listen(&self, _: InstanceId, _: OnNudge) {}
 }

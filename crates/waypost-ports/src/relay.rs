@@ -1,9 +1,9 @@
 //! Mail sent straight to the owner, past the inbox: for speed, where instances have a fast connection.
 //!
 //! ```text
-//!   sender ── send ──▶ [ the owner's mail ] ── hear ──▶ engine ── COMMIT ──▶ Answer::committed
-//!      ▲                                                                         │
-//!      └──────────────────────── Relayed::Committed ◀────────────────────────────┘
+//!   sender ── send ──▶ [ the owner's mail ] ── on_mail ──▶ engine ── COMMIT ──▶ Answer::committed
+//!      ▲                                                                            │
+//!      └──────────────────────── Relayed::Committed ◀───────────────────────────────┘
 //! ```
 //!
 //! The sender keeps its mail until the owner confirms the commit. Without a confirmation in time it puts
@@ -23,8 +23,8 @@ pub trait Relay: Send + Sync {
     /// rejected it: a few seconds at the longest. An error means what [`Relayed::Unknown`] does.
     fn send(&self, to: InstanceId, mail: Mail) -> Result<Relayed, StoreError>;
 
-    /// From now on `hear` is called with the mail that others send to this instance.
-    fn listen(&self, instance: InstanceId, hear: HearMail);
+    /// From now on `on_mail` is called with the mail that others send to this instance.
+    fn listen(&self, instance: InstanceId, on_mail: OnMail);
 }
 
 /// The outcome of mail that was sent.
@@ -41,7 +41,7 @@ pub enum Relayed {
 
 /// Called with mail for this instance, and with the way to answer. Must be quick: the commit comes
 /// later.
-pub type HearMail = Arc<dyn Fn(Mail, RelayAnswer) + Send + Sync>;
+pub type OnMail = Arc<dyn Fn(Mail, RelayAnswer) + Send + Sync>;
 
 /// How the owner answers one piece of mail. Dropping it gives no answer.
 pub struct RelayAnswer(Box<dyn FnOnce(Relayed) + Send>);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   owner ── offer ──▶ [ offers by handler ] ── take ──▶ instance that a worker polls ──▶ worker
-//!   owner ── cancel ─▶ [ by worker         ] ── hear ──▶            "               ──▶ worker
+//!   owner ── cancel ─▶ [ by worker         ] ── poll ──▶            "               ──▶ worker
 //! ```
 //!
 //! Everything here is a hint and may be lost at any moment: the log says which attempts wait, and their
@@ -35,7 +35,7 @@ pub trait Tasks: Send + Sync {
 
     /// Records a sign of life of a worker. Returns the cancellations that no earlier call has
     /// returned; if an earlier response was lost, the attempt's owner cancels again.
-    fn hear(&self, sign: &SignOfLife) -> Result<Vec<Token>, StoreError>;
+    fn record_presence(&self, sign: &SignOfLife) -> Result<Vec<Token>, StoreError>;
 
     /// Stores cancellations for workers. Returns the instances that the live ones among those
     /// workers talk to, each once, so that they can be nudged.
@@ -103,7 +103,7 @@ pub struct Hand {
     pub tokens: Arc<[Token]>,
     /// How long ago the worker sent this. A waiting poll is recorded repeatedly but was sent once:
     /// by then its worker may have got a task through another poll.
-    pub said_ago: Millis,
+    pub sent_ago: Millis,
 }
 
 /// Does a worker have an attempt?
@@ -118,7 +118,7 @@ pub enum Holds {
     /// Its list does not have the attempt.
     No {
         /// How long ago it said so, by the clock of the component that stores it.
-        said_ago: Millis,
+        sent_ago: Millis,
     },
 }
 

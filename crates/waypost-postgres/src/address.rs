@@ -79,14 +79,14 @@ impl Address {
         &self,
         name: &str,
         patience: Duration,
-        hear: impl FnMut(AsyncMessage) + Send + 'static,
+        on_message: impl FnMut(AsyncMessage) + Send + 'static,
     ) -> Result<(Client, AbortHandle), tokio_postgres::Error> {
         let mut config = self.config.clone();
         let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX).max(1);
         config.application_name(name).connect_timeout(patience / hosts);
         match &self.tls {
-            Some(tls) => connect_by(&config, tls.clone(), hear).await,
-            None => connect_by(&config, NoTls, hear).await,
+            Some(tls) => connect_by(&config, tls.clone(), on_message).await,
+            None => connect_by(&config, NoTls, on_message).await,
         }
     }
 
@@ -101,13 +101,13 @@ impl Address {
 async fn connect_by<T: MakeTlsConnect<Socket, Stream: Send + 'static>>(
     config: &tokio_postgres::Config,
     tls: T,
-    mut hear: impl FnMut(AsyncMessage) + Send + 'static,
+    mut on_message: impl FnMut(AsyncMessage) + Send + 'static,
 ) -> Result<(Client, AbortHandle), tokio_postgres::Error> {
     let (client, mut connection) = config.connect(tls).await?;
     let driver = tokio::spawn(async move {
         // Ends with the connection, which ends with its client once that has all its answers.
         while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
-            hear(message);
+            on_message(message);
         }
     });
     Ok((client, driver.abort_handle()))

@@ -129,11 +129,11 @@ pub(crate) struct Connection {
 impl Connection {
     /// Connects and sets the session up. Must be called on the store's runtime.
     pub(crate) async fn open(home: &Home, role: Role) -> Result<Self> {
-        Self::open_hearing(home, role, |_| {}).await
+        Self::open_listening(home, role, |_| {}).await
     }
 
     /// As `open`, with a callback for the server's asynchronous messages.
-    pub(crate) async fn open_hearing(
+    pub(crate) async fn open_listening(
         home: &Home,
         role: Role,
         hear: impl FnMut(AsyncMessage) + Send + 'static,

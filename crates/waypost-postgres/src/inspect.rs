@@ -132,7 +132,7 @@ async fn examine(db: &mut Connection, executions: &[ExecutionNo]) -> Result<Vec<
 
 fn read_standing(row: &Row) -> Result<Standing> {
     let ownership = match (get::<Option<Uuid>>(row, 1)?, get(row, 2)?) {
-        (None, _) => Ownership::Nobody,
+        (None, _) => Ownership::Unowned,
         (Some(_), true) => Ownership::Held,
         // Claims consider every owner that is not alive, also an unknown one.
         (Some(_), false) => Ownership::Expired,

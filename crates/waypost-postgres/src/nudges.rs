@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use tokio_postgres::AsyncMessage;
 use uuid::Uuid;
 use waypost_core::id::InstanceId;
-use waypost_ports::nudge::{Hear, Nudge, Nudges};
+use waypost_ports::nudge::{Nudge, Nudges, OnNudge};
 
 use crate::connection::{Connection, Home, Role};
 use crate::error::Result;
@@ -50,7 +50,7 @@ enum ListenerCommand {
 #[derive(Clone)]
 struct NudgeListener {
     instance: InstanceId,
-    hear: Hear,
+    on_nudge: OnNudge,
 }
 
 impl PostgresStore {
@@ -78,9 +78,9 @@ impl Nudges for PostgresNudges {
         }
     }
 
-    fn listen(&self, instance: InstanceId, hear: Hear) {
+    fn listen(&self, instance: InstanceId, on_nudge: OnNudge) {
         let (listening, is_listening) = blocking::channel();
-        let command = ListenerCommand::Listen(NudgeListener { instance, hear }, listening);
+        let command = ListenerCommand::Listen(NudgeListener { instance, on_nudge }, listening);
         if self.commands.try_send(command).is_err() {
             tracing::warn!("dropping nudges: the listener is too slow");
             return;
@@ -194,9 +194,9 @@ impl Carrier {
                 self.backoff = BACKOFF.start;
                 // Whatever was missed meanwhile.
                 if let Some(listener) = self.listener.lock().clone() {
-                    (listener.hear)(Nudge::Mail(listener.instance));
-                    (listener.hear)(Nudge::Cancelled(listener.instance));
-                    (listener.hear)(Nudge::Claimable);
+                    (listener.on_nudge)(Nudge::Mail(listener.instance));
+                    (listener.on_nudge)(Nudge::Cancelled(listener.instance));
+                    (listener.on_nudge)(Nudge::Claimable);
                 }
                 true
             }
@@ -211,7 +211,7 @@ impl Carrier {
     async fn open(&self) -> Result<ListenConnection> {
         let (listener, sender) = (Arc::clone(&self.listener), self.sender);
         let (ends, ended) = oneshot::channel::<()>();
-        let hear = move |message| {
+        let on_nudge = move |message| {
             // Goes with this closure, which goes with the connection.
             let _ends = &ends;
             if let AsyncMessage::Notification(note) = message {
@@ -220,7 +220,7 @@ impl Carrier {
             }
         };
         let home = &self.home;
-        let mut connection = Connection::open_hearing(home, Role::Listener, hear).await?;
+        let mut connection = Connection::open_listening(home, Role::Listener, on_nudge).await?;
         let listen = sql!("listen").replace("{channel}", &home.schema);
         connection.run_all(&listen).await?;
         Ok(ListenConnection { connection, ended })
@@ -274,7 +274,7 @@ fn tell(listener: &NudgeListener, sender: Uuid, payload: &str) {
             Some(("o", handler)) => Nudge::Offered(handler.into()),
             _ => continue,
         };
-        (listener.hear)(nudge);
+        (listener.on_nudge)(nudge);
     }
 }
 

@@ -48,8 +48,8 @@ impl Tasks for PostgresStore {
     }
 
     /// With a connection of the engine's: workers must not look dead because people read.
-    fn hear(&self, sign: &SignOfLife) -> Result<Vec<Token>, StoreError> {
-        self.run(Role::Engine, async |db| hear(db, sign).await)
+    fn record_presence(&self, sign: &SignOfLife) -> Result<Vec<Token>, StoreError> {
+        self.run(Role::Engine, async |db| record_presence(db, sign).await)
     }
 
     fn cancel(&self, cancels: &[(WorkerId, Token)]) -> Result<Vec<InstanceId>, StoreError> {
@@ -74,8 +74,8 @@ impl Tasks for PostgresStore {
         let holds = |(worker, token): &(WorkerId, Token)| match living.get(worker) {
             None => Holds::Gone,
             Some(None) => Holds::Unsaid,
-            Some(Some((said_ago, missing))) if missing.contains(token) => {
-                Holds::No { said_ago: *said_ago }
+            Some(Some((sent_ago, missing))) if missing.contains(token) => {
+                Holds::No { sent_ago: *sent_ago }
             }
             Some(Some(_)) => Holds::Yes,
         };
@@ -118,13 +118,13 @@ async fn offer(db: &mut Connection, offers: &[Offer]) -> Result<()> {
     Ok(())
 }
 
-async fn hear(db: &mut Connection, sign: &SignOfLife) -> Result<Vec<Token>> {
+async fn record_presence(db: &mut Connection, sign: &SignOfLife) -> Result<Vec<Token>> {
     let lease = (!sign.leaving).then(|| i64::try_from(WORKER_LEASE.0).unwrap_or(i64::MAX));
     let handlers: Vec<&[u8]> = sign.handlers.iter().map(|handler| handler.as_bytes()).collect();
     let hand = sign.hand.as_ref();
     let tasks: Option<Vec<Uuid>> =
         hand.map(|hand| hand.tokens.iter().map(|token| Uuid::from_u128(token.0)).collect());
-    let said_ago = hand.map(|hand| i64::try_from(hand.said_ago.0).unwrap_or(i64::MAX));
+    let sent_ago = hand.map(|hand| i64::try_from(hand.sent_ago.0).unwrap_or(i64::MAX));
     let params: Params<'_> = &[
         &sign.worker.0,
         &lease,
@@ -134,7 +134,7 @@ async fn hear(db: &mut Connection, sign: &SignOfLife) -> Result<Vec<Token>> {
         &sign.name.as_bytes(),
         &handlers,
         &tasks,
-        &said_ago,
+        &sent_ago,
     ];
     let token = |row: &Row| get::<Uuid>(row, 0).map(|token| Token(token.as_u128()));
     db.query_map(sql!("worker_hear"), params, token).await
@@ -157,10 +157,10 @@ type PresenceSeen = (Millis, HashSet<Token>);
 fn read_living(row: &Row) -> Result<(WorkerId, Option<PresenceSeen>)> {
     let missing: Vec<Uuid> = get(row, 2)?;
     let missing = missing.iter().map(|token| Token(token.as_u128())).collect();
-    let said_ago: Option<i64> = get(row, 1)?;
+    let sent_ago: Option<i64> = get(row, 1)?;
     // After a clock was set back, a statement from the future counts as new.
-    let said_ago = said_ago.map(|ms| Millis(u64::try_from(ms).unwrap_or(0)));
-    Ok((WorkerId(get(row, 0)?), said_ago.map(|ago| (ago, missing))))
+    let sent_ago = sent_ago.map(|ms| Millis(u64::try_from(ms).unwrap_or(0)));
+    Ok((WorkerId(get(row, 0)?), sent_ago.map(|ago| (ago, missing))))
 }
 
 fn read_worker(row: &Row) -> Result<WorkerRow> {

@@ -70,7 +70,7 @@ impl Wire {
             match self.dialer().subscriptions(attempt).await {
                 Ok(connection) => {
                     let (sink, stream) = connection.split();
-                    if self.hear(sink, stream).await {
+                    if self.record_presence(sink, stream).await {
                         wait = self.limits.backoff_min;
                     }
                 }
@@ -82,7 +82,7 @@ impl Wire {
     }
 
     /// Reads messages until the connection fails. Returns whether it ever worked.
-    async fn hear(&self, mut sink: PubSubSink, mut stream: PubSubStream) -> bool {
+    async fn record_presence(&self, mut sink: PubSubSink, mut stream: PubSubStream) -> bool {
         let mut known: Vec<String> = Vec::new();
         let mut worked = false;
         loop {

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use waypost_core::id::InstanceId;
-use waypost_ports::nudge::{Hear, Nudge, Nudges};
+use waypost_ports::nudge::{Nudge, Nudges, OnNudge};
 
 use crate::ask::{Ask, number};
 use crate::hub::Received;
@@ -85,28 +85,28 @@ impl Nudges for RedisNudges {
         self.outgoing.beneath.send(nudge);
     }
 
-    fn listen(&self, instance: InstanceId, hear: Hear) {
+    fn listen(&self, instance: InstanceId, on_nudge: OnNudge) {
         let wire = self.redis.wire();
         for channel in [wire.keys.nudges(), wire.keys.nudges_to(instance)] {
-            let (own, hear) = (self.instance, Arc::clone(&hear));
+            let (own, on_nudge) = (self.instance, Arc::clone(&on_nudge));
             wire.listen(
                 channel,
                 Arc::new(move |received| match received {
                     Received::Message(payload) => {
                         if let Some(nudge) = read(payload, own, instance) {
-                            hear(nudge);
+                            on_nudge(nudge);
                         }
                     }
                     // Nudges may have been missed: poll everything once.
                     Received::Listening => {
-                        hear(Nudge::Mail(instance));
-                        hear(Nudge::Cancelled(instance));
-                        hear(Nudge::Claimable);
+                        on_nudge(Nudge::Mail(instance));
+                        on_nudge(Nudge::Cancelled(instance));
+                        on_nudge(Nudge::Claimable);
                     }
                 }),
             );
         }
-        self.outgoing.beneath.listen(instance, hear);
+        self.outgoing.beneath.listen(instance, on_nudge);
     }
 }
 

@@ -23,7 +23,7 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 use waypost_core::event::MessageId;
 use waypost_core::id::{ExecutionNo, InstanceId};
-use waypost_ports::relay::{HearMail, Relay, RelayAnswer, Relayed};
+use waypost_ports::relay::{OnMail, Relay, RelayAnswer, Relayed};
 use waypost_ports::store::{Mail, MailBody, StoreError};
 
 use crate::ask::{
@@ -194,12 +194,12 @@ impl Relay for RedisRelay {
         Ok(relayed)
     }
 
-    fn listen(&self, instance: InstanceId, hear: HearMail) {
+    fn listen(&self, instance: InstanceId, on_mail: OnMail) {
         let wire = self.redis.wire();
         let bell = Arc::new(Notify::new());
         let rung = Arc::clone(&bell);
         wire.listen(wire.keys.bell(instance), Arc::new(move |_| rung.notify_one()));
-        wire.spawn(read_all(Arc::clone(wire), instance, bell, hear));
+        wire.spawn(read_all(Arc::clone(wire), instance, bell, on_mail));
     }
 }
 
@@ -239,7 +239,7 @@ fn open(wire: &Wire, stream: &str, (_, name, sealed): &StreamEntry) -> Option<Op
 }
 
 /// Reads an instance's mail for as long as there is a handle.
-async fn read_all(wire: Arc<Wire>, instance: InstanceId, bell: Arc<Notify>, hear: HearMail) {
+async fn read_all(wire: Arc<Wire>, instance: InstanceId, bell: Arc<Notify>, on_mail: OnMail) {
     let stream = wire.keys.results(instance);
     let mut abandon = Instant::now() + ABANDON_AFTER;
     loop {
@@ -253,7 +253,7 @@ async fn read_all(wire: Arc<Wire>, instance: InstanceId, bell: Arc<Notify>, hear
             match open(&wire, &stream, &entry) {
                 Some(letter) => {
                     let answer = answer_to(&wire, instance, entry.0, &letter);
-                    hear(letter.mail, answer);
+                    on_mail(letter.mail, answer);
                 }
                 None => drop(wire.run(settled(&stream, &entry.0)).await),
             }

@@ -137,8 +137,8 @@ impl Tasks for RedisTasks {
         }
     }
 
-    fn hear(&self, sign: &SignOfLife) -> Result<Vec<Token>, StoreError> {
-        self.core.hear(sign)
+    fn record_presence(&self, sign: &SignOfLife) -> Result<Vec<Token>, StoreError> {
+        self.core.record_presence(sign)
     }
 
     fn cancel(&self, cancels: &[(WorkerId, Token)]) -> Result<Vec<InstanceId>, StoreError> {

@@ -276,7 +276,7 @@ impl Simulation {
             WorldEvent::Ended { life, order, outcome } => self.ended(life, &order, outcome),
             WorldEvent::Submit { at, again } => self.submit(at, again),
             WorldEvent::Request(of) => self.request(of),
-            WorldEvent::Repeat(request, serial) => self.ask_somebody(request, serial),
+            WorldEvent::Repeat(request, serial) => self.ask_an_instance(request, serial),
             WorldEvent::Release(execution) => self.release(execution),
             WorldEvent::Far(event) => self.far(event),
             WorldEvent::Fate => self.fate(),

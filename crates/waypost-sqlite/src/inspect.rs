@@ -143,7 +143,7 @@ fn examine(
     let standing = select.query_row([execution.0], |row| {
         let (owner, alive_until): (Option<i64>, Option<i64>) = (row.get(0)?, row.get(1)?);
         let ownership = match (owner, alive_until) {
-            (None, _) => Ownership::Nobody,
+            (None, _) => Ownership::Unowned,
             (Some(_), None) => Ownership::Lost,
             (Some(_), Some(until)) if until > now.0 => Ownership::Held,
             (Some(_), Some(_)) => Ownership::Expired,

@@ -94,7 +94,7 @@ enum Command {
     Show(find::Named),
     /// Show the log of one execution
     Events(events::Args),
-    /// Pause an execution: what runs may end, nothing new starts
+    /// Pause an execution: running attempts finish, nothing new starts
     Pause(requests::PauseArgs),
     /// Cancel an execution
     Cancel(requests::CancelArgs),

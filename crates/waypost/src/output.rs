@@ -19,7 +19,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 pub use color::Color;
-pub use escape::{harmless, harmless_json, harmless_line, harmless_painted};
+pub use escape::{escape_control, escape_json, escape_line, escape_painted};
 pub use standard::{LogWriter, failure, is_reader_gone};
 pub use width::{columns, fit, pad};
 
@@ -35,7 +35,7 @@ pub enum Format {
 
 /// Prints a value as one JSON document.
 pub fn print_json(value: &impl Serialize) -> Result<()> {
-    print_text(&harmless_json(&serde_json::to_string_pretty(value)?));
+    print_text(&escape_json(&serde_json::to_string_pretty(value)?));
     Ok(())
 }
 
@@ -43,14 +43,14 @@ pub fn print_json(value: &impl Serialize) -> Result<()> {
 pub fn print_table(rows: &[(impl AsRef<str>, impl AsRef<str>)]) {
     let width = rows.iter().map(|(name, _)| columns(name.as_ref())).max().unwrap_or(0);
     for (name, value) in rows {
-        let value = harmless_line(value.as_ref());
+        let value = escape_line(value.as_ref());
         print_line(&format!("{}  {value}", pad(name.as_ref(), width)));
     }
 }
 
 /// Prints a row for each item under headings, each column as wide as it needs.
 pub fn print_columns<T>(headings: &[&str], items: &[T], cells: impl Fn(&T) -> Vec<String>) {
-    let row = |item: &T| cells(item).iter().map(|cell| harmless_line(cell)).collect();
+    let row = |item: &T| cells(item).iter().map(|cell| escape_line(cell)).collect();
     let rows: Vec<Vec<String>> = items.iter().map(row).collect();
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| columns(cell));
@@ -69,12 +69,12 @@ pub fn print_columns<T>(headings: &[&str], items: &[T], cells: impl Fn(&T) -> Ve
 
 /// Prints a line.
 pub fn print_line(line: &str) {
-    print_text(&harmless(line));
+    print_text(&escape_control(line));
 }
 
-/// Prints text with our colours in it: see [`harmless_painted`].
+/// Prints text with our colours in it: see [`escape_painted`].
 pub fn print_painted(text: &str) {
-    print_text(&harmless_painted(text));
+    print_text(&escape_painted(text));
 }
 
 /// Prints a line on standard output, or on standard error if standard output fails: instructions
@@ -88,13 +88,13 @@ pub fn print_line_somewhere(line: &str) {
 
 /// Prints a line on standard error: errors, and everything that must not mix with results.
 pub fn complain(line: &str) {
-    let line = format!("{}\n", harmless(line));
+    let line = format!("{}\n", escape_control(line));
     screen::leave(|| standard::write_err(line.as_bytes()));
 }
 
-/// Prints text with our colours in it on standard error: see [`harmless_painted`].
+/// Prints text with our colours in it on standard error: see [`escape_painted`].
 pub fn complain_painted(text: &str) {
-    let text = format!("{}\n", harmless_painted(text));
+    let text = format!("{}\n", escape_painted(text));
     screen::leave(|| standard::write_err(text.as_bytes()));
 }
 
@@ -105,14 +105,14 @@ fn print_text(text: &str) {
 /// Prints what only informs, if it can be printed: a server outlives the terminal that it was started
 /// from, and its exit code does not depend on it.
 pub fn mention(line: &str) {
-    let line = format!("{}\n", harmless(line));
+    let line = format!("{}\n", escape_control(line));
     screen::leave(|| standard::write_out_if_possible(&line));
 }
 
 /// As `mention`, with one JSON document.
 pub fn mention_json(value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(value)?;
-    let text = harmless_json(&text);
+    let text = escape_json(&text);
     screen::leave(|| standard::write_out_if_possible(&format!("{text}\n")));
     Ok(())
 }
@@ -121,7 +121,7 @@ pub fn mention_json(value: &impl Serialize) -> Result<()> {
 pub fn progress_line(line: &str) {
     if let Some(columns) = screen::error_columns() {
         standard::write_err(
-            format!("\r\x1b[K{}", fit(&harmless(line), columns.saturating_sub(1))).as_bytes(),
+            format!("\r\x1b[K{}", fit(&escape_control(line), columns.saturating_sub(1))).as_bytes(),
         );
     }
 }

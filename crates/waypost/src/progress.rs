@@ -12,7 +12,7 @@ use waypost_core::status::NodeStatus;
 use waypost_core::time::Timestamp;
 
 use crate::output::screen::{self, COLUMNS_ASSUMED, ROWS_ASSUMED};
-use crate::output::{columns, harmless, harmless_painted, pad};
+use crate::output::{columns, escape_control, escape_painted, pad};
 
 /// Most unfinished nodes that are drawn at once.
 const LIVE_MAX: usize = 12;
@@ -61,14 +61,16 @@ impl Progress {
     /// Prints a message about the watching, not about the execution.
     pub fn say(&mut self, at: Timestamp, text: &str) {
         self.size = size();
-        self.redraw(&[format!("{}  {}", self.time(at), harmless(text))], at);
+        self.redraw(&[format!("{}  {}", self.time(at), escape_control(text))], at);
     }
 
     fn note_event(&mut self, event: &Event, at: Timestamp, lines: &mut Vec<String>) {
         let event = match event {
             Event::Run(event) => {
                 let line = line_of(event);
-                lines.extend(line.map(|text| format!("{}  {}", self.time(at), harmless(&text))));
+                lines.extend(
+                    line.map(|text| format!("{}  {}", self.time(at), escape_control(&text))),
+                );
                 return;
             }
             Event::Node(event) => event,
@@ -85,7 +87,7 @@ impl Progress {
         }
         node.attempt = attempt.unwrap_or(node.attempt);
         node.status = status;
-        node.note = harmless(&note).into_owned();
+        node.note = escape_control(&note).into_owned();
         // In a pipe every state that lasts is a line; QUEUED and RUNNING of one commit are one.
         let worth_a_line = status.is_settled() || (!self.live && status != NodeStatus::Queued);
         if worth_a_line && let Some(node) = self.nodes.get(path) {
@@ -99,7 +101,7 @@ impl Progress {
     /// Prints lines that stay, and draws the open nodes below them.
     fn redraw(&self, lines: &[String], at: Timestamp) {
         let stays: String =
-            lines.iter().map(|line| format!("{}\n", harmless_painted(line))).collect();
+            lines.iter().map(|line| format!("{}\n", escape_painted(line))).collect();
         let mut live = Vec::new();
         if self.live {
             // All of them, the line for omitted nodes and the cursor's line must fit on the screen.
@@ -107,7 +109,7 @@ impl Progress {
             let open = self.open.iter().filter_map(|path| Some((path, self.nodes.get(path)?)));
             live.extend(open.take(max).map(|(path, node)| {
                 let line = format!("{} {}", self.head(path, node, at), node.note);
-                harmless_painted(line.trim_end()).into_owned()
+                escape_painted(line.trim_end()).into_owned()
             }));
             if self.open.len() > max {
                 live.push(format!("… and {} more nodes", self.open.len() - max));
@@ -133,7 +135,7 @@ impl Progress {
             NodeStatus::Skipped => String::new(),
             _ => format!("attempt {}", node.attempt),
         };
-        let (path, status) = (pad(&harmless(path), 20), paint(node.status, self.color));
+        let (path, status) = (pad(&escape_control(path), 20), paint(node.status, self.color));
         format!("{}  {path} {status} {attempt:<10} {took:<8}", self.time(at))
     }
 

@@ -16,14 +16,14 @@
 //! | `target/requests` | requests to an execution in a folder: mail, and the engine that takes it |
 //! | `target/feed` | the events of an execution as they come |
 //! | `target/engine` | an engine of this process, for as long as a command takes |
-//! | `target/vault` | keys and the audit log |
+//! | `target/admin` | keys and the audit log |
 
+mod admin;
 pub(crate) mod engine;
 mod feed;
 mod folder;
 mod remote;
 mod requests;
-mod vault;
 
 use anyhow::{Result, bail};
 use waypost_core::command::Request;
@@ -39,9 +39,9 @@ use crate::client::{Address, Client, Refused};
 use crate::settings::{Remote, Settings, Source};
 use crate::wiring;
 
+pub(crate) use admin::AdminTarget;
 pub(crate) use folder::Folder;
 pub(crate) use requests::{actor, new_message};
-pub(crate) use vault::Vault;
 
 /// Where commands go.
 pub(crate) enum Target {

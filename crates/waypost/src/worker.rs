@@ -41,6 +41,7 @@ use tracing::{info, warn};
 use uuid::Uuid;
 use waypost_engine::Handlers;
 use waypost_ports::secret::Secrets;
+use waypost_server::rate_limited_log::RateLimitedLog;
 use waypost_server::wire;
 use waypost_server::wire::payload::{Count, Short, TaskToken};
 use waypost_server::wire::worker::TASKS_MAX;
@@ -63,6 +64,8 @@ const POLL_MAX: u32 = 64;
 /// Long enough to restore a store or replace a server: work whose report is dropped here is done
 /// again.
 const REPORTS_PATIENCE: Duration = Duration::from_secs(600);
+/// A server that is away is reported every 10 s, and polled every half second.
+static POLL_ERRORS: RateLimitedLog = RateLimitedLog::every(10);
 
 /// A worker's options.
 pub(crate) struct WorkerOptions {
@@ -135,7 +138,9 @@ impl Worker {
                 },
             };
             if let Err(error) = polled {
-                warn!(%error, "could not poll for tasks");
+                if let Some(others) = POLL_ERRORS.may_log() {
+                    warn!(%error, others, "could not poll for tasks; trying again");
+                }
                 tokio::select! { // both are cancel-safe
                     () = stop.cancelled() => return,
                     () = self.servers.pause() => {}

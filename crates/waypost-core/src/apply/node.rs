@@ -255,7 +255,9 @@ fn remember_end(state: &mut State, at: NodeIx, said: impl FnOnce() -> Said) {
 /// Changes a node's status, keeping the counters and dropping what belonged to the old one.
 fn move_to(state: &mut State, at: NodeIx, to: NodeStatus) {
     let node = state.node_mut(at);
-    (node.token, node.remote, node.wait_seq) = (None, None, 0);
+    node.token = None;
+    node.remote = None;
+    node.wait_seq = 0;
     let (old_wait, old_attempt_due) = (node.wait.take(), node.attempt_due.take());
     let from = std::mem::replace(&mut node.status, to);
     if let Some(due) = old_wait.and_then(|wait| wait.due()) {

@@ -8,7 +8,7 @@ use crate::id::NodeIx;
 use crate::limits::ABANDONED_MAX;
 use crate::plan::Delivery;
 use crate::planted::{Bug, is_planted};
-use crate::refused::Heard;
+use crate::refused::AdmittedReport;
 use crate::retry::RetryPolicy;
 use crate::status::{NodeStatus, Status};
 use crate::time::{Millis, Timestamp};
@@ -16,7 +16,7 @@ use crate::time::{Millis, Timestamp};
 impl Decider<'_> {
     /// Records a report as a fact, if its sender holds the attempt.
     pub(super) fn report(&mut self, report: Report) -> Result<(), Refusal> {
-        if self.state.hears(self.plan, &report)? == Heard::Known {
+        if self.state.admit_report(self.plan, &report)? == AdmittedReport::Repeated {
             return Ok(());
         }
         if !self.state.status.is_parked() {

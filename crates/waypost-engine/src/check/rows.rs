@@ -71,7 +71,7 @@ fn check_row(examined: &Examined, state: &State, requires: u16) -> Vec<BrokenRul
             let mut faults = Vec::new();
             faults.extend(is_behind(control, standing, state, requires));
             faults.extend(has_no_reason_to_wake(control, standing, state));
-            faults.extend(has_mail_that_wakes_nobody(examined, control, standing));
+            faults.extend(has_mail_without_wake_up(examined, control, standing));
             faults
         }
         _ => Vec::new(),
@@ -124,8 +124,8 @@ fn has_no_reason_to_wake(
             let what = "its owner is gone, and no instance will take it over";
             return Some((Invariant::ReasonToWake, what.to_owned()));
         }
-        Ownership::Nobody if control.ready || is_quarantined(control, standing) => return None,
-        Ownership::Nobody => {}
+        Ownership::Unowned if control.ready || is_quarantined(control, standing) => return None,
+        Ownership::Unowned => {}
     }
     if state.status == Status::Scheduling
         && control.permit.as_ref().is_some_and(|permit| permit.holding)
@@ -195,12 +195,12 @@ fn is_quarantined(control: &Control, standing: &Standing) -> bool {
     control.held.is_some() && standing.wakes_from == Urgency::Resume
 }
 
-fn has_mail_that_wakes_nobody(
+fn has_mail_without_wake_up(
     examined: &Examined,
     control: &Control,
     standing: &Standing,
 ) -> Option<BrokenRule> {
-    let asleep = standing.ownership == Ownership::Nobody && !control.ready;
+    let asleep = standing.ownership == Ownership::Unowned && !control.ready;
     if !asleep || is_quarantined(control, standing) {
         return None;
     }

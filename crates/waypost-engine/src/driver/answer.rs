@@ -34,7 +34,7 @@ pub enum Answer {
     /// or claimed by another instance): nothing was done. Ask again.
     Moved,
     /// The execution is not in this memory, and it was for this memory alone: nothing was done.
-    Elsewhere,
+    NotHere,
     /// This engine is about to stop.
     Draining,
 }

@@ -34,7 +34,7 @@ pub enum Input {
     /// A worker's report; `token_free` if it ends the delivery, and so frees its slot.
     Report { execution: ExecutionNo, report: Report, token_free: bool },
     /// A remote worker's report. With `only_here`, nothing is done unless the execution is in this
-    /// memory, and the answer is [`Answer::Elsewhere`].
+    /// memory, and the answer is [`Answer::NotHere`].
     TaskReport { report: super::TaskReport, ticket: Ticket, only_here: bool },
     /// The answer to [`TaskWork::Look`].
     WorkersSeen {

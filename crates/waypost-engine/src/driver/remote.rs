@@ -75,7 +75,7 @@ struct Held {
 struct Missing {
     seen_at: Timestamp,
     /// How old the list was then.
-    said_ago: Millis,
+    sent_ago: Millis,
 }
 
 impl Remote {

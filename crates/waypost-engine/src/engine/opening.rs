@@ -8,10 +8,10 @@ use std::thread::JoinHandle;
 use parking_lot::Mutex;
 use uuid::Uuid;
 use waypost_core::time::Timestamp;
-use waypost_ports::nudge::{Hear, Nudge};
+use waypost_ports::nudge::{Nudge, OnNudge};
 use waypost_ports::store::StoreError;
 
-use super::relaying::{Relaying, hear_mail};
+use super::relaying::{Relaying, on_mail};
 use super::{Engine, EngineError, Parts};
 use crate::driver::{Driver, Input};
 use crate::sealed::Seal;
@@ -39,9 +39,9 @@ impl Engine {
             Input::Readable(renewal.fold),
             Input::Numbers(renewal.numbers),
         ]);
-        parts.nudges.listen(shared.instance, hear(Arc::clone(&shared)));
+        parts.nudges.listen(shared.instance, on_nudge(Arc::clone(&shared)));
         let relaying = parts.relay.clone().map(|relay| {
-            relay.listen(shared.instance, hear_mail(Arc::clone(&shared)));
+            relay.listen(shared.instance, on_mail(Arc::clone(&shared)));
             Arc::new(Relaying::new(Arc::clone(&shared), relay, Arc::clone(&parts.mirror)))
         });
         let tasks = Arc::clone(&parts.tasks);
@@ -110,7 +110,7 @@ fn engine_thread(
     }
 }
 
-fn hear(shared: Arc<Shared>) -> Hear {
+fn on_nudge(shared: Arc<Shared>) -> OnNudge {
     Arc::new(move |nudge| match nudge {
         Nudge::Mail(_) => shared.input_queue.push(Input::MailWaits),
         Nudge::Claimable => shared.input_queue.push(Input::Nudge),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   here: Relaying ── who is shown? ──▶ mirror
-//!            └────── send, wait ──────▶ relay ──▶ there: hear_mail ──▶ driver ── COMMIT ──▶ answer
+//!            └────── send, wait ──────▶ relay ──▶ there: on_mail ──▶ driver ── COMMIT ──▶ answer
 //! ```
 //!
 //! Any step may fail; the report then goes to the inbox. This path never decides: only an instance that
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tracing::debug;
 use waypost_ports::mirror::Mirror;
-use waypost_ports::relay::{HearMail, Relay, Relayed};
+use waypost_ports::relay::{OnMail, Relay, Relayed};
 
 use crate::driver::{Answer, Input, TaskReport};
 use crate::shell::Shared;
@@ -74,7 +74,7 @@ impl Relaying {
 
 /// The receiver's side: passes mail to the driver, and answers when it is committed; or at once, if
 /// it will not be here.
-pub(super) fn hear_mail(shared: Arc<Shared>) -> HearMail {
+pub(super) fn on_mail(shared: Arc<Shared>) -> OnMail {
     Arc::new(move |mail, answer| {
         let Some(report) = TaskReport::from_mail(mail) else {
             return answer.refused("it is not a worker's report");
@@ -86,7 +86,7 @@ pub(super) fn hear_mail(shared: Arc<Shared>) -> HearMail {
         let ticket = shared.questions.ask_then(permit, move |outcome| match outcome {
             Answer::Done { .. } => answer.committed(),
             Answer::Refused(refusal) => answer.refused(refusal.to_string()),
-            Answer::Elsewhere | Answer::Moved => answer.refused("it is not in memory here"),
+            Answer::NotHere | Answer::Moved => answer.refused("it is not in memory here"),
             Answer::Draining => answer.refused("this engine stops"),
             // The sender reads the log, which has the details; an output must not be part of a
             // refusal.

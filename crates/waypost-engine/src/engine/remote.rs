@@ -73,7 +73,7 @@ impl Engine {
             return match answer.await {
                 Ok(Answer::Done { .. }) => Ok(Reported::Committed),
                 Ok(Answer::Accepted(_)) => Ok(Reported::Accepted),
-                Ok(Answer::Elsewhere) => match quick.take() {
+                Ok(Answer::NotHere) => match quick.take() {
                     Some(relaying) if relaying.send(report.clone()).await => {
                         Ok(Reported::Committed)
                     }

@@ -129,14 +129,14 @@ impl RemoteTasks {
 
     /// Records a sign of life of a worker, sent so long ago; returns its cancellations. `thorough`
     /// after a notification of a cancellation.
-    pub fn hear(
+    pub fn record_presence(
         &self,
         poll: &WorkerPoll,
-        said_ago: Millis,
+        sent_ago: Millis,
         thorough: bool,
     ) -> Result<Vec<Token>, StoreError> {
         let poll = poll.clone();
-        self.tasks.hear(&SignOfLife {
+        self.tasks.record_presence(&SignOfLife {
             worker: poll.worker,
             name: poll.name,
             handlers: poll.handlers,
@@ -144,7 +144,7 @@ impl RemoteTasks {
             running: poll.running,
             through: self.instance,
             leaving: poll.leaving,
-            hand: poll.tasks.map(|tokens| Hand { tokens, said_ago }),
+            hand: poll.tasks.map(|tokens| Hand { tokens, sent_ago }),
             thorough,
         })
     }

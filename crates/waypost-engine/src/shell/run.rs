@@ -20,7 +20,7 @@ use super::lanes::Order;
 use super::store::append_inline;
 use super::{LocalWorker, Mirrored, Shared, TasksOrder, ownership};
 use crate::driver::{Answer, Committed, Driver, Input, Output, StoreWork, TaskWork, Ticket};
-use crate::room::{shrink, stir_allocator};
+use crate::room::{release_freed_memory, shrink};
 use crate::{Observer, panic_text};
 
 /// Longest sleep of the engine thread: bounds the effect of a clock that jumps.
@@ -213,7 +213,7 @@ impl EngineThread {
             self.driver.shrink();
             self.shared.questions.shrink();
             shrink!(self.running, outputs);
-            stir_allocator();
+            release_freed_memory();
         }
     }
 

@@ -40,7 +40,7 @@ pub(super) async fn supply(
     if task.placeholders.is_empty() {
         return Ok((task, Scrubber::default()));
     }
-    if !handler.minds_secrets() {
+    if !handler.checks_secrets() {
         return Err(refused(format!("the handler of {:?} is given no secrets", task.handler)));
     }
     let names: BTreeSet<Arc<str>> =

@@ -108,7 +108,7 @@ impl TasksThread {
                 continue;
             }
             waiting.retain(|one| !one.reply.is_closed());
-            self.hear(&mut waiting, &mut cancel_reads);
+            self.answer_polls(&mut waiting, &mut cancel_reads);
             if offered || Instant::now() >= look_at {
                 look_at = Instant::now() + LOOK_EVERY;
                 self.look_for_tasks(&mut waiting);
@@ -143,7 +143,7 @@ impl TasksThread {
 
     /// Records the signs of life that are due; workers with cancellations are answered at once, and
     /// so are those that leave.
-    fn hear(&self, waiting: &mut Vec<Waiting>, cancel_reads: &mut CancelReads) {
+    fn answer_polls(&self, waiting: &mut Vec<Waiting>, cancel_reads: &mut CancelReads) {
         let now = Instant::now();
         for mut one in std::mem::take(waiting) {
             if one.hear_at > now {
@@ -156,10 +156,10 @@ impl TasksThread {
                 CancelRead::Quick | CancelRead::Thorough => now + HEAR_EVERY,
             };
             // Each by its own time: the ones before it may have taken long.
-            let said_ago = one.asked_at.elapsed().as_millis();
-            let said_ago = Millis(u64::try_from(said_ago).unwrap_or(u64::MAX));
+            let sent_ago = one.asked_at.elapsed().as_millis();
+            let sent_ago = Millis(u64::try_from(sent_ago).unwrap_or(u64::MAX));
             let thorough = read == CancelRead::Thorough;
-            match self.remote_tasks.hear(&one.poll, said_ago, thorough) {
+            match self.remote_tasks.record_presence(&one.poll, sent_ago, thorough) {
                 Ok(cancel) if cancel.is_empty() && !one.poll.leaving => waiting.push(one),
                 Ok(cancel) => self.tell_to_stop(one, cancel),
                 Err(error) => answer(one, Err(error)),

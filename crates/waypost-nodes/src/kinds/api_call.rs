@@ -194,7 +194,7 @@ struct Caller {
 }
 
 impl Handler for Caller {
-    fn minds_secrets(&self) -> bool {
+    fn checks_secrets(&self) -> bool {
         true
     }
 

@@ -145,7 +145,7 @@ struct Details {
 }
 
 impl Handler for Runner {
-    fn minds_secrets(&self) -> bool {
+    fn checks_secrets(&self) -> bool {
         true
     }
 

@@ -79,9 +79,9 @@ pub fn examine_distinguishes_states_of_the_owner<B: StoreUnderTest>(rig: &Rig<B>
     rig.commit(held.next(1).control(ControlChange::Held { reason, next_due: None }));
     let ownership = |of: &Hand| rig.examine(of.execution).standing.map(|row| row.ownership);
     assert_eq!(ownership(&owned), Some(Ownership::Held));
-    assert_eq!(ownership(&parked), Some(Ownership::Nobody));
-    let hears = rig.examine(held.execution).standing.map(|row| row.wakes_from);
-    assert_eq!(hears, Some(Urgency::Cancel));
+    assert_eq!(ownership(&parked), Some(Ownership::Unowned));
+    let wakes_from = rig.examine(held.execution).standing.map(|row| row.wakes_from);
+    assert_eq!(wakes_from, Some(Urgency::Cancel));
     rig.advance(LEASE.0 + 1);
     assert_eq!(ownership(&owned), Some(Ownership::Expired));
 }

@@ -245,7 +245,7 @@ where
 pub fn cancellation_is_delivered_once<B: TasksBackend>(backend: &B) {
     let tasks = backend.open();
     let received = |number| {
-        let mut received = tasks.hear(&sign(number)).expect("it is answered");
+        let mut received = tasks.record_presence(&sign(number)).expect("it is answered");
         received.sort_unstable();
         received
     };
@@ -264,7 +264,7 @@ pub fn cancellation_is_delivered_once<B: TasksBackend>(backend: &B) {
 pub fn cancellation_for_an_unknown_worker_is_dropped<B: TasksBackend>(backend: &B) {
     let tasks = backend.open();
     assert_eq!(tasks.cancel(&[(worker(1), Token(1))]).expect("it is answered"), []);
-    assert_eq!(tasks.hear(&sign(2)).expect("it is answered"), []);
+    assert_eq!(tasks.record_presence(&sign(2)).expect("it is answered"), []);
 }
 
 pub fn depths_say_how_much_waits_and_how_long<B: TasksBackend>(backend: &B) {

@@ -102,7 +102,7 @@ impl Tables {
         let frames = self.frames_from(execution, 0).cloned().collect();
         let standing = self.control.get(&execution).map(|row| Standing {
             ownership: match row.control.owner {
-                None => Ownership::Nobody,
+                None => Ownership::Unowned,
                 Some(owner) if self.is_alive(owner, now) => Ownership::Held,
                 Some(_) => Ownership::Expired,
             },

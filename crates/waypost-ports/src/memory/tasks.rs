@@ -65,7 +65,7 @@ impl KnownWorker {
             _ if !self.is_alive(now) => Holds::Gone,
             (_, Some((tokens, _))) if tokens.contains(&token) => Holds::Yes,
             (Some((_, at)), Some((_, ago))) => {
-                Holds::No { said_ago: Millis(now.since(*at).0.saturating_add(ago.0)) }
+                Holds::No { sent_ago: Millis(now.since(*at).0.saturating_add(ago.0)) }
             }
             _ => Holds::Unsaid,
         }
@@ -143,7 +143,7 @@ impl Tasks for MemoryTasks {
         Ok(taken)
     }
 
-    fn hear(&self, sign: &SignOfLife) -> Result<Vec<Token>, StoreError> {
+    fn record_presence(&self, sign: &SignOfLife) -> Result<Vec<Token>, StoreError> {
         let now = self.clock.now();
         let mut rows = self.rows.lock();
         // Workers without a sign of life for so long are not listed any more, and are dropped.
@@ -154,7 +154,7 @@ impl Tasks for MemoryTasks {
         let known = rows.workers.entry(sign.worker).or_default();
         known.sign = Some((SignOfLife { hand: None, thorough: false, ..sign.clone() }, now));
         let hand = sign.hand.as_ref();
-        known.hand = hand.map(|hand| (hand.tokens.iter().copied().collect(), hand.said_ago));
+        known.hand = hand.map(|hand| (hand.tokens.iter().copied().collect(), hand.sent_ago));
         Ok(std::mem::take(&mut known.cancels))
     }
 

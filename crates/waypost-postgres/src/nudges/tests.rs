@@ -3,8 +3,8 @@ use super::*;
 fn received(instance: u128, sender: u128, payloads: &[String]) -> Vec<Nudge> {
     let received = Arc::new(Mutex::new(Vec::new()));
     let keep = Arc::clone(&received);
-    let hear: Hear = Arc::new(move |nudge| keep.lock().push(nudge));
-    let listener = NudgeListener { instance: InstanceId(Uuid::from_u128(instance)), hear };
+    let on_nudge: OnNudge = Arc::new(move |nudge| keep.lock().push(nudge));
+    let listener = NudgeListener { instance: InstanceId(Uuid::from_u128(instance)), on_nudge };
     payloads.iter().for_each(|payload| tell(&listener, Uuid::from_u128(sender), payload));
     let received = received.lock();
     received.clone()

@@ -31,7 +31,7 @@ impl Portion {
 /// Takes smaller portions after errors: what fails as a whole may succeed in parts, and must be
 /// projected eventually.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct PortionSize {
     failures: u32,
 }
 
@@ -41,7 +41,7 @@ const DIVISOR: usize = 8;
 /// With so many of them, one execution is taken at a time.
 const FAILURES_MAX: u32 = 5;
 
-impl Pace {
+impl PortionSize {
     pub(super) fn portion(self) -> Portion {
         // A single failure does not count: connections break.
         Portion::FULL.part(DIVISOR.pow(self.failures.saturating_sub(1)))
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn portions_shrink_with_repeated_errors() {
-        let mut pace = Pace::default();
+        let mut pace = PortionSize::default();
         let failed: Result<(), _> = Err(DbError::Unavailable("too slow".to_owned()));
         let refused: Result<(), _> = Err(DbError::Data("no JSON".to_owned()));
         let mut executions = Vec::new();

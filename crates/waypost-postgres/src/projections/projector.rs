@@ -27,7 +27,7 @@ use std::sync::atomic::AtomicU64;
 use futures_util::FutureExt as _;
 
 use super::fold::{Base, Folded, Touched};
-use super::portion::Pace;
+use super::portion::PortionSize;
 use super::queries::sql;
 use super::queue::{Frame, Queue, Work};
 use super::rows::{Rows, first_of, load_bases, read_log};
@@ -48,19 +48,19 @@ pub(super) struct Projector {
     connection: Option<Connection>,
     bases: HashMap<i64, Base>,
     sweep: Sweep,
-    caution: Caution,
-    pace: Pace,
+    rejected: Rejection,
+    pace: PortionSize,
     /// Executions whose rows the database refuses.
     refused: BTreeSet<i64>,
 }
 
 /// The handling of rows that the database rejects.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Caution {
+enum Rejection {
     None,
-    /// Only documents can be refused for what is in them.
+    /// Rows are written without documents: nothing else can be refused for its content.
     WithoutDocuments,
-    /// In order to find the one that is refused.
+    /// One execution at a time, in order to find the one that is refused.
     OneByOne,
 }
 
@@ -72,8 +72,8 @@ impl Projector {
             connection: None,
             bases: HashMap::new(),
             sweep: Sweep::new(),
-            caution: Caution::None,
-            pace: Pace::default(),
+            rejected: Rejection::None,
+            pace: PortionSize::default(),
             refused: BTreeSet::new(),
         }
     }
@@ -97,13 +97,13 @@ impl Projector {
             queue.owe(all);
             self.connection = None;
             if matches!(error, DbError::Data(_)) {
-                self.caution = match self.caution {
-                    Caution::None => Caution::WithoutDocuments,
-                    _ => Caution::OneByOne,
+                self.rejected = match self.rejected {
+                    Rejection::None => Rejection::WithoutDocuments,
+                    _ => Rejection::OneByOne,
                 };
             }
         } else {
-            self.caution = Caution::None;
+            self.rejected = Rejection::None;
         }
         result
     }
@@ -118,15 +118,15 @@ impl Projector {
     }
 
     async fn show(&mut self, queue: &Queue, work: Work, all: &mut BTreeSet<i64>) -> Result<bool> {
-        self.rows.documents = match self.caution {
-            Caution::None => Documents::Written,
-            Caution::WithoutDocuments | Caution::OneByOne => Documents::LeftOut,
+        self.rows.documents = match self.rejected {
+            Rejection::None => Documents::Written,
+            Rejection::WithoutDocuments | Rejection::OneByOne => Documents::LeftOut,
         };
         let Work { frames, mut behind, awaited } = work;
         let page = self.next_page(awaited).await?;
         all.extend(&page.behind);
         behind.extend(&page.behind);
-        if self.caution == Caution::OneByOne {
+        if self.rejected == Rejection::OneByOne {
             behind.extend(frames.iter().map(|frame| frame.execution));
         } else {
             unless_it_panics(self.show_frames(frames, &mut behind)).await?;
@@ -198,8 +198,8 @@ impl Projector {
     async fn catch_up(&mut self, mut behind: BTreeSet<i64>) -> Result<BTreeSet<i64>> {
         let mut again = BTreeSet::new();
         behind.retain(|execution| !self.refused.contains(execution));
-        let at_once = match self.caution {
-            Caution::OneByOne => 1,
+        let at_once = match self.rejected {
+            Rejection::OneByOne => 1,
             _ => self.rows.portion.executions,
         };
         while !behind.is_empty() {

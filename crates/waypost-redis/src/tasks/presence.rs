@@ -40,8 +40,8 @@ struct Sign {
 }
 
 impl Core {
-    pub(super) fn hear(&self, sign: &SignOfLife) -> Result<Vec<Token>, StoreError> {
-        let quick = self.hear_quick(sign);
+    pub(super) fn record_presence(&self, sign: &SignOfLife) -> Result<Vec<Token>, StoreError> {
+        let quick = self.poll_redis(sign);
         let now = self.now();
         let forwarded = {
             let last = self.forwarded.lock().get(&sign.worker).copied();
@@ -57,7 +57,7 @@ impl Core {
         if quick.is_none() {
             self.wire().counters.fallbacks.add(1);
         }
-        match (self.beneath.hear(sign), quick) {
+        match (self.beneath.record_presence(sign), quick) {
             (Ok(more), quick) => {
                 if sign.leaving {
                     self.forwarded.lock().remove(&sign.worker);
@@ -79,7 +79,7 @@ impl Core {
 
     /// Reports the sign of life to Redis and returns the worker's cancellations; `None` if Redis
     /// does not answer.
-    fn hear_quick(&self, sign: &SignOfLife) -> Option<Vec<Token>> {
+    fn poll_redis(&self, sign: &SignOfLife) -> Option<Vec<Token>> {
         let wire = self.wire();
         let (worker, cancels) = (wire.keys.worker(sign.worker), wire.keys.cancels(sign.worker));
         let sealed = if sign.leaving { Vec::new() } else { self.seal_sign(&worker, sign) };

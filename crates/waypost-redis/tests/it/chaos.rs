@@ -83,7 +83,7 @@ fn chaos_loses_no_task_and_delays_no_caller() {
                     open.remove(&taken);
                 }
             });
-            timed(&mut || drop(taker.tasks.hear(&sign(1)).unwrap()));
+            timed(&mut || drop(taker.tasks.record_presence(&sign(1)).unwrap()));
             timed(&mut || taker.tasks.acknowledge());
         }
         timed(&mut || assert_eq!(alive(&owner.tasks, &[worker(1)]), [worker(1)]));

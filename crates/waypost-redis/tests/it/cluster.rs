@@ -96,9 +96,9 @@ fn everything_works_in_a_cluster() {
         cluster.ports.iter().map(|port| cli(*port, &["DBSIZE"]).parse().unwrap()).collect();
     assert!(keys.iter().all(|count| *count > 3), "spread over all servers: {keys:?}");
 
-    a.hear(&sign(1)).unwrap();
+    a.record_presence(&sign(1)).unwrap();
     b.cancel(&[(worker(1), Token(4))]).unwrap();
-    assert_eq!(a.hear(&sign(1)).unwrap(), [Token(4)]);
+    assert_eq!(a.record_presence(&sign(1)).unwrap(), [Token(4)]);
     assert_eq!(alive(&b, &[worker(1), worker(2)]), [worker(1)]);
     a.sweep();
 

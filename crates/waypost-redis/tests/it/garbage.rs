@@ -18,7 +18,7 @@ use crate::support::{
 fn use_everything(world: &World, tasks: &RedisTasks, mirror: &RedisMirror) {
     let key = ExecutionId("exe_1".into());
     tasks.offer(&[offer("h", 1)]).unwrap();
-    tasks.hear(&sign(1)).unwrap();
+    tasks.record_presence(&sign(1)).unwrap();
     tasks.cancel(&[(worker(2), Token(9))]).unwrap();
     mirror.owned(instance(1), std::slice::from_ref(&key));
     mirror.alive(&Presence {
@@ -72,7 +72,7 @@ fn a_wrong_type_in_every_key_is_set_right() {
     assert_eq!(alive(&a.tasks, &[worker(1)]), [worker(1)]);
     assert_eq!(a.take("h", 1), NONE, "it was deleted, and its owner offers it again");
     use_everything(&world, &a.tasks, &mirror);
-    assert_eq!(a.tasks.hear(&sign(2)).unwrap(), [Token(9)]);
+    assert_eq!(a.tasks.record_presence(&sign(2)).unwrap(), [Token(9)]);
     a.tasks.sweep();
     assert_eq!(a.take("h", 10), [1]);
     assert_eq!(a.tasks.depths().unwrap(), []);

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use parking_lot::Mutex;
 use waypost_core::id::InstanceId;
-use waypost_ports::nudge::{Hear, Nudge, Nudges};
+use waypost_ports::nudge::{Nudge, Nudges, OnNudge};
 use waypost_redis::RedisNudges;
 
 use crate::support::{PATIENCE, World, eventually, instance};
@@ -19,21 +19,21 @@ impl Nudges for Beneath {
         self.0.lock().push(nudge);
     }
 
-    fn listen(&self, _: InstanceId, hear: Hear) {
-        hear(Nudge::Offered("from beneath".into()));
+    fn listen(&self, _: InstanceId, on_nudge: OnNudge) {
+        on_nudge(Nudge::Offered("from beneath".into()));
     }
 }
 
 /// Listens, and waits until it does.
 fn listen(nudges: &RedisNudges, number: u128) -> Receiver<Nudge> {
-    let (received, hear) = channel();
+    let (received, on_nudge) = channel();
     nudges.listen(instance(number), Arc::new(move |nudge| drop(received.send(nudge))));
     // Told when the subscriptions stand: look at everything, once for each channel.
     for _ in 0..2 {
-        wait_for(&hear, &Nudge::Mail(instance(number)));
-        wait_for(&hear, &Nudge::Claimable);
+        wait_for(&on_nudge, &Nudge::Mail(instance(number)));
+        wait_for(&on_nudge, &Nudge::Claimable);
     }
-    hear
+    on_nudge
 }
 
 #[track_caller]

@@ -34,9 +34,9 @@ fn without_redis_everything_is_done_beneath() {
     for expected in [1, 3] {
         assert_eq!(a.take("h", 1), [expected]);
     }
-    assert_eq!(a.tasks.hear(&sign(1)).unwrap(), []);
+    assert_eq!(a.tasks.record_presence(&sign(1)).unwrap(), []);
     a.tasks.cancel(&[(worker(1), Token(3))]).unwrap();
-    assert_eq!(a.tasks.hear(&sign(1)).unwrap(), [Token(3)], "every sign goes beneath");
+    assert_eq!(a.tasks.record_presence(&sign(1)).unwrap(), [Token(3)], "every sign goes beneath");
     assert_eq!(alive(&a.tasks, &[worker(1), worker(2)]), [worker(1)]);
     assert!(redis.counters().fallbacks.get() > 0);
     let Health::Down { reason, .. } = redis.health() else { panic!("up") };
@@ -119,7 +119,7 @@ fn stalled_redis_delays_callers_by_its_timeout_only() {
     let mirror = RedisMirror::new(&redis);
     let nudges = RedisNudges::new(&redis, Arc::new(Alone), instance(1));
     let relay = RedisRelay::new(&redis, instance(1));
-    a.tasks.hear(&sign(1)).unwrap();
+    a.tasks.record_presence(&sign(1)).unwrap();
     a.wait_until_up();
     world.server.process().freeze();
     a.tasks.offer(&[offer("h", 1)]).unwrap();
@@ -135,7 +135,7 @@ fn stalled_redis_delays_callers_by_its_timeout_only() {
         assert_eq!(relay.send(instance(2), mail(1)).unwrap(), Relayed::Unknown);
         a.tasks.cancel(&[(worker(1), Token(1))]).unwrap();
         assert_eq!(alive(&a.tasks, &[worker(1)]), [worker(1)]);
-        a.tasks.hear(&sign(1)).unwrap();
+        a.tasks.record_presence(&sign(1)).unwrap();
     }
     assert_eq!(a.tasks.take(&["h".into()], 200).unwrap().len(), 99);
     let rest = begun.elapsed();

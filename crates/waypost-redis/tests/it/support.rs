@@ -254,7 +254,7 @@ impl Tasks for Beneath {
         Ok(taken.collect())
     }
 
-    fn hear(&self, sign: &SignOfLife) -> Result<Vec<Token>, StoreError> {
+    fn record_presence(&self, sign: &SignOfLife) -> Result<Vec<Token>, StoreError> {
         self.hears.fetch_add(1, Ordering::SeqCst);
         self.check()?;
         if sign.leaving {
@@ -281,7 +281,7 @@ impl Tasks for Beneath {
             None => Holds::Gone,
             Some(None) => Holds::Unsaid,
             Some(Some(hand)) if hand.tokens.contains(token) => Holds::Yes,
-            Some(Some(hand)) => Holds::No { said_ago: hand.said_ago },
+            Some(Some(hand)) => Holds::No { sent_ago: hand.sent_ago },
         };
         Ok(asked.iter().map(holds).collect())
     }

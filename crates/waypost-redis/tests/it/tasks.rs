@@ -226,7 +226,7 @@ fn a_user_that_may_touch_nothing_but_the_prefix_is_enough() {
     a.tasks.offer(&[offer("h", 1)]).unwrap();
     a.tasks.sweep();
     assert_eq!(a.take("h", 1), [1]);
-    a.tasks.hear(&crate::support::sign(1)).unwrap();
+    a.tasks.record_presence(&crate::support::sign(1)).unwrap();
     a.tasks.acknowledge();
     a.tasks.withdraw(&[offer_id(1)]).unwrap();
     a.tasks.depths().unwrap();

@@ -59,7 +59,7 @@ impl Simulation {
                 }
                 Output::Renew => {
                     self.heartbeat_now(life, 0);
-                    self.interrupt_kept_back(life);
+                    self.interrupt_delayed(life);
                 }
                 Output::Run(order) => self.run_task(life, order),
                 Output::Cancel(token) => self.cancel_task(life, token),

@@ -295,7 +295,7 @@ impl Simulation {
             (Asked::Far(said), answer) => self.far_told(*said, &answer),
             // As the engine's callers do: the inbox takes it now.
             (Asked::Request { request, serial }, Answer::Moved) => {
-                self.ask_somebody(*request, serial)
+                self.ask_an_instance(*request, serial)
             }
             (Asked::Request { request, serial: Some(serial) }, Answer::Done { .. }) => {
                 let execution = request.execution;

@@ -12,7 +12,7 @@ use waypost_server::workflows::Deploy;
 use super::input::Source;
 use super::{Context, Exit};
 use crate::client::{Refused, line_of};
-use crate::output::{Format, complain, complain_painted, harmless, print_json, print_line};
+use crate::output::{Format, complain, complain_painted, escape_control, print_json, print_line};
 use crate::target::Target;
 use crate::wiring;
 
@@ -193,7 +193,7 @@ pub(super) fn show_faults(
 
 /// Faults as they are shown on standard error.
 fn rendered(faults: &Diagnostics, source: &[u8], name: &str, context: &Context) -> String {
-    faults.render(source, &harmless(name), context.color_errors)
+    faults.render(source, &escape_control(name), context.color_errors)
 }
 
 /// Prints the warnings of a definition.

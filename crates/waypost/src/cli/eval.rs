@@ -1,4 +1,4 @@
-//! `waypost eval`: an expression, or a text with holes, evaluated as a definition's would be.
+//! `waypost eval`: an expression, or a text with expressions in it, evaluated as a definition's would be.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -28,13 +28,13 @@ const NAMES_OF_EXECUTIONS: &[&str] = &["nodes", "variables", "execution"];
   waypost eval 'Hello, ${{ input.name | upper }}!' --input @input.json
   waypost eval 'nodes.charge.output.json.receipt' --execution last")]
 pub(crate) struct Args {
-    /// An expression, or a text with `${{ }}` holes
+    /// An expression, or text with `${{ … }}` in it
     #[arg(value_name = "EXPRESSION", allow_hyphen_values = true)]
     expression: String,
-    /// What `input` is: JSON, `@file`, or `-` for standard input
+    /// The value of `input`: JSON, `@file`, or `-` for standard input
     #[arg(long, short, value_name = "JSON", default_value = "null", conflicts_with = "execution")]
     input: String,
-    /// Evaluate with what this execution has: its input, variables and nodes, or `last` for the newest
+    /// Evaluate with the input, variables and nodes of this execution; `last` is the newest
     #[arg(long, value_name = "EXECUTION")]
     execution: Option<String>,
 }

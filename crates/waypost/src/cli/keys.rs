@@ -9,14 +9,14 @@ use waypost_server::wire::request::RoleName;
 
 use super::{Context, Exit, Usage, input};
 use crate::output::{complain, print_columns, print_line};
-use crate::target::Vault;
+use crate::target::AdminTarget;
 
 /// Longest name of a key.
 const NAME_CHARS_MAX: usize = 128;
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Action {
-    /// Make a key; it is shown this once
+    /// Create a key; it is shown only once
     Create {
         /// What its holder may do
         #[arg(long, value_enum)]
@@ -40,7 +40,7 @@ pub(crate) enum RoleArg {
     Admin,
     /// Deploy, start and control
     Operator,
-    /// Look
+    /// Read everything, change nothing
     Viewer,
     /// Poll for tasks and report on them
     Worker,
@@ -86,7 +86,7 @@ async fn create(role: RoleArg, name: Option<&str>, context: &Context) -> Result<
         let message = format!("--name must be 1 to {NAME_CHARS_MAX} characters, none of control");
         return Err(Usage(message).into());
     }
-    let made = Vault::open_or_create(&context.settings)?.create_key(name, role).await?;
+    let made = AdminTarget::open_or_create(&context.settings)?.create_key(name, role).await?;
     context.show(&made, || {
         print_line(&made.key);
         // Standard output holds the key and nothing else.
@@ -95,7 +95,7 @@ async fn create(role: RoleArg, name: Option<&str>, context: &Context) -> Result<
 }
 
 async fn list(context: &Context) -> Result<Exit> {
-    let list = Vault::open(&context.settings)?.keys().await?;
+    let list = AdminTarget::open(&context.settings)?.keys().await?;
     let columns = |key: &wire::ApiKey| {
         let revoked = key.revoked_at.map(|at| at.0.to_string()).unwrap_or_default();
         let role = Role::from(key.role).to_string();
@@ -108,11 +108,11 @@ async fn list(context: &Context) -> Result<Exit> {
 }
 
 async fn revoke(id: &str, context: &Context) -> Result<Exit> {
-    let vault = Vault::open(&context.settings)?;
-    vault.revoke_key(id).await?;
-    let delay = match vault {
-        Vault::Remote(_) => "",
-        Vault::Folder(_) => "; a running server knows it within 5 seconds",
+    let target = AdminTarget::open(&context.settings)?;
+    target.revoke_key(id).await?;
+    let delay = match target {
+        AdminTarget::Remote(_) => "",
+        AdminTarget::Folder(_) => "; a running server knows it within 5 seconds",
     };
     let result = json!({ "id": id, "revoked": true });
     context.show(&result, || print_line(&format!("{id} is revoked{delay}")))
@@ -121,7 +121,7 @@ async fn revoke(id: &str, context: &Context) -> Result<Exit> {
 pub(crate) async fn audit(args: &AuditArgs, context: &Context) -> Result<Exit> {
     let request =
         AuditRequest { actor: args.actor.clone(), before: args.before, limit: args.limit };
-    let list = Vault::open(&context.settings)?.audit(request).await?;
+    let list = AdminTarget::open(&context.settings)?.audit(request).await?;
     let columns = |row: &wire::AuditRow| {
         vec![
             row.at.0.to_string(),

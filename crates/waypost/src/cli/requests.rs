@@ -14,7 +14,7 @@ use crate::target::{self, RequestOutcome, Target};
 /// Why, and under which id.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Stated {
-    /// Why; kept in the log
+    /// The reason; recorded in the log
     #[arg(long)]
     pub(super) reason: Option<String>,
     #[command(flatten)]
@@ -38,7 +38,7 @@ pub(crate) struct Identified {
 pub(crate) struct PauseArgs {
     #[command(flatten)]
     named: find::Named,
-    /// Cancel what runs instead of awaiting it; it runs again after the pause
+    /// Cancel running attempts instead of waiting for them; they run again after the pause
     #[arg(long)]
     now: bool,
     #[command(flatten)]

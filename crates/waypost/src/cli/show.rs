@@ -10,7 +10,7 @@ use waypost_server::wire;
 
 use super::{Context, Exit, failed, find};
 use crate::output::{
-    Format, columns, harmless, harmless_line, pad, print_json, print_line, print_painted,
+    Format, columns, escape_control, escape_line, pad, print_json, print_line, print_painted,
 };
 use crate::progress::paint;
 use crate::target::Target;
@@ -86,8 +86,13 @@ async fn print(target: &Target, shown: &ShownExecution, color: bool) -> Result<(
         print_line(&format!("quarantine {} (since {})", quarantine.reason, quarantine.since.0));
     }
     print_line("");
-    let width =
-        shown.nodes.iter().map(|node| columns(&harmless(&node.id))).max().unwrap_or(4).clamp(4, 40);
+    let width = shown
+        .nodes
+        .iter()
+        .map(|node| columns(&escape_control(&node.id)))
+        .max()
+        .unwrap_or(4)
+        .clamp(4, 40);
     let span = (created_at, now);
     for node in shown.nodes.iter().take(NODES_MAX) {
         print_painted(&node_line(node, span, width, color));
@@ -113,7 +118,7 @@ fn node_line(node: &wire::Node, span: (Timestamp, Timestamp), width: usize, colo
     let attempts =
         if node.attempt > 1 { format!("{} attempts", node.attempt) } else { String::new() };
     let status = paint(node.status.0, color);
-    let (id, note) = (pad(&harmless(&node.id), width), harmless_line(&note(node)));
+    let (id, note) = (pad(&escape_control(&node.id), width), escape_line(&note(node)));
     let line = format!("{id}  {status}  |{bar}| {took:>8}  {attempts}  {note}");
     line.trim_end().to_owned()
 }

@@ -18,7 +18,7 @@ use crate::target::{self, Target};
 pub(crate) struct Args {
     /// The workflow's name
     workflow: String,
-    /// Which version; the current one if absent
+    /// The version to start [default: the current one]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     version: Option<u32>,
     /// The input: JSON, `@file`, or `-` for standard input

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::input::Source;
 use super::{Context, Exit};
-use crate::output::{Format, harmless, print_json, print_painted};
+use crate::output::{Format, escape_control, print_json, print_painted};
 use crate::wiring;
 
 #[derive(clap::Args, Debug)]
@@ -15,7 +15,7 @@ pub(crate) struct Args {
     /// Definition files, or `-` for standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Exit with 1 where there are warnings, too
+    /// Exit with 1 if there are warnings, too
     #[arg(long)]
     deny_warnings: bool,
 }
@@ -26,7 +26,8 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
     for Source { name, bytes: source } in Source::read_all(&args.files)? {
         let (report, text) = match wiring::compile(&source) {
             Ok(compiled) => {
-                let warnings = compiled.warnings.render(&source, &harmless(&name), context.color);
+                let warnings =
+                    compiled.warnings.render(&source, &escape_control(&name), context.color);
                 let denied = args.deny_warnings && !compiled.warnings.is_empty();
                 if denied && matches!(exit, Exit::Done) {
                     exit = Exit::Failed;
@@ -36,14 +37,14 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
                     "file": name, "valid": true, "workflow": compiled.name, "nodes": nodes,
                     "hash": hash, "diagnostics": compiled.warnings,
                 });
-                let (file, workflow) = (harmless(&name), &compiled.name);
+                let (file, workflow) = (escape_control(&name), &compiled.name);
                 let line = format!("{file}: ok, workflow {workflow}, {nodes} nodes");
                 (report, if warnings.is_empty() { line } else { format!("{warnings}\n{line}") })
             }
             Err(faults) => {
                 exit = Exit::Wrong;
                 let report = json!({ "file": name, "valid": false, "diagnostics": faults });
-                (report, faults.render(&source, &harmless(&name), context.color))
+                (report, faults.render(&source, &escape_control(&name), context.color))
             }
         };
         if context.format == Format::Text {

@@ -19,10 +19,11 @@ fn parse_at(flag: &str, text: &str, now: Timestamp) -> Result<Timestamp> {
         Ok(Millis(span)) => {
             Ok(Timestamp(now.0.saturating_sub(i64::try_from(span).unwrap_or(i64::MAX))))
         }
-        Err(error) => {
-            let what = format!("{flag} {text:?} is neither a time nor a span: {error}");
-            Err(Usage(what).into())
-        }
+        Err(_) => Err(Usage(format!(
+            "{flag} {text:?} is neither a duration, such as 2h, nor a time, such as \
+             2026-01-31T09:00:00Z"
+        ))
+        .into()),
     }
 }
 

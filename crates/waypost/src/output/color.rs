@@ -7,7 +7,7 @@ use clap::ValueEnum;
 /// The user's choice of colours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Color {
-    /// Where they can be shown
+    /// On terminals that support them
     Auto,
     /// Everywhere
     Always,

@@ -16,21 +16,21 @@ fn acts(char: char) -> bool {
 }
 
 /// The text with everything spelt out that would act on a terminal, colours included.
-pub fn harmless(text: &str) -> Cow<'_, str> {
+pub fn escape_control(text: &str) -> Cow<'_, str> {
     match text.contains(acts) {
         true => Cow::Owned(spell_out(text, |_| None)),
         false => Cow::Borrowed(text),
     }
 }
 
-/// As [`harmless`], in one line: a cell of a table.
-pub fn harmless_line(text: &str) -> String {
-    harmless(text).replace(['\n', '\t'], " ")
+/// As [`escape_control`], in one line: a cell of a table.
+pub fn escape_line(text: &str) -> String {
+    escape_control(text).replace(['\n', '\t'], " ")
 }
 
 /// As above for text with our colours in it, which stay. All foreign text in it must have been
 /// escaped before.
-pub fn harmless_painted(text: &str) -> Cow<'_, str> {
+pub fn escape_painted(text: &str) -> Cow<'_, str> {
     match text.contains(acts) {
         true => Cow::Owned(spell_out(text, color_length)),
         false => Cow::Borrowed(text),
@@ -38,7 +38,7 @@ pub fn harmless_painted(text: &str) -> Cow<'_, str> {
 }
 
 /// A JSON document with the same value. Everything that is spelt out is inside of its strings.
-pub fn harmless_json(document: &str) -> Cow<'_, str> {
+pub fn escape_json(document: &str) -> Cow<'_, str> {
     if !document.contains(acts) {
         return Cow::Borrowed(document);
     }
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn harmless_spells_out_what_would_act_on_a_terminal() {
+    fn escape_control_spells_out_what_would_act_on_a_terminal() {
         for (text, shown) in [
             ("plain äöü\tand\nlines", "plain äöü\tand\nlines"),
             ("\x1b[32mCOMPLETED\x1b[0m", "\\u{1b}[32mCOMPLETED\\u{1b}[0m"),
@@ -95,9 +95,9 @@ mod tests {
             ("\u{61c}\u{200e}\u{2066}\u{2069}", "\\u{61c}\\u{200e}\\u{2066}\\u{2069}"),
             ("over\rwritten", "over\\u{d}written"),
         ] {
-            assert_eq!(harmless(text), shown);
+            assert_eq!(escape_control(text), shown);
         }
-        assert_eq!(harmless_line("two\nlines\tand\r"), "two lines and\\u{d}");
+        assert_eq!(escape_line("two\nlines\tand\r"), "two lines and\\u{d}");
     }
 
     #[test]
@@ -106,7 +106,7 @@ mod tests {
             ("\x1b[32mCOMPLETED\x1b[0m", "\x1b[32mCOMPLETED\x1b[0m"),
             ("\x1b[2J\u{9b}31m", "\\u{1b}[2J\\u{9b}31m"),
         ] {
-            assert_eq!(harmless_painted(text), shown);
+            assert_eq!(escape_painted(text), shown);
         }
     }
 
@@ -115,9 +115,9 @@ mod tests {
         let every: String = (0..0x11_0000).filter_map(char::from_u32).collect();
         let value = serde_json::json!({ "key \u{202e}\u{9b}": [every] });
         let document = serde_json::to_string_pretty(&value).unwrap();
-        let clean = harmless_json(&document);
+        let clean = escape_json(&document);
         assert!(!clean.contains(acts));
         assert_eq!(serde_json::from_str::<serde_json::Value>(&clean).unwrap(), value);
-        assert!(matches!(harmless_json("{\n  \"a\": 1\n}"), Cow::Borrowed(_)));
+        assert!(matches!(escape_json("{\n  \"a\": 1\n}"), Cow::Borrowed(_)));
     }
 }

@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 use std::sync::OnceLock;
 
-use super::escape::{harmless, harmless_painted};
+use super::escape::{escape_control, escape_painted};
 use super::screen;
 
 /// The first error of standard output; nothing is written there after it.
@@ -63,7 +63,7 @@ impl LogWriter {
     fn clean(self, bytes: &[u8]) -> String {
         let text = String::from_utf8_lossy(bytes);
         let event = text.trim_end_matches('\n');
-        let event = if self.color { harmless_painted(event) } else { harmless(event) };
+        let event = if self.color { escape_painted(event) } else { escape_control(event) };
         format!("{}\n", event.replace('\n', "\n    "))
     }
 }

@@ -11,7 +11,7 @@ use waypost_server::reader::{PAGE_BYTES_MAX, Reader, unknown_definition};
 use waypost_server::workflows::{Deploy, Workflows};
 use waypost_server::{server, wire};
 
-use super::{EventsOf, answered, vault};
+use super::{EventsOf, admin, answered};
 use crate::backend::{self, Backend};
 use crate::client::Refused;
 use crate::settings::Settings;
@@ -77,7 +77,7 @@ impl Folder {
         let deployed = answered(workflows.deploy(source, how))?;
         if how != Deploy::DryRun {
             let status = if deployed.created { 201 } else { 200 };
-            vault::record(&self.store, "deployDefinition", &deployed.subject(), status)?;
+            admin::record(&self.store, "deployDefinition", &deployed.subject(), status)?;
         }
         Ok(deployed)
     }

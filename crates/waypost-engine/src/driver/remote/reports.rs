@@ -46,7 +46,7 @@ impl Driver {
         let execution = report.execution;
         let Some(live) = self.live.get_mut(&execution) else {
             match only_here {
-                true => self.outputs.push(Output::Answer(ticket, Answer::Elsewhere)),
+                true => self.outputs.push(Output::Answer(ticket, Answer::NotHere)),
                 false => {
                     self.deliver(Outgoing { mail: report.mail(), chosen: false, ticket });
                 }

@@ -127,7 +127,7 @@ impl Driver {
     fn have_stopped(&mut self, seen: &BTreeMap<Token, Holds>, looked_at: Timestamp) {
         self.remote.stopping.retain(|token, (_, since)| match seen.get(token) {
             Some(Holds::Gone) => false,
-            Some(Holds::No { said_ago }) => looked_at.since(*since) <= *said_ago,
+            Some(Holds::No { sent_ago }) => looked_at.since(*since) <= *sent_ago,
             Some(Holds::Unsaid | Holds::Yes) | None => true,
         });
     }
@@ -158,8 +158,8 @@ impl Driver {
             let forgotten = missing.zip(held.missing).is_some_and(|(now, first)| {
                 // From the latest time at which the first of the two lists can have been sent, to
                 // the earliest time of the last one.
-                let between = looked_at.since(first.seen_at).0.saturating_add(first.said_ago.0);
-                between >= WORKER_LEASE.0.saturating_add(now.said_ago.0)
+                let between = looked_at.since(first.seen_at).0.saturating_add(first.sent_ago.0);
+                between >= WORKER_LEASE.0.saturating_add(now.sent_ago.0)
                     && self.claims.has_read(first.seen_at)
             });
             held.missing = missing.map(|now| held.missing.unwrap_or(now));
@@ -218,8 +218,8 @@ impl Held {
         (looked_at, seen_at): (Timestamp, Timestamp),
     ) -> Option<Missing> {
         match holds {
-            Holds::No { said_ago } if looked_at.since(self.since) > said_ago => {
-                Some(Missing { seen_at, said_ago })
+            Holds::No { sent_ago } if looked_at.since(self.since) > sent_ago => {
+                Some(Missing { seen_at, sent_ago })
             }
             Holds::No { .. } | Holds::Gone | Holds::Unsaid | Holds::Yes => None,
         }

@@ -3,7 +3,7 @@ use uuid::Uuid;
 use waypost_core::time::Timestamp;
 use waypost_ports::clock::ManualClock;
 use waypost_ports::memory::MemoryTasks;
-use waypost_ports::nudge::Hear;
+use waypost_ports::nudge::OnNudge;
 use waypost_ports::tasks::{Depth, Holds, WorkerRow};
 
 use super::*;
@@ -22,8 +22,8 @@ impl Tasks for Unseen {
     fn take(&self, handlers: &[Arc<str>], limit: usize) -> Result<Vec<Offer>, StoreError> {
         self.0.take(handlers, limit)
     }
-    fn hear(&self, sign: &SignOfLife) -> Result<Vec<Token>, StoreError> {
-        let cancelled = self.0.hear(sign)?;
+    fn record_presence(&self, sign: &SignOfLife) -> Result<Vec<Token>, StoreError> {
+        let cancelled = self.0.record_presence(sign)?;
         if sign.thorough {
             return Ok(cancelled);
         }
@@ -55,7 +55,7 @@ impl Nudges for Sent {
     fn send(&self, nudge: Nudge) {
         self.0.lock().push(nudge);
     }
-    fn listen(&self, _: InstanceId, _: Hear) {}
+    fn listen(&self, _: InstanceId, _: OnNudge) {}
 }
 
 #[test]
@@ -80,9 +80,9 @@ fn cancellation_nudges_the_instance_of_an_unlisted_worker_once() {
         leaving: false,
         tasks: None,
     };
-    other.hear(&poll(1), Millis(0), false).unwrap();
-    other.hear(&poll(2), Millis(0), false).unwrap();
-    owner.hear(&poll(3), Millis(0), false).unwrap();
+    other.record_presence(&poll(1), Millis(0), false).unwrap();
+    other.record_presence(&poll(2), Millis(0), false).unwrap();
+    owner.record_presence(&poll(3), Millis(0), false).unwrap();
     let cancels = [1, 2, 3].map(|worker| (WorkerId(Uuid::from_u128(worker)), Token(worker)));
     owner.cancel(&cancels).unwrap();
     assert_eq!(*sent.0.lock(), [Nudge::Cancelled(other.instance)], "once, and not to oneself");

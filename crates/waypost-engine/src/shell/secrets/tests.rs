@@ -28,7 +28,7 @@ impl Secrets for Book {
 struct Minds(bool);
 
 impl Handler for Minds {
-    fn minds_secrets(&self) -> bool {
+    fn checks_secrets(&self) -> bool {
         self.0
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tracing::warn;
 use waypost_core::command::Refusal;
-use waypost_core::refused::Heard;
+use waypost_core::refused::AdmittedReport;
 use waypost_core::state::State;
 use waypost_ports::nudge::Nudge;
 use waypost_ports::store::{History, Mail, MailBody, MailDelivery, StoreError};
@@ -123,9 +123,9 @@ impl StoreCalls {
         if let Err(refusal) = self.issuer.admit(&plan, &state, report) {
             return Ok(Some(Answer::Refused(refusal)));
         }
-        Ok(match state.hears(&plan, report) {
-            Ok(Heard::News) => None,
-            Ok(Heard::Known) => Some(done(&state)),
+        Ok(match state.admit_report(&plan, report) {
+            Ok(AdmittedReport::New) => None,
+            Ok(AdmittedReport::Repeated) => Some(done(&state)),
             // A failover lost commits that its owner still has in memory. The owner finds that out
             // when it appends the report's events.
             Err(Refusal::Stale { attempt, .. }) if attempt < report.attempt && owned => None,
@@ -183,7 +183,7 @@ impl StoreCalls {
             Err(_) => return Ok(ended),
         };
         Ok(match &mail.body {
-            MailBody::Report(report) => match state.hears(&plan, report) {
+            MailBody::Report(report) => match state.admit_report(&plan, report) {
                 Ok(_) => done(&state),
                 Err(refusal) => Answer::Refused(refusal),
             },

@@ -53,23 +53,23 @@ fn waiting(leaving: bool, reply: Reply) -> Waiting {
 fn cancellation_for_a_closed_poll_is_delivered_with_the_next() {
     let tasks = MemoryTasks::new(Arc::new(ManualClock::at(Timestamp(0))), [7; 32]);
     let thread = thread(tasks.clone());
-    let hear = |leaving: bool, listens: bool| {
+    let poll = |leaving: bool, listens: bool| {
         let (reply, mut answer) = oneshot::channel();
         if !listens {
             answer.close();
         }
-        thread.hear(&mut vec![waiting(leaving, reply)], &mut CancelReads::default());
+        thread.answer_polls(&mut vec![waiting(leaving, reply)], &mut CancelReads::default());
         answer.try_recv().ok().map(|given| given.ok().unwrap().polled.cancel)
     };
-    assert_eq!(hear(false, true), None, "it waits");
+    assert_eq!(poll(false, true), None, "it waits");
     tasks.cancel(&[(WORKER, Token(5))]).unwrap();
     // Its caller went away after it was seen to be there.
-    assert_eq!(hear(false, false), None);
-    assert_eq!(hear(false, true), Some(vec![Token(5)]));
-    assert_eq!(hear(false, true), None, "it was delivered");
+    assert_eq!(poll(false, false), None);
+    assert_eq!(poll(false, true), Some(vec![Token(5)]));
+    assert_eq!(poll(false, true), None, "it was delivered");
     tasks.cancel(&[(WORKER, Token(6))]).unwrap();
-    assert_eq!(hear(true, false), None);
-    assert_eq!(hear(false, true), None, "a leaving worker has nothing left to cancel");
+    assert_eq!(poll(true, false), None);
+    assert_eq!(poll(false, true), None, "a leaving worker has nothing left to cancel");
 }
 
 /// Its caller went away after it was answered, and before it read that.
@@ -92,7 +92,7 @@ fn poll_answer_dropped_unread_returns_tasks_and_cancellations() {
         thread.shared.task_orders.take(&mut work, Instant::now());
         thread.carry_out(&mut sort(work.drain(..)));
         let taken = tasks.take(&["far".into()], 9).unwrap();
-        (taken, thread.remote_tasks.hear(&poll(false), Millis(0), false).unwrap())
+        (taken, thread.remote_tasks.record_presence(&poll(false), Millis(0), false).unwrap())
     };
     assert_eq!(left(), (vec![], vec![]), "its worker is known");
     drop(answered(false));
@@ -117,15 +117,15 @@ fn poll_answer_dropped_unread_returns_tasks_and_cancellations() {
 fn cancel_notification_reads_cancellations_from_the_store() {
     let tasks = MemoryTasks::new(Arc::new(ManualClock::at(Timestamp(0))), [7; 32]);
     let thread = thread(Unseen(tasks.clone()));
-    let hear = |cancel_reads: &mut CancelReads| {
+    let poll = |cancel_reads: &mut CancelReads| {
         let (reply, mut answer) = oneshot::channel();
-        thread.hear(&mut vec![waiting(false, reply)], cancel_reads);
+        thread.answer_polls(&mut vec![waiting(false, reply)], cancel_reads);
         answer.try_recv().ok().map(|given| given.ok().unwrap().polled.cancel)
     };
     let mut cancel_reads = CancelReads::default();
-    assert_eq!(hear(&mut cancel_reads), None);
+    assert_eq!(poll(&mut cancel_reads), None);
     tasks.cancel(&[(WORKER, Token(5))]).unwrap();
-    assert_eq!(hear(&mut cancel_reads), None);
+    assert_eq!(poll(&mut cancel_reads), None);
     cancel_reads.notified(Instant::now());
-    assert_eq!(hear(&mut cancel_reads), Some(vec![Token(5)]));
+    assert_eq!(poll(&mut cancel_reads), Some(vec![Token(5)]));
 }

@@ -45,7 +45,7 @@ impl Drop for Breaks {
 }
 
 impl Handler for Does {
-    fn minds_secrets(&self) -> bool {
+    fn checks_secrets(&self) -> bool {
         true
     }
 

@@ -17,8 +17,8 @@ use crate::support::{Rig, World};
 const LOOK_MS: u64 = 5_000;
 
 /// It has not got it, and said so this long ago.
-pub(super) fn no(said_ago: u64) -> Holds {
-    Holds::No { said_ago: Millis(said_ago) }
+pub(super) fn no(sent_ago: u64) -> Holds {
+    Holds::No { sent_ago: Millis(sent_ago) }
 }
 
 /// An execution whose attempt has begun remotely.

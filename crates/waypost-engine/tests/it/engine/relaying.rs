@@ -15,7 +15,7 @@ use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_engine::{Engine, EngineError, RemoteTask, Reported, TaskReport};
 use waypost_ports::mirror::{Context, Health, Mirror, Presence};
-use waypost_ports::relay::{HearMail, Relay, RelayAnswer, Relayed};
+use waypost_ports::relay::{OnMail, Relay, RelayAnswer, Relayed};
 use waypost_ports::store::{Mail, StoreError};
 
 use super::remote::{LONG, done, one, report};
@@ -43,7 +43,7 @@ enum Habit {
 #[derive(Default)]
 struct Switchboard {
     habit: Mutex<Habit>,
-    listeners: Mutex<HashMap<InstanceId, HearMail>>,
+    listeners: Mutex<HashMap<InstanceId, OnMail>>,
     owners: Mutex<HashMap<ExecutionId, InstanceId>>,
     delayed: Mutex<Vec<(InstanceId, Mail)>>,
     open: Mutex<bool>,
@@ -87,7 +87,7 @@ impl Relay for Switchboard {
         Ok(answer.unwrap_or(Relayed::Unknown))
     }
 
-    fn listen(&self, instance: InstanceId, hear: HearMail) {
+    fn listen(&self, instance: InstanceId, hear: OnMail) {
         self.listeners.lock().insert(instance, hear);
     }
 }

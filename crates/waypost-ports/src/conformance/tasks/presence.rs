@@ -16,9 +16,9 @@ pub fn alive<T: Tasks + ?Sized>(tasks: &T, workers: &[WorkerId]) -> Vec<WorkerId
     living.map(|(worker, _)| *worker).collect()
 }
 
-fn with_hand(number: u128, tokens: &[u128], said_ago: u64) -> SignOfLife {
+fn with_hand(number: u128, tokens: &[u128], sent_ago: u64) -> SignOfLife {
     let tokens = tokens.iter().copied().map(Token).collect();
-    SignOfLife { hand: Some(Hand { tokens, said_ago: Millis(said_ago) }), ..sign(number) }
+    SignOfLife { hand: Some(Hand { tokens, sent_ago: Millis(sent_ago) }), ..sign(number) }
 }
 
 pub fn a_sign_of_life_counts_for_a_while<B: TasksBackend>(backend: &B) {
@@ -30,22 +30,22 @@ pub fn a_sign_of_life_counts_for_a_while<B: TasksBackend>(backend: &B) {
         alive
     };
     assert_eq!(alive(&[1, 2]), []);
-    tasks.hear(&sign(1)).expect("it is answered");
+    tasks.record_presence(&sign(1)).expect("it is answered");
     assert_eq!(alive(&[2, 1]), [worker(1)]);
     backend.pass(Millis(WORKER_LEASE.0 - 5_000));
-    tasks.hear(&sign(2)).expect("it is answered");
+    tasks.record_presence(&sign(2)).expect("it is answered");
     assert_eq!(alive(&[1, 2, 3]), [worker(1), worker(2)]);
     backend.pass(Millis(5_000));
     assert_eq!(alive(&[1, 2]), [worker(2)]);
-    tasks.hear(&sign(1)).expect("it is answered");
+    tasks.record_presence(&sign(1)).expect("it is answered");
     assert_eq!(alive(&[1, 2]), [worker(1), worker(2)], "a worker that comes back is alive again");
     assert_eq!(alive(&[]), []);
 }
 
 pub fn worker_that_leaves_is_not_alive<B: TasksBackend>(backend: &B) {
     let tasks = backend.open();
-    tasks.hear(&sign(1)).expect("it is answered");
-    tasks.hear(&SignOfLife { leaving: true, ..sign(1) }).expect("it is answered");
+    tasks.record_presence(&sign(1)).expect("it is answered");
+    tasks.record_presence(&SignOfLife { leaving: true, ..sign(1) }).expect("it is answered");
     assert_eq!(alive(&tasks, &[worker(1)]), []);
     let rows = tasks.workers().expect("it is answered");
     assert_eq!(rows.iter().map(|row| row.alive).collect::<Vec<_>>(), [false]);
@@ -57,8 +57,8 @@ fn expect_holds<B: TasksBackend>(backend: &B, asked: &[(u128, u128)], expected: 
     let found = backend.open().who_holds(&asked).expect("it is answered");
     assert_eq!(found.len(), expected.len(), "{found:?}");
     let close = |(found, expected): (&Holds, &Holds)| match (found, expected) {
-        (Holds::No { said_ago: found }, Holds::No { said_ago }) => {
-            found.0.abs_diff(said_ago.0) <= backend.tolerance().0
+        (Holds::No { sent_ago: found }, Holds::No { sent_ago }) => {
+            found.0.abs_diff(sent_ago.0) <= backend.tolerance().0
         }
         (found, expected) => found == expected,
     };
@@ -67,24 +67,24 @@ fn expect_holds<B: TasksBackend>(backend: &B, asked: &[(u128, u128)], expected: 
 
 pub fn holds_follow_the_tasks_that_workers_list<B: TasksBackend>(backend: &B) {
     let tasks = backend.open();
-    let no = |said_ago| Holds::No { said_ago: Millis(said_ago) };
+    let no = |sent_ago| Holds::No { sent_ago: Millis(sent_ago) };
     let asked = [(1, 7), (2, 7), (1, u128::MAX), (3, 7), (1, 8), (1, 7), (9, 7), (2, 8)];
-    tasks.hear(&with_hand(1, &[7, u128::MAX, 7], 0)).expect("it is answered");
-    tasks.hear(&with_hand(2, &[], 0)).expect("it is answered");
-    tasks.hear(&sign(3)).expect("it is answered");
+    tasks.record_presence(&with_hand(1, &[7, u128::MAX, 7], 0)).expect("it is answered");
+    tasks.record_presence(&with_hand(2, &[], 0)).expect("it is answered");
+    tasks.record_presence(&sign(3)).expect("it is answered");
     let first =
         [Holds::Yes, no(0), Holds::Yes, Holds::Unsaid, no(0), Holds::Yes, Holds::Gone, no(0)];
     expect_holds(backend, &asked, &first);
     // The last list counts, also an absent one.
     backend.pass(Millis(5_000));
-    tasks.hear(&with_hand(1, &[8], 0)).expect("it is answered");
-    tasks.hear(&sign(2)).expect("it is answered");
+    tasks.record_presence(&with_hand(1, &[8], 0)).expect("it is answered");
+    tasks.record_presence(&sign(2)).expect("it is answered");
     expect_holds(backend, &asked[..2], &[no(0), Holds::Unsaid]);
     expect_holds(backend, &asked[3..5], &[Holds::Unsaid, Holds::Yes]);
     let rows = tasks.workers().expect("it is answered");
     assert!(rows.iter().all(|row| row.sign.hand.is_none()), "tokens are not listed");
     let many: Vec<u128> = (0..100_000).collect();
-    tasks.hear(&with_hand(1, &many, 0)).expect("it is answered");
+    tasks.record_presence(&with_hand(1, &many, 0)).expect("it is answered");
     expect_holds(backend, &[(1, 99_999), (1, 100_000)], &[Holds::Yes, no(0)]);
     backend.pass(WORKER_LEASE);
     expect_holds(backend, &[(1, 7), (2, 7)], &[Holds::Gone, Holds::Gone]);
@@ -93,20 +93,20 @@ pub fn holds_follow_the_tasks_that_workers_list<B: TasksBackend>(backend: &B) {
 
 pub fn repeated_poll_does_not_renew_the_age_of_its_list<B: TasksBackend>(backend: &B) {
     let tasks = backend.open();
-    let no = |said_ago| Holds::No { said_ago: Millis(said_ago) };
-    tasks.hear(&with_hand(1, &[7], 0)).expect("it is answered");
+    let no = |sent_ago| Holds::No { sent_ago: Millis(sent_ago) };
+    tasks.record_presence(&with_hand(1, &[7], 0)).expect("it is answered");
     backend.pass(Millis(5_000));
     expect_holds(backend, &[(1, 8)], &[no(5_000)]);
     // The same poll is recorded again: its worker lives, and has sent nothing new.
-    tasks.hear(&with_hand(1, &[7], 5_000)).expect("it is answered");
+    tasks.record_presence(&with_hand(1, &[7], 5_000)).expect("it is answered");
     backend.pass(Millis(12_000));
     expect_holds(backend, &[(1, 7), (1, 8)], &[Holds::Yes, no(17_000)]);
 }
 
 pub fn workers_are_listed_with_their_last_sign_of_life<B: TasksBackend>(backend: &B) {
     let tasks = backend.open();
-    tasks.hear(&sign(2)).expect("it is answered");
-    tasks.hear(&sign(1)).expect("it is answered");
+    tasks.record_presence(&sign(2)).expect("it is answered");
+    tasks.record_presence(&sign(1)).expect("it is answered");
     let last = SignOfLife {
         name: "zoë \"'; --".into(),
         handlers: handlers(&["mail", "print"]),
@@ -116,7 +116,7 @@ pub fn workers_are_listed_with_their_last_sign_of_life<B: TasksBackend>(backend:
         ..sign(1)
     };
     backend.pass(Millis(2_000));
-    tasks.hear(&last).expect("it is answered");
+    tasks.record_presence(&last).expect("it is answered");
     let rows = tasks.workers().expect("it is answered");
     let shown: Vec<_> = rows.iter().map(|row| (&row.sign, row.alive)).collect();
     assert_eq!(shown, [(&last, true), (&sign(2), true)]);

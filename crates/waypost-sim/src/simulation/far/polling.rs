@@ -39,7 +39,7 @@ impl Simulation {
             }
             return;
         }
-        let cancels = remote_tasks.hear(&poll, Millis(0), false).unwrap_or_default();
+        let cancels = remote_tasks.record_presence(&poll, Millis(0), false).unwrap_or_default();
         let taken =
             remote_tasks.take(&poll.handlers, poll.max).map(|(taken, _)| taken).unwrap_or_default();
         for token in cancels {
@@ -72,7 +72,7 @@ impl Simulation {
     /// The poll is outdated, and its worker does not wait for the response any more.
     pub(super) fn far_heard_late(&mut self, poll: &WorkerPoll) {
         if let Some(remote_tasks) = self.any_process().and_then(|life| self.remote_tasks(life)) {
-            drop(remote_tasks.hear(poll, Millis(0), false));
+            drop(remote_tasks.record_presence(poll, Millis(0), false));
         }
     }
 

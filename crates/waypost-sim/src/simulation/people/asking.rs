@@ -21,7 +21,7 @@ impl Simulation {
     }
 
     /// A process keeps something back until its lease is renewed: a bad moment to have it stopped.
-    pub(in crate::simulation) fn interrupt_kept_back(&mut self, life: Life) {
+    pub(in crate::simulation) fn interrupt_delayed(&mut self, life: Life) {
         let owner = self.instance_of(life);
         for execution in self.open_executions() {
             let state = self.auditor.state(execution);
@@ -95,12 +95,12 @@ impl Simulation {
         }
         let (at_once, later) = (random.percent(30), random.below(20_000));
         if at_once {
-            self.ask_somebody(request.clone(), None);
+            self.ask_an_instance(request.clone(), None);
         }
         if request.origin.message.is_some() {
             self.after(later, WorldEvent::Repeat(request.clone(), None));
         }
-        self.ask_somebody(request, None);
+        self.ask_an_instance(request, None);
     }
 
     /// A retry that was done is in the log: as another generation, with its message id.
@@ -160,10 +160,10 @@ impl Simulation {
             let later = self.people.random.below(3_000);
             self.after(later, WorldEvent::Repeat(request.clone(), serial));
         }
-        self.ask_somebody(request, serial);
+        self.ask_an_instance(request, serial);
     }
 
-    pub(in crate::simulation) fn ask_somebody(
+    pub(in crate::simulation) fn ask_an_instance(
         &mut self,
         request: ControlRequest,
         serial: Option<u64>,

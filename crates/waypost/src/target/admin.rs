@@ -20,12 +20,12 @@ use crate::client::{Address, Ask, Client};
 use crate::settings::Settings;
 
 /// Where keys and the audit log are.
-pub(crate) enum Vault {
+pub(crate) enum AdminTarget {
     Remote(Client),
     Folder(Arc<dyn Backend>),
 }
 
-impl Vault {
+impl AdminTarget {
     pub(crate) fn open(settings: &Settings) -> Result<Self> {
         match Address::named(settings)? {
             Some(address) => {
