@@ -23,7 +23,7 @@ pub(super) static ROUTES: &[Route] = &[
         path: "/v1/keys",
         summary: "Create an API key",
         body: Body::Json { schema: of::<wire::NewApiKey>, optional: false },
-        replies: &[json::<wire::MadeKey>(201, "The key, shown this once.")],
+        replies: &[json::<wire::MadeKey>(201, "The key; it is shown only in this response.")],
         ..post(|server, call| Box::pin(administration::create_key(server, call)))
     },
     Route {
@@ -48,9 +48,9 @@ pub(super) static ROUTES: &[Route] = &[
         path: "/v1/audit",
         summary: "List the audit log, newest first",
         parameters: &[
-            in_query("actor", Form::Text(128), "Of this actor."),
+            in_query("actor", Form::Text(128), "Only actions of this actor."),
             LIMIT,
-            in_query("cursor", Form::Integer(0, MAX_I64), "`next` of the page before."),
+            in_query("cursor", Form::Integer(0, MAX_I64), "`next` of the previous page."),
         ],
         replies: &[json::<wire::AuditList>(200, "A page.")],
         ..get(|server, call| Box::pin(administration::audit(server, call)))

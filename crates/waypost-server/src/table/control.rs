@@ -95,7 +95,11 @@ pub(super) static ROUTES: &[Route] = &[
         path: "/v1/waits/{id}/complete",
         summary: "Complete a wait now",
         notes: "A delay passes, a retry is made, a wait for a signal is given `body`.",
-        parameters: &[in_path("id", Form::Wait, "The wait, as the node shows it.")],
+        parameters: &[in_path(
+            "id",
+            Form::Wait,
+            "The wait's id, from the execution's nodes or from `why`.",
+        )],
         body: Body::Json { schema: of::<wire::CompleteWait>, optional: true },
         replies: REPLIES,
         problems: &[

@@ -22,11 +22,15 @@ pub(super) static ROUTES: &[Route] = &[
         summary: "Deploy a definition",
         notes: "The same content again is the version it was. Either way that version is current afterwards: starts that name no version use it, on every instance, so that deploying an older content again rolls back to it. `current` and `previous` say what starts use now and used before. Faults come all at once, each with its place in the source.",
         parameters: &[
-            in_query("dryRun", Form::Flag, "Only say what would become of it."),
+            in_query(
+                "dryRun",
+                Form::Flag,
+                "Validate and report the resulting version, without storing anything.",
+            ),
             in_query(
                 "keepCurrent",
                 Form::Flag,
-                "Keep the definition, and leave the workflow's current version as it is, if there is one. A dry run ignores this.",
+                "Store the definition, but leave the workflow's current version as it is, if it has one. A dry run ignores this.",
             ),
         ],
         body: Body::Definition,
@@ -44,7 +48,7 @@ pub(super) static ROUTES: &[Route] = &[
         name: "listDefinitions",
         path: "/v1/definitions",
         summary: "List workflows, each with its newest version and the number of its current one",
-        parameters: &[LIMIT, in_query("cursor", Form::Workflow, "`next` of the page before.")],
+        parameters: &[LIMIT, in_query("cursor", Form::Workflow, "`next` of the previous page.")],
         replies: &[json::<wire::DefinitionList>(200, "A page.")],
         ..get(|server, call| Box::pin(definitions::list(server, call)))
     },
@@ -64,7 +68,7 @@ pub(super) static ROUTES: &[Route] = &[
         parameters: &[
             WORKFLOW,
             LIMIT,
-            in_query("cursor", Form::Integer(1, MAX_U32), "`next` of the page before."),
+            in_query("cursor", Form::Integer(1, MAX_U32), "`next` of the previous page."),
         ],
         replies: &[json::<wire::DefinitionList>(200, "A page.")],
         problems: &[Code::UnknownDefinition],

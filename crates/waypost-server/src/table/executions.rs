@@ -55,15 +55,31 @@ pub(super) static ROUTES: &[Route] = &[
         summary: "List executions, newest first",
         notes: "A page may be short, even empty, and still have a `next`: a filter that fits little is given up on after a while, and goes on from there.",
         parameters: &[
-            repeated("status", Form::Status, "Of this status; repeat it for several."),
-            in_query("workflow", Form::Workflow, "Of this workflow."),
-            in_query("since", Form::Time, "Accepted at this time or later."),
-            in_query("until", Form::Time, "Accepted before this time."),
-            repeated("label", Form::Label, "With this label, `name=value`; repeat it for several."),
-            in_query("text", Form::Text(256), "With this text in its id, error, labels or input."),
-            in_query("consistent", Form::Flag, "Wait up to 2 s until the list shows everything."),
+            repeated(
+                "status",
+                Form::Status,
+                "Only executions with this status; repeat it for several.",
+            ),
+            in_query("workflow", Form::Workflow, "Only executions of this workflow."),
+            in_query("since", Form::Time, "Only executions accepted at this time or later."),
+            in_query("until", Form::Time, "Only executions accepted before this time."),
+            repeated(
+                "label",
+                Form::Label,
+                "Only executions with this label, `name=value`; repeat it for several.",
+            ),
+            in_query(
+                "text",
+                Form::Text(256),
+                "Only executions with this text in their id, error, labels or input.",
+            ),
+            in_query(
+                "consistent",
+                Form::Flag,
+                "Wait up to 2 s until the list includes every commit so far.",
+            ),
             LIMIT,
-            in_query("cursor", Form::Integer(0, MAX_I64), "`next` of the page before."),
+            in_query("cursor", Form::Integer(0, MAX_I64), "`next` of the previous page."),
         ],
         replies: &[json::<wire::ExecutionList>(200, "A page, with how old it is.")],
         ..get(|server, call| Box::pin(executions::list(server, call)))
@@ -86,7 +102,11 @@ pub(super) static ROUTES: &[Route] = &[
         summary: "List the nodes of an execution",
         parameters: &[
             EXECUTION,
-            in_query("state", Form::OneOf(&["all", "incomplete"]), "Which nodes."),
+            in_query(
+                "state",
+                Form::OneOf(&["all", "incomplete"]),
+                "`incomplete` leaves out settled nodes.",
+            ),
         ],
         replies: &[json::<wire::NodeList>(200, "The nodes.")],
         problems: &[Code::UnknownExecution, Code::ExecutionDamaged],
@@ -99,9 +119,9 @@ pub(super) static ROUTES: &[Route] = &[
         notes: "A page of large events may be shorter than asked for; `next` says whether there are more.",
         parameters: &[
             EXECUTION,
-            in_query("node", Form::Text(256), "Of this node."),
-            in_query("type", Form::Text(64), "Of this type, for example NodeFailed."),
-            in_query("after", Form::Integer(0, MAX_I64), "After this position."),
+            in_query("node", Form::Text(256), "Only events of this node."),
+            in_query("type", Form::Text(64), "Only events of this type, for example NodeFailed."),
+            in_query("after", Form::Integer(0, MAX_I64), "Only events after this seq."),
             LIMIT,
         ],
         replies: &[json::<wire::EventList>(200, "A page of the log.")],
@@ -116,11 +136,11 @@ pub(super) static ROUTES: &[Route] = &[
         notes: "The stream stays open for what is yet to come: every event once, in order, however often the reader comes back. A reader that reads nothing for 10 s is let go with `dropped` as the last event.",
         parameters: &[
             EXECUTION,
-            in_query("after", Form::Integer(0, MAX_I64), "After this position."),
+            in_query("after", Form::Integer(0, MAX_I64), "Only events after this seq."),
             in_header(
                 "last-event-id",
                 Form::Integer(0, MAX_I64),
-                "After this position; what browsers send when they come back.",
+                "The same as `after`; browsers send it when they reconnect.",
             ),
             FOLLOW,
         ],
@@ -163,14 +183,14 @@ pub(super) static ROUTES: &[Route] = &[
             in_query(
                 "after",
                 Form::ParameterPlace,
-                "After this event; `0` begins with the first. Without it, the stream begins now.",
+                "Only events after this one; `0` starts with the first. Without it, the stream starts now.",
             ),
             in_header(
                 "last-event-id",
                 Form::ParameterPlace,
-                "After this event; what browsers send when they come back.",
+                "The same as `after`; browsers send it when they reconnect.",
             ),
-            repeated("type", Form::Text(64), "Only of this type; repeat it for several."),
+            repeated("type", Form::Text(64), "Only events of this type; repeat it for several."),
             FOLLOW,
         ],
         replies: &[reply(

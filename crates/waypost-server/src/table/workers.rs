@@ -55,7 +55,10 @@ pub(super) static ROUTES: &[Route] = &[
         effect: Effect::HandsOut,
         summary: "Poll for tasks and cancellations",
         notes: "A sign of life as well: a worker that gives none for 15 seconds is taken for dead, and what it had begun is given to others. With `wait` the answer comes when there is a task or something to stop, or when the time is over. A task is begun under its token; what was handed out and not begun is offered again.",
-        parameters: &[WORKER, in_query("wait", Form::Patience, "How long to wait for something.")],
+        parameters: &[
+            WORKER,
+            in_query("wait", Form::Patience, "How long to wait for a task or a cancellation."),
+        ],
         body: Body::Json { schema: of::<wire::Poll>, optional: false },
         replies: &[json::<wire::Polled>(200, "Tasks to begin and to stop; there may be none.")],
         problems: &[Code::Draining, Code::StoreUnavailable, Code::Overloaded],

@@ -26,12 +26,12 @@ wire! {
     #[serde(deny_unknown_fields)]
     #[schemars(rename = "PauseRequest")]
     pub struct Pause {
-        /// Cancel what runs instead of awaiting it? It runs again after the pause.
+        /// Cancel running attempts instead of waiting for them; they run again after the pause.
         #[serde(default)]
         pub now: bool,
-        /// Why; kept in the log.
+        /// The reason; recorded in the log.
         pub reason?: ReasonText,
-        /// The request's id: sent twice under one id, it is done once.
+        /// The request's id: a repeat with the same id has no further effect.
         pub message_id?: MessageIdText,
     }
 
@@ -40,9 +40,9 @@ wire! {
     #[serde(deny_unknown_fields)]
     #[schemars(rename = "ResumeRequest")]
     pub struct Resume {
-        /// Why; kept in the log.
+        /// The reason; recorded in the log.
         pub reason?: ReasonText,
-        /// The request's id: sent twice under one id, it is done once.
+        /// The request's id: a repeat with the same id has no further effect.
         pub message_id?: MessageIdText,
     }
 
@@ -51,9 +51,9 @@ wire! {
     #[serde(deny_unknown_fields)]
     #[schemars(rename = "CancelRequest")]
     pub struct Cancel {
-        /// Why; kept in the log.
+        /// The reason; recorded in the log.
         pub reason?: ReasonText,
-        /// The request's id: sent twice under one id, it is done once.
+        /// The request's id: a repeat with the same id has no further effect.
         pub message_id?: MessageIdText,
     }
 
@@ -62,9 +62,9 @@ wire! {
     #[serde(deny_unknown_fields)]
     #[schemars(rename = "RetryRequest")]
     pub struct Retry {
-        /// Why; kept in the log.
+        /// The reason; recorded in the log.
         pub reason?: ReasonText,
-        /// The request's id: sent twice under one id, it is done once.
+        /// The request's id: a repeat with the same id has no further effect.
         pub message_id?: MessageIdText,
         /// List the nodes that would run again, and change nothing.
         #[serde(default)]
@@ -75,12 +75,12 @@ wire! {
     #[serde(deny_unknown_fields)]
     #[schemars(rename = "SignalRequest")]
     pub struct Signal {
-        /// Its name.
+        /// The signal's name.
         pub name: Short<256>,
-        /// What it says.
+        /// The signal's payload.
         #[serde(default)]
         pub body: Payload,
-        /// Its id: sent twice under one id, it is taken once.
+        /// The signal's id: a repeat with the same id has no further effect.
         pub message_id?: MessageIdText,
     }
 
@@ -89,10 +89,10 @@ wire! {
     #[serde(deny_unknown_fields)]
     #[schemars(rename = "CompleteWaitRequest")]
     pub struct CompleteWait {
-        /// What the node gives, where it waits for a signal.
+        /// The node's output, if it waits for a signal.
         #[serde(default)]
         pub body: Payload,
-        /// The request's id: sent twice under one id, it is taken once.
+        /// The request's id: a repeat with the same id has no further effect.
         pub message_id?: MessageIdText,
     }
 }

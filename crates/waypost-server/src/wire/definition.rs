@@ -12,7 +12,7 @@ wire! {
         pub version?: u32,
         /// Identity of the content.
         pub hash: String,
-        /// Is the version new? Equal content is the earlier version.
+        /// Whether this created a new version. Content that was deployed before keeps its version.
         pub created: bool,
         /// The version that starts use from now on when they name none; absent after a dry run of
         /// something new. After a dry run: the version that they would use.
@@ -50,13 +50,13 @@ wire! {
     pub struct Definition {
         /// The workflow.
         pub workflow: String,
-        /// From 1.
+        /// The number of the version, from 1.
         pub version: u32,
         /// The version of the workflow that starts use when they name none.
         pub current: u32,
         /// Identity of the content.
         pub hash: String,
-        /// The content, in its canonical form.
+        /// The definition, in its canonical form.
         pub definition: Payload,
     }
 
@@ -64,7 +64,7 @@ wire! {
     pub struct DefinitionSummary {
         /// The workflow.
         pub workflow: String,
-        /// From 1.
+        /// The number of the version, from 1.
         pub version: u32,
         /// The version of the workflow that starts use when they name none.
         pub current: u32,
@@ -76,7 +76,7 @@ wire! {
 
     /// A page of definitions.
     pub struct DefinitionList {
-        /// The page.
+        /// The definitions on this page.
         pub definitions: Vec<DefinitionSummary>,
         /// Pass this as `cursor` for the next page; absent on the last page.
         pub next?: String,

@@ -7,11 +7,11 @@ use super::payload::{ExecutionStatus, NodeState, Payload, Time};
 wire! {
     /// An execution, read from its log: never behind.
     pub struct Execution {
-        /// Its id.
+        /// The execution's id.
         pub id: String,
         /// The workflow.
         pub workflow: String,
-        /// Which version.
+        /// The version of the workflow.
         pub version: u32,
         /// Identity of the definition.
         pub definition: String,
@@ -30,11 +30,11 @@ wire! {
         pub labels: BTreeMap<String, String>,
         /// When it was accepted.
         pub created_at: Time,
-        /// When something last happened.
+        /// When its last event was stored.
         pub updated_at: Time,
         /// When it ended.
         pub ended_at?: Time,
-        /// When time alone will move it.
+        /// When it continues by itself, if it waits for a time.
         pub resume_at?: Time,
         /// Its input.
         pub input: Payload,
@@ -48,7 +48,7 @@ wire! {
         pub quarantine?: Quarantine,
         /// Its concurrency key and its position in the key's queue, until it ends.
         pub concurrency?: Concurrency,
-        /// How many nodes it has, and how many of them are settled.
+        /// How many nodes it has, and how many have settled.
         pub progress: Progress,
     }
 
@@ -56,7 +56,7 @@ wire! {
     pub struct Quarantine {
         /// The reason.
         pub reason: String,
-        /// When it was stopped.
+        /// When it was quarantined.
         pub since: Time,
     }
 
@@ -85,11 +85,11 @@ wire! {
 
     /// An execution in a list.
     pub struct ExecutionSummary {
-        /// Its id.
+        /// The execution's id.
         pub id: String,
         /// The workflow.
         pub workflow: String,
-        /// Which version.
+        /// The version of the workflow.
         pub version: u32,
         /// Its status.
         pub status: ExecutionStatus,
@@ -103,7 +103,7 @@ wire! {
         pub nodes_executed: u64,
         /// Why it failed, was cancelled or is quarantined.
         pub failure?: FailureNote,
-        /// The node that it is at.
+        /// The node that changed last.
         pub current_node?: String,
         /// When it continues by itself.
         pub resume_at?: Time,
@@ -111,11 +111,11 @@ wire! {
 
     /// A page of executions, newest first.
     pub struct ExecutionList {
-        /// The page. It may be short, even empty, and still not be the last.
+        /// The executions on this page. A page may be short or empty and still not be the last.
         pub executions: Vec<ExecutionSummary>,
         /// Pass this as `cursor` for the next page; absent on the last page.
         pub next?: String,
-        /// How old the list is.
+        /// Which commits the list includes.
         pub as_of: AsOf,
     }
 
@@ -130,9 +130,9 @@ wire! {
 
     /// A node of an execution.
     pub struct Node {
-        /// Its id.
+        /// The node's path.
         pub id: String,
-        /// Its kind.
+        /// Its node kind.
         #[serde(rename = "type")]
         pub kind: String,
         /// Its label.
@@ -180,7 +180,7 @@ fn is_zero(count: &u64) -> bool {
 wire! {
     /// An open wait of a node.
     pub struct Wait {
-        /// For `POST /v1/waits/{id}/complete`.
+        /// The wait's id, for `POST /v1/waits/{id}/complete`.
         pub id: String,
         /// `delay`, `signal` or `retry`.
         pub kind: String,
@@ -194,7 +194,7 @@ wire! {
     pub struct Failure {
         /// A stable, lower-case name.
         pub kind: String,
-        /// A sentence for people.
+        /// What went wrong, for people.
         pub message: String,
         /// The HTTP status, when a server answered.
         pub status?: u16,
@@ -204,9 +204,9 @@ wire! {
 
     /// A failure in a list; the execution has the rest.
     pub struct FailureNote {
-        /// What kind of failure; absent where it was cancelled, timed out or quarantined.
+        /// The kind of the failure; absent if the execution was cancelled, timed out or quarantined.
         pub kind?: String,
-        /// A sentence for people.
+        /// What went wrong, for people.
         pub message: String,
     }
 
@@ -227,13 +227,13 @@ wire! {
         pub attempt?: u32,
         /// The execution; only where events of many come together.
         pub execution?: String,
-        /// Its content.
+        /// The event's fields.
         pub data: Payload,
     }
 
     /// A page of events, oldest first.
     pub struct EventList {
-        /// The page.
+        /// The events on this page.
         pub events: Vec<Event>,
         /// Pass this as `after` for the next page; absent on the last page.
         pub next?: u64,
@@ -245,7 +245,7 @@ wire! {
         pub id: String,
         /// The workflow.
         pub workflow: String,
-        /// Which version.
+        /// The version of the workflow.
         pub version: u32,
         /// Its status, at the end of the wait.
         pub status: ExecutionStatus,
@@ -264,9 +264,9 @@ wire! {
         /// Has a pause been requested that waits for running attempts?
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pub pausing: bool,
-        /// The request's id, under which it is taken once.
+        /// The request's id, for repeats.
         pub message_id?: String,
-        /// Was this very request taken before?
+        /// Whether a request with this id had been accepted before.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pub duplicate: bool,
         /// With `dryRun`: the nodes that a retry would run again.

@@ -22,7 +22,7 @@ wire! {
     pub struct Start {
         /// The workflow's name.
         pub workflow: Short<128>,
-        /// Which version; the current one where none is named.
+        /// The version to start; default: the current one.
         pub version?: Version,
         /// The input; `null` if there is none.
         #[serde(default)]

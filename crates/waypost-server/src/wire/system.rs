@@ -8,15 +8,15 @@ use super::request::RoleName;
 wire! {
     /// Every limit by name.
     pub struct Limits {
-        /// Names end in their unit.
+        /// All limits by name. Names end in their unit.
         pub limits: BTreeMap<String, u64>,
     }
 
     /// One running process.
     pub struct Instance {
-        /// New at every start.
+        /// The instance's id, new at every start.
         pub id: String,
-        /// Does its lease last?
+        /// Whether its lease is valid.
         pub alive: bool,
         /// When its lease ends unless it is renewed.
         pub alive_until?: Time,
@@ -24,9 +24,9 @@ wire! {
         pub owned: u64,
         /// Attempts that run in it.
         pub running: u32,
-        /// Which build it is.
+        /// The version of its build.
         pub version?: String,
-        /// Where it listens.
+        /// The address of its HTTP API.
         pub address?: String,
         /// How long ago its lease was renewed, in milliseconds by the store's time.
         pub lag_ms?: u64,
@@ -36,63 +36,63 @@ wire! {
 
     /// The instances that are alive, or own something still.
     pub struct InstanceList {
-        /// All of them.
+        /// All instances.
         pub instances: Vec<Instance>,
     }
 
     /// A key, without its secret.
     pub struct ApiKey {
-        /// Its public part.
+        /// The key's id, which is no secret.
         pub id: String,
-        /// Its name.
+        /// Its name, for people.
         pub name: String,
         /// Its holder's rights.
         pub role: RoleName,
-        /// Since when.
+        /// When it was created.
         pub created_at: Time,
-        /// Since when it is worth nothing.
+        /// When it was revoked.
         pub revoked_at?: Time,
     }
 
     /// Every key, revoked ones too.
     pub struct ApiKeyList {
-        /// All of them, oldest first.
+        /// All keys, oldest first.
         pub keys: Vec<ApiKey>,
     }
 
     /// A key that was just made.
     pub struct MadeKey {
-        /// Its public part.
+        /// The key's id, which is no secret.
         pub id: String,
-        /// Its name.
+        /// Its name, for people.
         pub name: String,
         /// Its holder's rights.
         pub role: RoleName,
-        /// The key itself: shown this once.
+        /// The key itself: shown only in this response.
         pub key: String,
     }
 
     /// An action, done or attempted.
     pub struct AuditRow {
-        /// Its place in the audit log.
+        /// Its position in the audit log.
         pub place: u64,
-        /// When.
+        /// When it happened.
         pub at: Time,
-        /// Who: `key:<id>`, `local` or `anonymous`.
+        /// The actor: `key:<id>`, `local` or `anonymous`.
         pub actor: String,
-        /// From where.
+        /// The client's address.
         pub address: String,
         /// The action, by the name of the route or command.
         pub action: String,
-        /// On what.
+        /// The execution, workflow or key that it concerned.
         pub subject?: String,
-        /// The result: an HTTP status.
+        /// The HTTP status of the response.
         pub status: u16,
     }
 
     /// A page of the audit log, newest first.
     pub struct AuditList {
-        /// The page.
+        /// The entries on this page.
         pub entries: Vec<AuditRow>,
         /// Pass this as `cursor` for the next page; absent on the last page.
         pub next?: String,

@@ -9,7 +9,7 @@ wire! {
         pub id: String,
         /// Its status.
         pub status: ExecutionStatus,
-        /// Every reason, the most telling first.
+        /// All reasons, the most important first.
         pub reasons: Vec<Reason>,
         /// The instance that drives it.
         pub owner?: String,
@@ -19,9 +19,9 @@ wire! {
     pub struct Reason {
         /// The node it is about.
         pub node?: String,
-        /// The reason: a clause without a subject.
+        /// The reason, as a phrase: `waits for signal "go"`.
         pub what: String,
-        /// Since when.
+        /// When it began.
         pub since: Time,
         /// When time alone will change it.
         pub until?: Time,

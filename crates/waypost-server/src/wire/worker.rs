@@ -21,17 +21,17 @@ wire! {
     #[serde(deny_unknown_fields)]
     #[schemars(rename = "PollRequest")]
     pub struct Poll {
-        /// Its name.
+        /// The worker's name, for people.
         pub name: Short<128>,
         /// The handlers that it serves.
         #[schemars(length(min = 1, max = 256))]
         pub handlers: Vec<Short<64>>,
         /// How many tasks it takes at once.
         pub capacity: Capacity,
-        /// How many it has.
+        /// How many tasks it has now.
         #[serde(default = "none")]
         pub running: Count<0, TASKS_MAX>,
-        /// At most so many tasks now; 0 only listens for what to stop.
+        /// Maximum number of tasks to return; 0 returns cancellations only.
         #[serde(default = "one")]
         pub max: PollMax,
         /// The tokens of the tasks that it has: each from when it got it until its report was answered.
@@ -52,7 +52,7 @@ fn one() -> PollMax {
 wire! {
     /// The response to a poll.
     pub struct Polled {
-        /// Tasks to begin.
+        /// Tasks to run.
         pub tasks: Vec<Task>,
         /// Tokens of tasks to stop.
         pub cancel: Vec<String>,
@@ -70,7 +70,7 @@ wire! {
         pub node: String,
         /// The attempt, from 1.
         pub attempt: u32,
-        /// Which handler.
+        /// The handler that runs it.
         pub handler: String,
         /// The handler's input.
         pub input: Payload,
@@ -78,7 +78,7 @@ wire! {
         pub timeout_ms?: u64,
         /// Equal for every attempt of this node: for deduplication by an outside system.
         pub idempotency_key: String,
-        /// Must it not begin before its start was answered with 200?
+        /// If true, run it only after its start was answered with 200.
         #[serde(default)]
         pub at_most_once: bool,
         /// The last checkpoint of an earlier attempt.
@@ -109,7 +109,7 @@ wire! {
         pub node: Short<256>,
         /// The attempt.
         pub attempt: Attempt,
-        /// The mark.
+        /// The checkpoint: any JSON, for the next attempt.
         pub data: Payload,
         /// The number of this mark in its attempt, from 1. A mark that is not after the last one taken
         /// is late, and changes nothing. Without numbers marks are taken as they come, and one that
@@ -132,7 +132,7 @@ wire! {
         pub node: Short<256>,
         /// The attempt.
         pub attempt: Attempt,
-        /// The outcome.
+        /// How the attempt ended.
         #[serde(deserialize_with = "word")]
         pub status: TaskStatus,
         /// The node's output, if it completed.
@@ -166,9 +166,9 @@ wire! {
     pub struct TaskFailure {
         /// A stable, lower-case name, which `retryOn` may list.
         pub kind: Short<128>,
-        /// A sentence for people.
+        /// What went wrong, for people.
         pub message: Short<4000>,
-        /// Would trying again be of use?
+        /// Whether another attempt may succeed.
         #[serde(default)]
         pub retryable: bool,
         /// The HTTP status, where a server that was called answered: `retryOn` may name it, or its class.
@@ -185,25 +185,25 @@ wire! {
     /// The result of a report.
     #[derive(Copy)]
     pub struct Reported {
-        /// Is it in the log? If not, it is durable and will be, unless the attempt has been given up.
+        /// Whether the log has it. If not, it is stored and will be appended, unless the attempt was abandoned.
         pub committed: bool,
     }
 
     /// A worker.
     pub struct Worker {
-        /// New at every start.
+        /// The worker's id, new at every start.
         pub id: String,
-        /// Its name.
+        /// The worker's name.
         pub name: String,
-        /// Did it give a sign of life in the last 15 seconds?
+        /// Whether it polled or sent a heartbeat in the last 15 seconds.
         pub alive: bool,
-        /// The last one.
+        /// Its last poll or heartbeat.
         pub seen_at: Time,
         /// The handlers that it serves.
         pub handlers: Vec<String>,
         /// How many tasks it takes at once.
         pub capacity: u32,
-        /// How many it has.
+        /// How many tasks it has.
         pub running: u32,
         /// The instance that it talks to.
         pub instance: String,
@@ -213,17 +213,17 @@ wire! {
     pub struct Waiting {
         /// The handler.
         pub handler: String,
-        /// Tasks that wait.
+        /// The number of tasks that wait for a worker.
         pub tasks: u64,
-        /// How long the oldest has, in milliseconds.
+        /// How long the oldest of them has waited, in milliseconds.
         pub oldest_ms: u64,
     }
 
     /// The workers that are alive, or were within the last hour, and what waits for them.
     pub struct WorkerList {
-        /// All of them.
+        /// All workers.
         pub workers: Vec<Worker>,
-        /// By handler.
+        /// Waiting tasks, by handler.
         pub waiting: Vec<Waiting>,
     }
 }
