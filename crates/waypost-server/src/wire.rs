@@ -39,7 +39,7 @@ pub mod system;
 pub mod why;
 pub mod worker;
 
-pub use control::{Cancel, CompleteWait, ControlBody, Pause, Resume, Retry, Signal};
+pub use control::*;
 pub use definition::{Definition, DefinitionList, DefinitionSummary, Deployed};
 pub use execution::{
     AsOf, ControlResult, Event, EventList, Execution, ExecutionList, ExecutionSummary, Failure,

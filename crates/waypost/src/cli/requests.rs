@@ -29,7 +29,7 @@ impl Stated {
 
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Identified {
-    /// The message's id: sent twice under one id, it counts once
+    /// An id for this request: a repeat with the same id has no further effect
     #[arg(long, value_name = "ID")]
     pub(super) message_id: Option<String>,
 }
