@@ -7,8 +7,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-/// Probes taken; the median is reported.
-const PROBES: usize = 200;
+/// Probes taken, at most; the median is reported.
+const PROBES_MAX: usize = 200;
+/// Probes of large commits are fewer, and together write about this much.
+const PROBED_BYTES: usize = 128 << 20;
+/// Probes taken, however large they are.
+const PROBES_MIN: usize = 5;
 
 /// A file that is only there to be appended to and synced. Removed when dropped.
 pub(super) struct Probe {
@@ -44,12 +48,11 @@ impl Drop for Probe {
 /// The median time of appending `bytes` to a file in `folder` and syncing it.
 pub(super) fn append_and_sync(folder: &Path, bytes: usize) -> Result<Duration> {
     let mut probe = Probe::open(folder)?;
-    let mut times = Vec::with_capacity(PROBES);
-    for _ in 0..PROBES {
-        times.push(probe.append_and_sync(bytes)?);
-    }
+    let probes = (PROBED_BYTES / bytes.max(1)).clamp(PROBES_MIN, PROBES_MAX);
+    let mut times =
+        (0..probes).map(|_| probe.append_and_sync(bytes)).collect::<Result<Vec<_>>>()?;
     times.sort_unstable();
-    times.get(PROBES / 2).copied().context("no probe was taken")
+    times.get(probes / 2).copied().context("no probe was taken")
 }
 
 /// Bytes of all files in a folder.
