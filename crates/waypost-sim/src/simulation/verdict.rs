@@ -120,8 +120,8 @@ impl Simulation {
                 continue;
             };
             let shown = view.map(|view| (view.seq, view.status));
-            if shown != Some((state.seq, state.status)) {
-                let logged = (state.seq, state.status);
+            let logged = (state.seq, state.shown_status());
+            if shown != Some(logged) {
                 let what = format!("x{} is shown as {shown:?} and is {logged:?}", execution.0);
                 return self.fail("projection.matches-log", what);
             }
