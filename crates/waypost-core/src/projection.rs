@@ -142,7 +142,7 @@ pub struct NodeChange {
     pub seq: Option<u64>,
     /// When that happened.
     pub created_at: Option<Timestamp>,
-    /// When the last event happened.
+    /// When the last event happened: the end of a node that has settled.
     pub updated_at: Option<Timestamp>,
     /// When all attempts must have ended.
     pub deadline: Option<Timestamp>,
@@ -150,7 +150,6 @@ pub struct NodeChange {
     pub attempt: Option<u32>,
     /// When an attempt began. Only the first start of a row counts.
     pub started_at: Option<Timestamp>,
-    pub completed_at: Option<Timestamp>,
     pub output: Option<Json>,
     /// The branch it selected.
     pub branch: Option<Arc<str>>,
@@ -331,7 +330,6 @@ impl Changes {
         let pending = |node: &&mut NodeChange| node.status == Some(NodeStatus::Pending);
         for node in self.nodes.values_mut().filter(pending) {
             node.status = Some(NodeStatus::Cancelled);
-            node.completed_at = Some(at);
             node.updated_at = Some(at);
         }
     }
@@ -396,9 +394,6 @@ impl NodeChange {
         self.created_at.get_or_insert(at);
         self.updated_at = Some(at);
         self.status = Some(status);
-        if status.is_settled() {
-            self.completed_at = Some(at);
-        }
         match event {
             NodeEvent::Scheduled { attempt, deadline, .. } => {
                 self.scheduled = true;

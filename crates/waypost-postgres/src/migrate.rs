@@ -31,6 +31,11 @@ const KNOWN: &[Migration] = &[
         name: "true rows",
         sql: include_str!("../migrations/0007_true_rows.sql"),
     },
+    Migration {
+        version: 8,
+        name: "node ends",
+        sql: include_str!("../migrations/0008_node_ends.sql"),
+    },
 ];
 
 /// The layout of a database, without changing it.

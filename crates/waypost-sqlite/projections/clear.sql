@@ -1,6 +1,7 @@
 -- rebuild: forgets everything but the names of statuses.
 DELETE FROM wait_rows;
 DELETE FROM variable_rows;
+DELETE FROM input_rows;
 DELETE FROM node_rows;
 DELETE FROM execution_rows;
 DELETE FROM definition_nodes;

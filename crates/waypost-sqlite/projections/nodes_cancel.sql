@@ -1,2 +1,2 @@
 -- projector: the execution ends, and with it its nodes that are PENDING. ?2 counts from its creation. Served by the key of node_rows.
-UPDATE node_rows SET status = 8, completed_at = ?2, updated_at = NULL WHERE execution = ?1 AND status = 0
+UPDATE node_rows SET status = 8, updated_at = ?2 WHERE execution = ?1 AND status = 0

@@ -158,7 +158,7 @@ pub static END: [Column<End>; 2] = [
 ];
 
 /// The row of a node.
-pub static NODE: [Column<NodeChange>; 12] = [
+pub static NODE: [Column<NodeChange>; 11] = [
     written("status", ColumnKind::Code, |node| {
         Cell::Number(node.status.unwrap_or(NodeStatus::Pending) as i64)
     }),
@@ -167,17 +167,12 @@ pub static NODE: [Column<NodeChange>; 12] = [
     merged("created_at", Merge::Initial, ColumnKind::Time, |node| {
         time(node.created_at.filter(|_| node.created_at != node.started_at))
     }),
-    // NULL stands for the end: nothing happens to a node that has settled.
-    written("updated_at", ColumnKind::Time, |node| {
-        let settled = node.status.is_some_and(NodeStatus::is_settled);
-        time(node.updated_at.filter(|_| !settled))
-    }),
+    written("updated_at", ColumnKind::Time, |node| node.updated_at.cell()),
     merged("deadline", Merge::Newest, ColumnKind::Time, |node| node.deadline.cell()),
     merged("attempt", Merge::Newest, ColumnKind::Number, |node| {
         node.attempt.map_or(Cell::Null, |attempt| Cell::Number(attempt.into()))
     }),
     merged("started_at", Merge::First, ColumnKind::Time, |node| node.started_at.cell()),
-    merged("completed_at", Merge::Newest, ColumnKind::Time, |node| node.completed_at.cell()),
     merged("output", Merge::Newest, ColumnKind::Text, |node| output(node.output.as_ref())),
     merged("branch", Merge::Newest, ColumnKind::Text, |node| node.branch.cell()),
     merged("failure", Merge::Newest, ColumnKind::Text, |node| {

@@ -194,7 +194,7 @@ fn a_chain_becomes_one_row_per_node() {
     assert!(changes.waits.is_empty());
     let node = &changes.nodes["b"];
     assert_eq!(node.started_at, Some(Timestamp(70)));
-    assert_eq!(node.completed_at, Some(Timestamp(80)));
+    assert_eq!(node.updated_at, Some(Timestamp(80)));
     assert_eq!(node.output.as_ref().unwrap().text(), "2");
     assert_eq!(changes.end.unwrap().output.unwrap().text(), "{}");
 }
@@ -339,9 +339,9 @@ fn bug_node_that_was_to_run_again_stayed_pending_in_a_cancelled_execution() {
     assert_eq!(changes.pending_cancelled, None, "no row is PENDING before a retry");
     let changes = fold(vec![created(), reopened(&["a", "b"]), scheduled("b", 1), ending()]);
     assert_eq!(changes.pending_cancelled, Some(Timestamp(40)));
-    let node = |path: &str| (changes.nodes[path].status.unwrap(), changes.nodes[path].completed_at);
+    let node = |path: &str| (changes.nodes[path].status.unwrap(), changes.nodes[path].updated_at);
     assert_eq!(node("a"), (NodeStatus::Cancelled, Some(Timestamp(40))));
-    assert_eq!(node("b"), (NodeStatus::Queued, None));
+    assert_eq!(node("b"), (NodeStatus::Queued, Some(Timestamp(30))));
 }
 
 #[test]

@@ -190,6 +190,7 @@ impl Projector {
         let tx = self.rows.transaction()?;
         for sql in [
             queries::EXECUTION_FORGET,
+            queries::INPUTS_FORGET,
             queries::NODES_FORGET,
             queries::WAITS_FORGET,
             queries::VARIABLES_FORGET,

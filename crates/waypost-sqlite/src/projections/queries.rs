@@ -20,6 +20,9 @@ queries! {
     DEFINITION_HASH = "definition_hash";
     DEFINITION_NODE_ADD = "definition_node_add";
     EXECUTION_FORGET = "execution_forget";
+    INPUTS_FORGET = "inputs_forget";
+    INPUT_RESET = "input_reset";
+    INPUT_SET = "input_set";
     LIST = "list";
     LIST_BY_STATUS = "list_by_status";
     LIST_BY_WORKFLOW = "list_by_workflow";
@@ -69,7 +72,7 @@ filled! {
     LISTED_ROW = "listed_row", [("columns", selected(&VIEW))];
     NODE_UPSERT = "node_upsert", [
         ("columns", names(&NODE)),
-        ("values", parameters(&NODE, 4)),
+        ("values", parameters(&NODE, 3)),
         ("merges", merges("node_rows", &NODE)),
     ];
     SHOWN_NODES = "shown_nodes", [("columns", selected(&NODE))];

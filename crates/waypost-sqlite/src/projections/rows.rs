@@ -154,13 +154,17 @@ impl Rows<'_> {
         for (path, change) in &changes.nodes {
             let number = self.path(path)?;
             if change.reset {
-                self.tx.prepare_cached(queries::NODE_RESET)?.execute([execution, number])?;
+                for sql in [queries::NODE_RESET, queries::INPUT_RESET] {
+                    self.tx.prepare_cached(sql)?.execute([execution, number])?;
+                }
             }
             let mut next = bind(upsert, &[execution, number])?;
-            upsert.raw_bind_parameter(next, inputs.get(path))?;
-            next += 1;
             self.bind(upsert, &mut next, &NODE, change, since)?;
             upsert.raw_execute()?;
+            if let Some(input) = inputs.get(path) {
+                let mut set = self.tx.prepare_cached(queries::INPUT_SET)?;
+                set.execute(params![execution, number, input])?;
+            }
         }
         Ok(())
     }
