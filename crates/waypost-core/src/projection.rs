@@ -153,8 +153,8 @@ pub struct NodeChange {
     pub output: Option<Json>,
     /// The branch it selected.
     pub branch: Option<Arc<str>>,
-    /// The failure of its last attempt.
-    pub failure: Option<Failure>,
+    /// The failure of its last attempt. Boxed, because few nodes fail and changes are moved a lot.
+    pub failure: Option<Box<Failure>>,
     /// Attempts that failed and are followed by another, oldest first.
     pub retries: Vec<Retry>,
 }
@@ -420,7 +420,7 @@ impl NodeChange {
                     let failure = failure.clone();
                     self.retries.push(Retry { attempt, at, due, abandoned, failure });
                 }
-                self.failure = Some(failure);
+                self.failure = Some(Box::new(failure));
             }
             NodeEvent::Waiting { attempt, .. } | NodeEvent::Resumed { attempt, .. } => {
                 self.attempt = Some(attempt);

@@ -125,7 +125,7 @@ impl NodeRow<'_> {
     /// About how large it is.
     fn bytes(&self) -> usize {
         let failures = self.change.retries.iter().map(|retry| &retry.failure);
-        let failures = failures.chain(&self.change.failure).map(|failure| {
+        let failures = failures.chain(self.change.failure.as_deref()).map(|failure| {
             failure.message.len() + failure.details.as_ref().map_or(0, Json::bytes) + FAILURE_BYTES
         });
         let output = self.change.output.as_ref().map_or(0, Json::bytes);

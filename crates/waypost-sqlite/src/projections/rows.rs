@@ -220,7 +220,8 @@ impl Rows<'_> {
         Ok(plan)
     }
 
-    /// Binds the values of columns to the next parameters; times count from `since`.
+    /// Binds the values of columns to the next parameters; times count from `since`. Values that are
+    /// absent are not bound: [`bind`] has cleared the row before.
     fn bind<T>(
         &mut self,
         statement: &mut Statement<'_>,
@@ -231,6 +232,7 @@ impl Rows<'_> {
     ) -> rusqlite::Result<()> {
         for column in columns {
             match (column.kind, column.get(row)) {
+                (_, Cell::Null) => {}
                 (ColumnKind::Time, Cell::Number(time)) => {
                     statement.raw_bind_parameter(*next, time - since.0)?;
                 }
@@ -332,8 +334,9 @@ impl Rows<'_> {
     }
 }
 
-/// Binds the numbers with which a statement begins; returns the next parameter.
+/// Clears a statement and binds the numbers with which it begins; returns the next parameter.
 fn bind(statement: &mut Statement<'_>, numbers: &[i64]) -> rusqlite::Result<usize> {
+    statement.clear_bindings();
     for (parameter, number) in (1..).zip(numbers) {
         statement.raw_bind_parameter(parameter, number)?;
     }
