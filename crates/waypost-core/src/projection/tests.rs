@@ -268,7 +268,7 @@ fn a_repair_takes_the_end_back() {
 }
 
 #[test]
-fn a_wait_that_somebody_ends_is_closed_once() {
+fn wait_completed_by_hand_is_closed_once() {
     let origin = Origin { message: Some("m".into()), actor: Some("ann".into()) };
     let resumed = |node: &str| {
         let (node, origin) = (node.into(), origin.clone());

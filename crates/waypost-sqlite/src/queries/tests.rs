@@ -4,7 +4,7 @@ use super::*;
 use crate::migrate;
 
 #[test]
-fn what_people_ask_for_is_served_by_indexes() {
+fn queries_are_served_by_indexes() {
     let mut connection = Connection::open_in_memory().unwrap();
     migrate::apply_known(&mut connection).unwrap();
     let definitions = "USING COVERING INDEX definitions_listed";

@@ -106,7 +106,7 @@ fn a_killed_process_loses_nothing_that_was_acknowledged() {
 }
 
 #[test]
-fn a_damaged_frame_is_flagged_and_the_others_go_on() {
+fn damaged_frame_flags_its_execution_only() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let mut chains: Vec<_> =
@@ -271,7 +271,7 @@ fn a_clean_close_empties_the_wal() {
 }
 
 #[test]
-fn the_wal_is_copied_back_while_appends_go_on() {
+fn wal_is_checkpointed_during_appends() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let mut chain = Chain::new(1, 1_000);

@@ -93,7 +93,7 @@ fn calls_into_the_private_network_are_refused() {
 }
 
 #[test]
-fn a_corrupted_frame_sets_one_execution_aside_and_others_go_on() {
+fn corrupted_frame_quarantines_its_execution_only() {
     let program = Program::new();
     let wait = "name: w
 nodes:

@@ -98,7 +98,7 @@ fn a_killed_execution_is_resumed_and_repeats_nothing() {
 }
 
 #[test]
-fn an_interrupted_execution_says_how_to_go_on() {
+fn interrupted_run_prints_how_to_resume() {
     let program = Program::new();
     let (flow, input) = approval(&program);
     let running = program.start(&["run", &flow, "--input", &input], "for signal approved");

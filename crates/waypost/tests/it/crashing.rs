@@ -28,7 +28,7 @@ const QUICK: &str = "{name: quick, nodes: [{id: a, type: noop}]}";
 const LONG: &str = "{name: long, nodes: [{id: a, type: shell, config: {args: [sleep, '30']}}]}";
 
 #[test]
-fn an_execution_that_aborts_every_process_is_quarantined_and_others_go_on() {
+fn execution_that_aborts_every_process_is_quarantined_alone() {
     let folder = tempfile::tempdir().unwrap();
     let mut deaths = 0;
     let said = loop {

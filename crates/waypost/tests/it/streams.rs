@@ -23,7 +23,7 @@ const PROGRESS: usize = 5;
 const LONG: &str = "long";
 
 #[test]
-fn streams_go_on_where_they_were_after_a_kill() {
+fn streams_continue_from_their_position_after_a_kill() {
     let program = Program::new();
     let mut server = Server::start(&program, "127.0.0.1:0");
     let address = server.address;

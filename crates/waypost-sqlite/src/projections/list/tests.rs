@@ -58,7 +58,7 @@ fn all_pages(
 }
 
 #[test]
-fn a_filter_that_fits_little_is_given_up_on_and_goes_on_from_there() {
+fn list_with_a_rare_match_ends_its_page_early_and_continues() {
     let connection = file(100, 10);
     let expected: Vec<i64> = (1..=10).rev().map(|number| number * RED_EVERY).collect();
     for rows in [1, 2, 3, 7, 10, 99, 100] {
@@ -86,7 +86,7 @@ fn large_inputs_end_a_page_early() {
 }
 
 #[test]
-fn what_is_not_filtered_is_not_bounded() {
+fn list_without_filter_reads_full_pages() {
     let connection = file(50, 10);
     let none_left = PageBudget { rows: 0, bytes: 0 };
     let request =
