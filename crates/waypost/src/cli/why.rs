@@ -46,7 +46,7 @@ pub(crate) async fn run(args: &find::Named, context: &Context) -> Result<Exit> {
 /// Which of several instances drives it.
 fn driven(why: &wire::Why, instances: &[wire::Instance]) -> String {
     let Some(owner) = &why.owner else {
-        return "No instance drives it now: any of them takes it up when it goes on.".to_owned();
+        return "No instance owns it now; any of them can resume it.".to_owned();
     };
     let instance = instances.iter().find(|instance| instance.id == *owner);
     let place = instance.and_then(|instance| instance.address.as_deref());
@@ -65,18 +65,51 @@ fn sentence(reason: &wire::Reason, id: &str, now: Timestamp) -> String {
         Some(until) => format!(", until {until} (due)"),
         None => String::new(),
     };
-    let moved = match (reason.unblocked_by.as_str(), &reason.signal) {
-        ("signal", Some(name)) => format!(" `waypost signal {id} {name}` moves it."),
+    let next = next_step(&reason.unblocked_by, reason.signal.as_deref(), id);
+    format!("{subject} {}, {since}{until}.{next}", reason.what)
+}
+
+/// What unblocks it, as a sentence; nothing where the reason itself says so.
+fn next_step(unblocked_by: &str, signal: Option<&str>, id: &str) -> String {
+    match (unblocked_by, signal) {
+        ("signal", Some(name)) => format!(" `waypost signal {id} {name}` sends it."),
         ("resume", _) => {
-            format!(" `waypost resume {id}` moves it on, `waypost cancel {id}` ends it.")
+            format!(" `waypost resume {id}` continues it, `waypost cancel {id}` ends it.")
         }
-        ("attempt", _) => " Its attempt's outcome moves it.".to_owned(),
-        ("slot", _) => " A free slot moves it; --slots sets how many there are.".to_owned(),
-        ("turn", _) => {
-            format!(" The end of one before it moves it, `waypost cancel {id}` ends it.")
+        ("retry", _) => {
+            format!(" `waypost retry {id}` runs the failed nodes again, and those after them.")
         }
-        ("engine", _) => " The engine takes it at once.".to_owned(),
+        ("attempt", _) => " It continues when the attempt ends.".to_owned(),
+        ("slot", _) => {
+            " It continues when a slot is free; --slots sets how many there are.".to_owned()
+        }
+        ("permit", _) => format!(
+            " It starts when an execution ahead of it ends; `waypost cancel {id}` takes it out of \
+             the queue."
+        ),
+        ("worker", _) => {
+            " It continues when a worker takes it; `waypost workers` lists them.".to_owned()
+        }
+        ("engine", _) => " The engine continues it at once.".to_owned(),
         _ => String::new(),
-    };
-    format!("{subject} {}, {since}{until}.{moved}", reason.what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn next_step_is_said_for_everything_that_unblocks() {
+        let schema = serde_json::to_value(schemars::schema_for!(wire::Reason)).unwrap();
+        let about = schema["properties"]["unblockedBy"]["description"].as_str().unwrap();
+        let names: Vec<&str> = about.split('`').skip(1).step_by(2).collect();
+        assert_eq!(names.len(), 10, "{about}");
+        for name in names {
+            let said = !next_step(name, Some("go"), "e").is_empty();
+            assert_eq!(said, !["time", "nothing"].contains(&name), "{name}");
+        }
+        let retry = next_step("retry", None, "e");
+        assert!(retry.contains("`waypost retry e`"), "{retry}");
+    }
 }

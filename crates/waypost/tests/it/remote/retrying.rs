@@ -60,6 +60,8 @@ fn check(store: &[&str]) {
     assert_eq!(ask(&server, &["watch", "e"]).code, 1, "it fails");
     let why = program.json(&["--server", &server.url, "why", "e"]);
     assert_eq!(why["reasons"][0]["unblockedBy"], "retry", "{why}");
+    let why = ask(&server, &["why", "e"]).out;
+    assert!(why.contains("`waypost retry e` runs the failed nodes again"), "{why}");
     let dry = program.json(&["--server", &server.url, "retry", "e", "--dry-run"]);
     assert_eq!(dry["nodes"], json!(["flag", "hold", "done"]), "{dry}");
     assert_eq!(dry["status"], "FAILED", "{dry}");
