@@ -59,7 +59,10 @@ fn driven(why: &wire::Why, instances: &[wire::Instance]) -> String {
 
 fn sentence(reason: &wire::Reason, id: &str, now: Timestamp) -> String {
     let subject = reason.node.as_ref().map_or("It".to_owned(), |node| format!("Node {node}"));
-    let since = format!("since {} ({} ago)", reason.since.0, now.since(reason.since.0));
+    // Only what has ended needs a retry, or nothing.
+    let ended = matches!(&*reason.unblocked_by, "retry" | "nothing");
+    let since = if ended { "at" } else { "since" };
+    let since = format!("{since} {} ({} ago)", reason.since.0, now.since(reason.since.0));
     let until = match reason.until.map(|until| until.0) {
         Some(until) if until > now => format!(", until {until} (in {})", until.since(now)),
         Some(until) => format!(", until {until} (due)"),
