@@ -247,14 +247,23 @@ impl Behaviour {
 
     /// The branches that this behaviour can select; `None` where it has no branches.
     pub fn branches(&self) -> Option<Vec<&str>> {
-        if let Self::Condition(_) = self {
-            return Some(vec!["true", "false"]);
+        match self {
+            Self::Condition(_) => Some(vec!["true", "false"]),
+            Self::Switch { cases, default } => {
+                let mut names: Vec<&str> = cases.iter().map(|case| case.branch.as_str()).collect();
+                names.extend(default.as_deref());
+                names.dedup();
+                Some(names)
+            }
+            Self::Pass
+            | Self::Input
+            | Self::Gather
+            | Self::Value { .. }
+            | Self::Fail(_)
+            | Self::Delay(_)
+            | Self::Signal { .. }
+            | Self::Task { .. } => None,
         }
-        let Self::Switch { cases, default } = self else { return None };
-        let mut names: Vec<&str> = cases.iter().map(|case| case.branch.as_str()).collect();
-        names.extend(default.as_deref());
-        names.dedup();
-        Some(names)
     }
 }
 

@@ -111,13 +111,18 @@ impl State {
             let node = self.node(at);
             node.status != NodeStatus::Completed && node.cancelled != Some(CancelReason::Join)
         };
-        let failed = |at: &NodeIx| {
-            let node = self.node(*at);
-            let unhandled =
-                *plan.node(*at).error_handling(node.failure.as_deref()) == OnError::Fail;
-            node.status == NodeStatus::Cancelled && may_run_again(*at)
-                || matches!(node.status, NodeStatus::Failed | NodeStatus::TimedOut) && unhandled
-                || node.status == NodeStatus::Completed && is_planted(Bug::RetryRunsCompleted)
+        let failed = |at: &NodeIx| match self.node(*at).status {
+            NodeStatus::Cancelled => may_run_again(*at),
+            NodeStatus::Failed | NodeStatus::TimedOut => {
+                let failure = self.node(*at).failure.as_deref();
+                *plan.node(*at).error_handling(failure) == OnError::Fail
+            }
+            NodeStatus::Pending
+            | NodeStatus::Queued
+            | NodeStatus::Running
+            | NodeStatus::Waiting
+            | NodeStatus::Skipped => false,
+            NodeStatus::Completed => is_planted(Bug::RetryRunsCompleted),
         };
         let mut again = vec![false; plan.nodes.len()];
         let mut next: Vec<NodeIx> = plan.positions().filter(failed).collect();

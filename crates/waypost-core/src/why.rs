@@ -120,14 +120,20 @@ fn in_queue(place: &Place, before: Option<u64>) -> String {
 
 fn ended(plan: &Plan, state: &State, at: Timestamp) -> Reason {
     let retry = UnblockedBy::Retry;
-    let (what, unblocked_by) = if state.status == Status::Completed {
-        ("completed", UnblockedBy::Nothing)
-    } else if state.status == Status::Cancelled {
-        ("was cancelled", retry)
-    } else if state.status == Status::TimedOut {
-        ("took longer than its timeout", retry)
-    } else {
-        ("failed", retry)
+    let (what, unblocked_by) = match state.status {
+        Status::Completed => ("completed", UnblockedBy::Nothing),
+        Status::Cancelled => ("was cancelled", retry),
+        Status::TimedOut => ("took longer than its timeout", retry),
+        Status::Failed
+        | Status::Requested
+        | Status::Scheduling
+        | Status::Scheduled
+        | Status::Running
+        | Status::Paused
+        | Status::Resuming
+        | Status::Ending
+        | Status::Waiting
+        | Status::Quarantined => ("failed", retry),
     };
     let culprit = match &state.cause {
         Some(EndCause::Failure { node, .. }) => Some(Arc::clone(node)),

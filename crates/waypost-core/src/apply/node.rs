@@ -267,10 +267,16 @@ fn move_to(state: &mut State, at: NodeIx, to: NodeStatus) {
         state.timers.remove(&(due, Timer::Attempt(at)));
     }
     for (status, step) in [(from, -1), (to, 1)] {
-        if status == NodeStatus::Queued {
-            state.queued = state.queued.saturating_add_signed(step);
-        } else if status == NodeStatus::Running {
-            state.running = state.running.saturating_add_signed(step);
+        match status {
+            NodeStatus::Queued => state.queued = state.queued.saturating_add_signed(step),
+            NodeStatus::Running => state.running = state.running.saturating_add_signed(step),
+            NodeStatus::Pending
+            | NodeStatus::Waiting
+            | NodeStatus::Completed
+            | NodeStatus::Failed
+            | NodeStatus::TimedOut
+            | NodeStatus::Skipped
+            | NodeStatus::Cancelled => {}
         }
     }
 }

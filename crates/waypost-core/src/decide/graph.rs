@@ -120,17 +120,29 @@ impl Decider<'_> {
     /// Starts a QUEUED node: control nodes at once, tasks where a slot is free.
     pub(super) fn start(&mut self, at: NodeIx) {
         let attempt = self.node(at).attempt;
-        let Behaviour::Task { foreign, .. } = self.plan_node(at).behaviour else {
-            self.started(at, None, None, None);
-            return self.effect(Effect::Evaluate { node: at, attempt });
-        };
-        if foreign || self.slots == 0 {
-            return self.effect(Effect::Offer { node: at, attempt });
+        match self.plan_node(at).behaviour {
+            Behaviour::Task { foreign, .. } if foreign || self.slots == 0 => {
+                self.effect(Effect::Offer { node: at, attempt });
+            }
+            Behaviour::Task { .. } => {
+                self.slots -= 1;
+                let token = self.token(at, attempt);
+                self.started(at, Some(self.env.instance), None, Some(token));
+                self.effect(Effect::Run { node: at, attempt, token });
+            }
+            Behaviour::Pass
+            | Behaviour::Input
+            | Behaviour::Gather
+            | Behaviour::Value { .. }
+            | Behaviour::Condition(_)
+            | Behaviour::Switch { .. }
+            | Behaviour::Fail(_)
+            | Behaviour::Delay(_)
+            | Behaviour::Signal { .. } => {
+                self.started(at, None, None, None);
+                self.effect(Effect::Evaluate { node: at, attempt });
+            }
         }
-        self.slots -= 1;
-        let token = self.token(at, attempt);
-        self.started(at, Some(self.env.instance), None, Some(token));
-        self.effect(Effect::Run { node: at, attempt, token });
     }
 
     /// Records that an attempt is made. One with a token is abandoned if its worker starts it now and

@@ -73,16 +73,26 @@ impl Decider<'_> {
         for at in self.plan.positions() {
             let node = self.node(at);
             let attempt = node.attempt;
-            if node.status == NodeStatus::Running && node.token.is_none() {
-                self.effect(Effect::Evaluate { node: at, attempt });
-            } else if node.status == NodeStatus::Queued && self.state.acts() {
-                self.start(at);
-            } else if node.status == NodeStatus::Completed
-                && is_planted(Bug::RecoveryRunsCompleted)
-                && matches!(self.plan_node(at).behaviour, Behaviour::Task { .. })
-            {
-                let token = self.token(at, attempt);
-                self.effect(Effect::Run { node: at, attempt, token });
+            match node.status {
+                NodeStatus::Running if node.token.is_none() => {
+                    self.effect(Effect::Evaluate { node: at, attempt });
+                }
+                NodeStatus::Queued if self.state.acts() => self.start(at),
+                NodeStatus::Completed if is_planted(Bug::RecoveryRunsCompleted) => {
+                    if matches!(self.plan_node(at).behaviour, Behaviour::Task { .. }) {
+                        let token = self.token(at, attempt);
+                        self.effect(Effect::Run { node: at, attempt, token });
+                    }
+                }
+                NodeStatus::Pending
+                | NodeStatus::Queued
+                | NodeStatus::Running
+                | NodeStatus::Waiting
+                | NodeStatus::Completed
+                | NodeStatus::Failed
+                | NodeStatus::TimedOut
+                | NodeStatus::Skipped
+                | NodeStatus::Cancelled => {}
             }
         }
         if self.state.acts() {

@@ -104,7 +104,7 @@ fn a_sweep_discards_what_an_end_did_not_see() {
     assert_eq!((left(&hands[0]), left(&hands[1])), (0, 1));
 }
 
-/// Mail that was there when an execution was set aside does not count, however often claims sweep.
+/// Mail that was there when an execution was quarantined does not count, however often claims sweep.
 #[test]
 fn a_sweep_respects_what_was_quarantined() {
     let database = Database::new();
