@@ -358,3 +358,11 @@ fn variables_are_those_that_nodes_set_last() {
     let changes = fold(vec![created(), set("1"), set("[2]")]);
     assert_eq!(changes.variables["x"].text(), "[2]");
 }
+
+#[test]
+fn settled_statuses_have_the_numbers_from_4_on() {
+    // The views of both stores tell by the number whether a node has ended.
+    for status in NodeStatus::ALL {
+        assert_eq!(status.is_settled(), status as i64 >= 4, "{}", status.name());
+    }
+}

@@ -29,6 +29,15 @@ async fn the_description_holds_together() {
         let operation = operation(&document, route);
         assert_eq!(operation["operationId"], route.name);
         assert!(names.insert(route.name), "{} twice", route.name);
+        for text in [route.name, route.path, route.summary] {
+            assert!(
+                !text.is_empty(),
+                "{} {} lacks a name, path or summary",
+                route.name,
+                route.path
+            );
+        }
+        assert!(!route.replies.is_empty(), "{} has no reply", route.name);
         let parameters = operation["parameters"].as_array().unwrap();
         let in_path: BTreeSet<&str> = parameters
             .iter()

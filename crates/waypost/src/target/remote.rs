@@ -114,8 +114,10 @@ impl Client {
     async fn send_control(&self, ask: Ask<'_>) -> Result<RequestOutcome> {
         let reply = self.ask::<wire::ControlResult>(ask).await?;
         let note = match (reply.status, reply.body.duplicate) {
-            (_, true) => Some("this very message was taken before; it changed nothing now"),
-            (StatusCode::ACCEPTED, _) => Some("kept; it is taken when the execution goes on"),
+            (_, true) => Some("this request was accepted before; it changed nothing now"),
+            (StatusCode::ACCEPTED, _) => {
+                Some("stored; it takes effect when the execution continues")
+            }
             _ => None,
         };
         Ok(RequestOutcome { controlled: reply.body, note: note.map(str::to_owned) })

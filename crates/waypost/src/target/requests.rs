@@ -170,7 +170,7 @@ async fn carry_out(
     let answer = control::answer(&folder, execution, &found, (message, false)).await;
     let control::ControlOutcome { result, receipt } = answered(answer)?;
     let open = receipt != Receipt::Taken && !is_paused;
-    let note = open.then(|| "kept; it is taken when the execution goes on".to_owned());
+    let note = open.then(|| "stored; it takes effect when the execution continues".to_owned());
     Ok(RequestOutcome { controlled: result, note })
 }
 

@@ -174,7 +174,7 @@ fn executions_are_controlled_from_anywhere() {
     assert!(watched.out.contains("output: \"Eve\""), "{}{}", watched.out, watched.err);
     let repeated = remote(&signal);
     assert_eq!(repeated.code, 0, "{}", repeated.err);
-    assert!(repeated.out.contains("taken before"), "{}", repeated.out);
+    assert!(repeated.out.contains("accepted before"), "{}", repeated.out);
     let cancelled = remote(&["cancel", "two", "--reason", "a duplicate"]);
     assert!(cancelled.out.contains("CANCELLED"), "{}{}", cancelled.out, cancelled.err);
     let twice = remote(&["cancel", "two"]);
