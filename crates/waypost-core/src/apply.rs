@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use crate::event::{Event, RunEvent};
 use crate::id::ExecutionNo;
+use crate::path::At;
 use crate::plan::Plan;
 use crate::state::State;
 use crate::time::{Millis, Timestamp};
@@ -39,12 +40,24 @@ pub struct Illegal {
 
 /// Folds one event, decided at `at`, into the state.
 pub fn apply(plan: &Plan, state: &mut State, event: &Event, at: Timestamp) -> Result<(), Illegal> {
-    let step = match event {
-        Event::Run(event) => execution::apply(plan, state, event, at),
-        Event::Node(event) => match plan.find(event.node()) {
-            Some(node) => node::apply(plan, state, node, event, at),
-            None => Err(format!("the definition has no node {:?}", event.node())),
-        },
+    let node = event.node().and_then(|path| state.find(plan, path));
+    apply_at(plan, state, event, node, at)
+}
+
+/// Folds one event into the state; an event about a node comes with its place.
+pub(crate) fn apply_at(
+    plan: &Plan,
+    state: &mut State,
+    event: &Event,
+    node: Option<At>,
+    at: Timestamp,
+) -> Result<(), Illegal> {
+    let step = match (event, node) {
+        (Event::Run(event), _) => execution::apply(plan, state, event, at),
+        (Event::Node(event), Some(node)) => node::apply(plan, state, node, event, at),
+        (Event::Node(event), None) => {
+            Err(format!("the definition has no node {:?}, or it is not open", event.node()))
+        }
     };
     step.map_err(|why| Illegal { event: event.name(), seq: state.seq + 1, why })?;
     state.seq += 1;

@@ -258,7 +258,7 @@ impl LogCheck {
             return;
         };
         let Some((at, lost)) = self.nodes.losses(failed) else { return };
-        let counted = state.nodes.get(at.at()).map_or(lost, |node| node.abandoned);
+        let counted = state.get(at).map_or(lost, |node| node.abandoned);
         if counted != lost {
             let what = format!("{lost} attempts were lost, and {counted} are counted");
             self.report_node(place, event, (Limits, what));

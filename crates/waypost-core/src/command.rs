@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, MessageId, Origin};
 use crate::failure::Failure;
-use crate::id::{InstanceId, NodeIx, Token, WorkerId};
+use crate::id::{InstanceId, Token, WorkerId};
 use crate::json::Json;
+use crate::path::At;
 use crate::status::{NodeStatus, Status};
 use crate::time::Timestamp;
 
@@ -21,15 +22,15 @@ pub enum Command {
     /// The store reports that it holds a permit of its concurrency key: begin.
     Admit,
     /// Evaluate a node whose start is committed.
-    Evaluate { node: NodeIx, attempt: u32 },
+    Evaluate { node: At, attempt: u32 },
     /// A slot is free: start a node that is queued.
-    Start { node: NodeIx, attempt: u32 },
+    Start { node: At, attempt: u32 },
     /// Record what a worker reports on an attempt.
     Report(Report),
     /// The process stops in order before these attempts have ended: the next owner makes them again.
     HandOver,
     /// A queued attempt that cannot be handed to any worker: its config cannot be rendered.
-    Unofferable { node: NodeIx, attempt: u32, failure: Failure },
+    Unofferable { node: At, attempt: u32, failure: Failure },
     /// A report came as mail and changed nothing: it must not lie in the inbox for ever.
     Ignore { message: MessageId, reason: String },
     /// A control request, and its origin.
@@ -173,12 +174,12 @@ pub struct Env {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Effect {
     /// Send [`Command::Evaluate`].
-    Evaluate { node: NodeIx, attempt: u32 },
+    Evaluate { node: At, attempt: u32 },
     /// Run the attempt in a slot, which is reserved.
-    Run { node: NodeIx, attempt: u32, token: Token },
+    Run { node: At, attempt: u32, token: Token },
     /// Find a slot, then send [`Command::Start`]; or, if the handler is remote, offer the task to
     /// workers until one reports that it has started.
-    Offer { node: NodeIx, attempt: u32 },
+    Offer { node: At, attempt: u32 },
     /// Cancel the attempt at its worker. In one decision with the attempt's `Run`: do neither, and
     /// report the attempt as cancelled.
     Cancel {

@@ -24,10 +24,11 @@ mod time;
 
 use std::sync::Arc;
 
-use crate::apply::{apply, begin};
+use crate::apply::{apply_at, begin};
 use crate::command::{Command, Decision, Effect, Env, Refusal};
 use crate::event::{CancelReason, Event, NodeEvent, PauseReason, RunCreated, RunEvent};
-use crate::id::{ExecutionNo, NodeIx, Token};
+use crate::id::{ExecutionNo, Token};
+use crate::path::At;
 use crate::plan::{Plan, PlanNode};
 use crate::state::{NodeState, State};
 use crate::status::{NodeStatus, Status};
@@ -95,10 +96,18 @@ impl<'a> Decider<'a> {
         Self { plan, state, env, slots: env.slots, decision: Decision::default() }
     }
 
-    /// Records a fact and folds it in.
-    fn emit(&mut self, event: impl Into<Event>) {
-        let event = event.into();
-        apply(self.plan, self.state, &event, self.env.now)
+    /// Records a fact about the execution and folds it in.
+    fn emit(&mut self, event: RunEvent) {
+        self.fold(event.into(), None);
+    }
+
+    /// Records a fact about a node and folds it in.
+    fn emit_at(&mut self, at: At, event: NodeEvent) {
+        self.fold(event.into(), Some(at));
+    }
+
+    fn fold(&mut self, event: Event, at: Option<At>) {
+        apply_at(self.plan, self.state, &event, at, self.env.now)
             .expect("decide only emits events that the state machines allow");
         self.decision.events.push(event);
     }
@@ -107,32 +116,34 @@ impl<'a> Decider<'a> {
         self.decision.effects.push(effect);
     }
 
-    fn node(&self, at: NodeIx) -> &NodeState {
+    fn node(&self, at: At) -> &NodeState {
         self.state.node(at)
     }
 
     /// Is a node at this attempt and in this status? Checked for reports from outside, which may be
     /// about anything.
-    fn is_at(&self, at: NodeIx, status: NodeStatus, attempt: u32) -> bool {
-        let node = self.state.nodes.get(at.at());
+    fn is_at(&self, at: At, status: NodeStatus, attempt: u32) -> bool {
+        let node = self.state.get(at);
         node.is_some_and(|node| node.status == status && node.attempt == attempt)
     }
 
-    fn plan_node(&self, at: NodeIx) -> &'a PlanNode {
-        self.plan.node(at)
+    fn plan_node(&self, at: At) -> &'a PlanNode {
+        self.plan.node(at.node)
     }
 
-    fn path(&self, at: NodeIx) -> Arc<str> {
-        Arc::clone(&self.plan.node(at).id)
+    fn path(&self, at: At) -> Arc<str> {
+        self.state.path(self.plan, at)
     }
 
-    fn cancel_node(&mut self, at: NodeIx, reason: CancelReason) {
-        self.emit(NodeEvent::Cancelled { node: self.path(at), reason });
+    fn cancel_node(&mut self, at: At, reason: CancelReason) {
+        self.emit_at(at, NodeEvent::Cancelled { node: self.path(at), reason });
     }
 
-    /// A token for one delivery: a hash of the decision's entropy and the attempt.
-    fn token(&self, at: NodeIx, attempt: u32) -> Token {
-        let what = (u128::from(at.0) << 64) | u128::from(attempt);
+    /// A token for one delivery: a hash of the decision's entropy and the attempt. The scope is a
+    /// part of it: one decision may start the same node of many items.
+    fn token(&self, at: At, attempt: u32) -> Token {
+        let attempt = (u64::from(at.node.0) << 32) | u64::from(attempt);
+        let what = (u128::from(at.scope.0) << 64) | u128::from(attempt);
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.env.entropy.to_le_bytes());
         hasher.update(&what.to_le_bytes());

@@ -78,6 +78,7 @@ pub fn draft(nodes: Vec<PlanNode>, failure_policy: FailurePolicy) -> PlanDraft {
         workflow: "flow".into(),
         hash: DefinitionHash::of(b"flow"),
         nodes,
+        bodies: Vec::new(),
         failure_policy,
         concurrency: None,
         timeout: None,
@@ -106,6 +107,8 @@ pub fn node(id: &str, behaviour: Behaviour, needs: Vec<Condition>) -> PlanNode {
         successors: Vec::new(),
         mentions: Vec::new(),
         only_here: Vec::new(),
+        scope: 0,
+        body: None,
     }
 }
 

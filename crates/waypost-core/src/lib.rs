@@ -8,6 +8,7 @@
 //! | file | owns |
 //! | --- | --- |
 //! | `plan` | a definition, compiled: nodes, conditions, joins |
+//! | `path` | the address of a node in an execution |
 //! | `permits` | the queue of a concurrency key: one rule for all stores |
 //! | `kind` | the description of a node kind, and the behaviours of `decide` |
 //! | `expr` | expressions and templates, fenced in |
@@ -47,6 +48,7 @@ pub mod id;
 pub mod json;
 pub mod kind;
 pub mod limits;
+pub mod path;
 pub mod permits;
 pub mod plan;
 pub mod planted;

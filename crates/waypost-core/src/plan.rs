@@ -2,7 +2,11 @@
 //!
 //! Nodes are addressed by position, edges are grouped into conditions (all edges from one source),
 //! and everything that depends on the shape of the graph alone is worked out here, once.
+//!
+//! The nodes of the definition come first; the body of each container (`group`, `loop`, `map`)
+//! follows as a run of positions of its own. Edges stay within a scope.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -21,8 +25,10 @@ pub struct Plan {
     pub workflow: Arc<str>,
     /// Identity of the definition it was compiled from.
     pub hash: DefinitionHash,
-    /// The nodes, in the order of the definition.
+    /// The nodes, in the order of the definition; after them those of the bodies.
     pub nodes: Vec<PlanNode>,
+    /// The definition itself, then the bodies.
+    pub scopes: Vec<PlanScope>,
     /// The effect of an unhandled failure on the rest.
     pub failure_policy: FailurePolicy,
     /// How many executions may be under way at once.
@@ -31,8 +37,19 @@ pub struct Plan {
     pub timeout: Option<Millis>,
     /// JSON Schema of the input; checked where executions are started.
     pub input_schema: Option<Json>,
-    /// Nodes whose value is the execution's output.
+}
+
+/// Nodes that see each other: those of the definition, or the body of a container.
+#[derive(Debug)]
+pub struct PlanScope {
+    /// Whose body it is; absent for the definition itself.
+    pub container: Option<NodeIx>,
+    /// The positions of its nodes.
+    pub nodes: Range<u32>,
+    /// Nodes whose value is the scope's output: its `output` nodes, or those that nothing follows.
     pub outputs: Vec<NodeIx>,
+    /// How many containers it is in.
+    pub depth: u32,
     /// Positions sorted by id, for look-ups by path.
     by_id: Vec<NodeIx>,
 }
@@ -82,7 +99,7 @@ impl ConcurrencyPolicy {
 /// One node of a plan.
 #[derive(Debug)]
 pub struct PlanNode {
-    /// Its id, which is also its path.
+    /// Its id, which is unique among the nodes that see each other.
     pub id: Arc<str>,
     pub label: Option<Arc<str>>,
     /// The kind's name: `api-call`.
@@ -107,10 +124,14 @@ pub struct PlanNode {
     pub variables: Vec<(Arc<str>, Template)>,
     /// Conditions that have this one as a source.
     pub successors: Vec<Outgoing>,
-    /// Nodes that its expressions refer to.
+    /// Nodes that its expressions refer to: of its own scope, or of one that its scope is in.
     pub mentions: Vec<NodeIx>,
     /// For a join with `cancelRest`: the nodes that lead only here.
     pub only_here: Vec<NodeIx>,
+    /// The place of its scope among the plan's.
+    pub scope: usize,
+    /// For a container: the place of its body among the plan's scopes.
+    pub body: Option<usize>,
 }
 
 /// All edges from one source to one node: met when any of them is taken.
@@ -180,8 +201,11 @@ pub enum Delivery {
 pub struct PlanDraft {
     pub workflow: Arc<str>,
     pub hash: DefinitionHash,
-    /// The nodes; `successors`, `mentions` and `only_here` are filled in by `build`.
+    /// The nodes; `successors`, `mentions`, `only_here`, `scope` and `body` are filled in by `build`.
     pub nodes: Vec<PlanNode>,
+    /// The containers with the positions of their bodies, which follow the definition's own nodes
+    /// in this order. A container comes before the containers in its body.
+    pub bodies: Vec<(NodeIx, Range<u32>)>,
     pub failure_policy: FailurePolicy,
     pub concurrency: Option<Concurrency>,
     pub timeout: Option<Millis>,
@@ -198,6 +222,9 @@ pub enum PlanFault {
     Dangling(Arc<str>),
     #[error("the nodes form a cycle")]
     Cycle,
+    /// The bodies do not divide the nodes into scopes, or an edge leads out of one.
+    #[error("the bodies of the containers do not fit the nodes")]
+    Bodies,
 }
 
 impl PlanNode {
@@ -253,30 +280,16 @@ impl Plan {
         for (node, successors) in nodes.iter_mut().zip(successors) {
             node.successors = successors;
         }
-        let mut by_id: Vec<NodeIx> = (0..count).map(position).collect();
-        by_id.sort_by(|a, b| id_at(&nodes, *a).cmp(id_at(&nodes, *b)));
-        for pair in by_id.windows(2) {
-            if let [a, b] = pair
-                && id_at(&nodes, *a) == id_at(&nodes, *b)
-            {
-                return Err(PlanFault::DuplicateId(id_at(&nodes, *a).into()));
-            }
-        }
-        let is_output = |(_, node): &(usize, &PlanNode)| {
-            matches!(node.behaviour, Behaviour::Value { result: true, .. })
-        };
-        let outputs = nodes.iter().enumerate().filter(is_output).map(|(at, _)| position(at));
-        let outputs = outputs.collect();
+        let scopes = scopes(&mut nodes, &draft.bodies)?;
         let mut plan = Self {
             workflow: draft.workflow,
             hash: draft.hash,
             nodes,
+            scopes,
             failure_policy: draft.failure_policy,
             concurrency: draft.concurrency,
             timeout: draft.timeout,
             input_schema: draft.input_schema,
-            outputs,
-            by_id,
         };
         plan.find_what_leads_only_to_joins(&order);
         plan.find_mentions();
@@ -291,27 +304,56 @@ impl Plan {
         self.nodes.get(at.at()).expect("node positions are made by the plan that is asked")
     }
 
-    /// The position of a path.
-    pub fn find(&self, path: &str) -> Option<NodeIx> {
-        self.by_id
-            .binary_search_by(|at| id_at(&self.nodes, *at).cmp(path))
-            .ok()
-            .and_then(|found| self.by_id.get(found).copied())
+    /// The definition's own scope.
+    pub fn root(&self) -> &PlanScope {
+        self.scopes.first().expect("a plan has the scope of its definition")
     }
 
-    /// Positions of all nodes, in order.
+    /// The body of a container.
+    pub fn body(&self, container: NodeIx) -> Option<&PlanScope> {
+        self.node(container).body.and_then(|body| self.scopes.get(body))
+    }
+
+    /// The node of the definition that has this id.
+    pub fn find(&self, id: &str) -> Option<NodeIx> {
+        self.find_in(self.root(), id)
+    }
+
+    /// The node of a scope that has this id.
+    pub fn find_in(&self, scope: &PlanScope, id: &str) -> Option<NodeIx> {
+        let found = scope.by_id.binary_search_by(|at| id_at(&self.nodes, *at).cmp(id)).ok();
+        found.and_then(|found| scope.by_id.get(found).copied())
+    }
+
+    /// The node that an expression of a scope means by an id: the nearest one.
+    fn find_from(&self, scope: usize, id: &str) -> Option<NodeIx> {
+        let mut scope = self.scopes.get(scope);
+        while let Some(here) = scope {
+            let found = self.find_in(here, id);
+            if found.is_some() {
+                return found;
+            }
+            scope = here.container.and_then(|outer| self.scopes.get(self.node(outer).scope));
+        }
+        None
+    }
+
+    /// Positions of the definition's own nodes, in order.
     pub fn positions(&self) -> impl Iterator<Item = NodeIx> + use<> {
+        self.root().positions()
+    }
+
+    fn all(&self) -> impl Iterator<Item = NodeIx> + use<> {
         (0..self.nodes.len()).map(position)
     }
 
     fn find_mentions(&mut self) {
-        for at in self.positions() {
+        for at in self.all() {
             let mut mentions = Vec::new();
             let node = self.node(at);
             let mut note = |expression: &Expression| {
-                mentions.extend(
-                    expression.references().nodes.iter().filter_map(|found| self.find(&found.id)),
-                );
+                let ids = expression.references().nodes.iter();
+                mentions.extend(ids.filter_map(|found| self.find_from(node.scope, &found.id)));
             };
             node.behaviour.visit(&mut note);
             node.variables.iter().for_each(|(_, template)| template.visit(&mut note));
@@ -327,7 +369,7 @@ impl Plan {
     /// join or leads only there. One walk against the topological order per such join.
     fn find_what_leads_only_to_joins(&mut self, order: &[NodeIx]) {
         let joins: Vec<NodeIx> = self
-            .positions()
+            .all()
             .filter(|at| matches!(self.node(*at).join, Join::Count { cancel_rest: true, .. }))
             .collect();
         for join in joins {
@@ -342,13 +384,80 @@ impl Plan {
                     *leads = only && *at != join;
                 }
             }
-            let only_here =
-                self.positions().filter(|at| leads.get(at.at()) == Some(&true)).collect();
+            let only_here = self.all().filter(|at| leads.get(at.at()) == Some(&true)).collect();
             if let Some(node) = self.nodes.get_mut(join.at()) {
                 node.only_here = only_here;
             }
         }
     }
+}
+
+impl PlanScope {
+    /// Positions of its nodes, in order.
+    pub fn positions(&self) -> impl Iterator<Item = NodeIx> + use<> {
+        self.nodes.clone().map(NodeIx)
+    }
+}
+
+/// Divides the nodes into scopes.
+fn scopes(
+    nodes: &mut [PlanNode],
+    bodies: &[(NodeIx, Range<u32>)],
+) -> Result<Vec<PlanScope>, PlanFault> {
+    let count = position(nodes.len()).0;
+    let own = bodies.first().map_or(count, |(_, body)| body.start);
+    let mut scopes = vec![scope(nodes, (None, 0), 0..own)?];
+    for (container, body) in bodies {
+        let follows = scopes.last().is_some_and(|last| last.nodes.end == body.start);
+        let outer = scopes.iter().position(|outer| outer.nodes.contains(&container.0));
+        let (true, Some(outer)) = (follows && !body.is_empty(), outer) else {
+            return Err(PlanFault::Bodies);
+        };
+        let depth = scopes.get(outer).map_or(0, |outer| outer.depth) + 1;
+        let place = scopes.len();
+        if let Some(node) = nodes.get_mut(container.at()) {
+            node.body = Some(place);
+        }
+        for at in body.clone() {
+            if let Some(node) = nodes.get_mut(at as usize) {
+                node.scope = place;
+            }
+        }
+        scopes.push(scope(nodes, (Some(*container), depth), body.clone())?);
+    }
+    let ends = scopes.last().is_some_and(|last| last.nodes.end == count);
+    let stay = scopes.iter().all(|scope| {
+        scope.positions().filter_map(|at| nodes.get(at.at())).all(|node| {
+            node.needs.iter().all(|condition| scope.nodes.contains(&condition.source.0))
+        })
+    });
+    if ends && stay { Ok(scopes) } else { Err(PlanFault::Bodies) }
+}
+
+fn scope(
+    nodes: &[PlanNode],
+    (container, depth): (Option<NodeIx>, u32),
+    range: Range<u32>,
+) -> Result<PlanScope, PlanFault> {
+    let mut by_id: Vec<NodeIx> = range.clone().map(NodeIx).collect();
+    let own = by_id.iter().filter_map(|at| Some((*at, nodes.get(at.at())?)));
+    let is_result =
+        |node: &PlanNode| matches!(node.behaviour, Behaviour::Value { result: true, .. });
+    let mut outputs: Vec<NodeIx> =
+        own.clone().filter(|(_, node)| is_result(node)).map(|(at, _)| at).collect();
+    if outputs.is_empty() && container.is_some() {
+        let exits = own.filter(|(_, node)| node.successors.is_empty());
+        outputs.extend(exits.map(|(at, _)| at));
+    }
+    by_id.sort_by(|a, b| id_at(nodes, *a).cmp(id_at(nodes, *b)));
+    for pair in by_id.windows(2) {
+        if let [a, b] = pair
+            && id_at(nodes, *a) == id_at(nodes, *b)
+        {
+            return Err(PlanFault::DuplicateId(id_at(nodes, *a).into()));
+        }
+    }
+    Ok(PlanScope { container, nodes: range, outputs, depth, by_id })
 }
 
 fn position(at: usize) -> NodeIx {

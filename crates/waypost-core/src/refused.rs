@@ -23,8 +23,8 @@ impl State {
     /// counterpart here: the caller verifies it before.
     pub fn admit_report(&self, plan: &Plan, report: &Report) -> Result<AdmittedReport, Refusal> {
         let unknown = || Refusal::UnknownNode(report.node.clone());
-        let at = plan.find(&report.node).ok_or_else(unknown)?;
-        let node = self.nodes.get(at.at()).ok_or_else(unknown)?;
+        let at = self.find(plan, &report.node).ok_or_else(unknown)?;
+        let node = self.node(at);
         let again = node.ended.iter().any(|ended| ended.is_repeated_by(report));
         if again && !is_planted(Bug::RepeatRefused) {
             return Ok(AdmittedReport::Repeated);
@@ -37,7 +37,7 @@ impl State {
         if attempt != report.attempt {
             return Err(stale);
         }
-        let is_task = matches!(plan.node(at).behaviour, Behaviour::Task { .. });
+        let is_task = matches!(plan.node(at.node).behaviour, Behaviour::Task { .. });
         if status == NodeStatus::Queued && report.worker.is_some() && is_task {
             // Nothing starts while it is held. But an end that comes before any start is taken as
             // both, even if the execution was paused meanwhile: the work is done.
@@ -90,11 +90,11 @@ impl State {
     }
 
     /// Why this wait would not be ended by hand.
-    pub fn refuses_complete_wait(&self, plan: &Plan, wait: u64) -> Option<Refusal> {
+    pub fn refuses_complete_wait(&self, wait: u64) -> Option<Refusal> {
         if let Some(over) = self.refusal_if_ended() {
             return Some(over);
         }
-        if self.waiting_since(plan, wait).is_none() {
+        if self.waiting_since(wait).is_none() {
             return Some(Refusal::NoSuchWait(wait));
         }
         (!self.moves()).then_some(Refusal::Paused)

@@ -3,7 +3,9 @@
 //! Every field is public for readers. Only `apply` writes, so that live state and replayed state
 //! can not differ. A [`State`] can be stored and loaded as a snapshot, which is a cache.
 
+mod body;
 mod place;
+mod scope;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -13,15 +15,18 @@ use serde::{Deserialize, Serialize};
 use crate::ended::Ended;
 use crate::event::{CancelReason, EndCause, MessageId, PauseReason, RunCreated, Wait};
 use crate::failure::Failure;
-use crate::id::{ExecutionNo, InstanceId, NodeIx, Token, WorkerId};
+use crate::id::{DefinitionHash, ExecutionNo, InstanceId, NodeIx, Token, WorkerId};
 use crate::json::{Json, present};
 use crate::limits::MESSAGES_REMEMBERED_MAX;
+use crate::path::{At, ScopeNo};
 use crate::plan::Plan;
 use crate::planted::{Bug, is_planted};
 use crate::status::{NodeStatus, Status};
 use crate::time::Timestamp;
 
+pub use body::Body;
 pub use place::{PAUSED, Place, Quarantine};
+pub use scope::Scope;
 
 /// Variables, shared: a node keeps those of the moment it was scheduled.
 pub type Variables = Arc<BTreeMap<Arc<str>, Json>>;
@@ -30,13 +35,15 @@ pub type Variables = Arc<BTreeMap<Arc<str>, Json>>;
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct State {
     pub execution: ExecutionNo,
+    /// The definition that it follows.
+    pub definition: DefinitionHash,
     pub created: Arc<RunCreated>,
     pub created_at: Timestamp,
     /// The last event that is folded in.
     pub seq: u64,
     /// Its status. The name in snapshots changes with the meaning of a field, so that snapshots of older
     /// builds are passed over.
-    #[serde(rename = "status/2")]
+    #[serde(rename = "status/3")]
     pub status: Status,
     /// From 1; a retry opens the next.
     pub generation: u32,
@@ -57,15 +64,15 @@ pub struct State {
     /// Its place in the queue of its concurrency key; absent where it has no key, or has not come to
     /// it in this generation.
     pub place: Option<Place>,
-    /// The nodes, by position.
-    pub nodes: Vec<NodeState>,
-    /// How many nodes are not settled, QUEUED and RUNNING.
-    pub unsettled: u32,
+    /// The definition's own nodes.
+    pub root: Scope,
+    /// The bodies that are open, by the number of their scope.
+    pub inner: BTreeMap<ScopeNo, Scope>,
+    /// How many scopes were opened so far, the first one not counted.
+    pub scopes_opened: u64,
+    /// How many nodes of all scopes are QUEUED and RUNNING.
     pub queued: u32,
     pub running: u32,
-    /// Nodes that failed with nothing to handle it, in order.
-    pub unhandled: Vec<NodeIx>,
-    pub variables: Variables,
     /// Signals that nothing has waited for yet, oldest first.
     pub early: VecDeque<EarlySignal>,
     /// Messages that were consumed, oldest first; bounded.
@@ -90,6 +97,8 @@ pub struct NodeState {
     pub status: NodeStatus,
     /// The last attempt, from 1; 0 before the first.
     pub attempt: u32,
+    /// The generation that its idempotency key names: that of its first attempt.
+    pub generation: u32,
     /// Attempts that count against the retry policy.
     pub tries: u32,
     /// Attempts that were lost since a person last looked.
@@ -134,6 +143,9 @@ pub struct NodeState {
     pub deadline: Option<Timestamp>,
     /// When a silent attempt is given up.
     pub attempt_due: Option<Timestamp>,
+    /// Of a container that has opened a scope.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Box<Body>>,
 }
 
 /// The moment a node was first scheduled.
@@ -162,10 +174,10 @@ pub enum Timer {
     Deadline,
     /// The end of patience with attempts that were cancelled.
     Grace,
-    Wait(NodeIx),
+    Wait(At),
     /// A node's silent attempt.
-    Attempt(NodeIx),
-    Node(NodeIx),
+    Attempt(At),
+    Node(At),
 }
 
 /// Message ids, remembered up to a limit.
@@ -211,6 +223,7 @@ impl State {
         let deadline = created.deadline.map(|due| (due, Timer::Deadline));
         Self {
             execution,
+            definition: created.definition,
             created,
             created_at: at,
             seq: 0,
@@ -225,29 +238,16 @@ impl State {
             cause: None,
             end: None,
             place: None,
-            nodes: plan.nodes.iter().map(|node| NodeState::pending(node.needs.len())).collect(),
-            unsettled: u32::try_from(plan.nodes.len()).unwrap_or(u32::MAX),
+            root: Scope { variables: Some(Variables::default()), ..Scope::new(plan, plan.root()) },
+            inner: BTreeMap::new(),
+            scopes_opened: 0,
             queued: 0,
             running: 0,
-            unhandled: Vec::new(),
-            variables: Variables::default(),
             early: VecDeque::new(),
             messages: Messages::default(),
             timers: deadline.into_iter().collect(),
             updated_at: at,
         }
-    }
-
-    /// A node's state.
-    ///
-    /// # Panics
-    /// When the position is not of this execution's plan.
-    pub fn node(&self, at: NodeIx) -> &NodeState {
-        self.nodes.get(at.at()).expect("the state has one entry per node of its plan")
-    }
-
-    pub(crate) fn node_mut(&mut self, at: NodeIx) -> &mut NodeState {
-        self.nodes.get_mut(at.at()).expect("the state has one entry per node of its plan")
     }
 
     /// Is there nothing that keeps it: no pause by a user, no quarantine, no end?
@@ -292,19 +292,16 @@ impl State {
     }
 
     /// The nodes that are under way: QUEUED, RUNNING or WAITING.
-    pub fn current<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = NodeIx> + 'a {
-        plan.positions().filter(|at| {
-            matches!(
-                self.node(*at).status,
-                NodeStatus::Queued | NodeStatus::Running | NodeStatus::Waiting
-            )
+    pub fn current(&self) -> impl Iterator<Item = (At, &NodeState)> {
+        self.nodes().filter(|(_, node)| {
+            matches!(node.status, NodeStatus::Queued | NodeStatus::Running | NodeStatus::Waiting)
         })
     }
 
     /// The node whose open wait this event opened.
-    pub fn waiting_since(&self, plan: &Plan, wait: u64) -> Option<NodeIx> {
+    pub fn waiting_since(&self, wait: u64) -> Option<At> {
         let is_it = |since: u64| since > 0 && (since == wait || is_planted(Bug::AnyWait));
-        plan.positions().find(|at| is_it(self.node(*at).wait_seq))
+        self.nodes().find(|(_, node)| is_it(node.wait_seq)).map(|(at, _)| at)
     }
 
     /// Writes the state as a snapshot.
@@ -313,21 +310,24 @@ impl State {
     }
 
     /// The definition that a snapshot belongs to; `None` where it is not one of this build's.
-    pub fn definition_of(snapshot: &[u8]) -> Option<crate::id::DefinitionHash> {
+    pub fn definition_of(snapshot: &[u8]) -> Option<DefinitionHash> {
         #[derive(Deserialize)]
         struct Created {
-            definition: crate::id::DefinitionHash,
+            definition: DefinitionHash,
         }
         #[derive(Deserialize)]
         struct Head {
+            /// Older builds do not have it.
+            definition: Option<DefinitionHash>,
             created: Created,
         }
-        serde_json::from_slice::<Head>(snapshot).ok().map(|head| head.created.definition)
+        let head: Head = serde_json::from_slice(snapshot).ok()?;
+        Some(head.definition.unwrap_or(head.created.definition))
     }
 
     /// Reads a snapshot; `None` where it is not one of this build's for this plan.
     pub fn decode(snapshot: &[u8], plan: &Plan) -> Option<Self> {
         let state: Self = serde_json::from_slice(snapshot).ok()?;
-        (state.nodes.len() == plan.nodes.len()).then_some(state)
+        (state.root.nodes.len() == plan.root().nodes.len()).then_some(state)
     }
 }

@@ -8,8 +8,9 @@ use serde::Serialize;
 use crate::event::{EndCause, PauseReason, Wait};
 use crate::id::NodeIx;
 use crate::kind::Behaviour;
+use crate::path::At;
 use crate::plan::Plan;
-use crate::state::{Place, Quarantine, State, Timer};
+use crate::state::{NodeState, Place, Quarantine, State, Timer};
 use crate::status::{NodeStatus, Status};
 use crate::time::Timestamp;
 
@@ -100,7 +101,7 @@ pub fn why(plan: &Plan, state: &State, before: Option<u64>) -> Vec<Reason> {
         let until = grace.map(|(due, _)| *due);
         reasons.push(Reason { until, ..run(what, UnblockedBy::Attempt) });
     }
-    reasons.extend(state.current(plan).map(|at| node_reason(plan, state, at)));
+    reasons.extend(state.current().map(|(at, node)| node_reason(plan, state, (at, node))));
     if reasons.is_empty() {
         reasons.push(run("is about to take its next step".to_owned(), UnblockedBy::Engine));
     }
@@ -137,7 +138,7 @@ fn ended(plan: &Plan, state: &State, at: Timestamp) -> Reason {
     };
     let culprit = match &state.cause {
         Some(EndCause::Failure { node, .. }) => Some(Arc::clone(node)),
-        _ => state.unhandled.first().map(|at| Arc::clone(&plan.node(*at).id)),
+        _ => state.root.unhandled.first().map(|at| Arc::clone(&plan.node(*at).id)),
     };
     let failure = state.end.as_ref().and_then(|end| end.failure.as_ref());
     let what = match failure {
@@ -152,8 +153,7 @@ fn because(state: &State) -> String {
     state.pause_reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"))
 }
 
-fn node_reason(plan: &Plan, state: &State, at: NodeIx) -> Reason {
-    let node = state.node(at);
+fn node_reason(plan: &Plan, state: &State, (at, node): (At, &NodeState)) -> Reason {
     let scheduled = node.scheduled.as_ref().map_or(state.updated_at, |first| first.at);
     let since = node.started_at.unwrap_or(scheduled);
     let (what, until, unblocked_by) = match (&node.wait, node.status) {
@@ -169,7 +169,7 @@ fn node_reason(plan: &Plan, state: &State, at: NodeIx) -> Reason {
                 format!("waits for its next attempt; attempt {} failed: {last}", node.attempt);
             (what, Some(*due), UnblockedBy::Time)
         }
-        (None, NodeStatus::Queued) if let Some(handler) = foreign(plan, at) => {
+        (None, NodeStatus::Queued) if let Some(handler) = foreign(plan, at.node) => {
             let what = format!("waits for a worker that runs {handler:?}");
             (what, None, UnblockedBy::Worker(handler))
         }
@@ -188,7 +188,7 @@ fn node_reason(plan: &Plan, state: &State, at: NodeIx) -> Reason {
         (None, _) => ("is about to be evaluated".to_owned(), None, UnblockedBy::Engine),
     };
     let wait = node.wait.as_ref().map(|_| node.wait_seq);
-    Reason { node: Some(Arc::clone(&plan.node(at).id)), what, since, until, unblocked_by, wait }
+    Reason { node: Some(state.path(plan, at)), what, since, until, unblocked_by, wait }
 }
 
 /// The handler of a node whose attempts run only remotely.

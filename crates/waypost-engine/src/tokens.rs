@@ -63,7 +63,7 @@ impl TokenIssuer {
     /// May a remote worker's report be considered? Its token must be one of ours, or recorded in
     /// the log (whatever happened to the key since).
     pub fn admit(&self, plan: &Plan, state: &State, report: &Report) -> Result<(), Refusal> {
-        let node = plan.find(&report.node).and_then(|at| state.nodes.get(at.at()));
+        let node = state.find(plan, &report.node).and_then(|at| state.get(at));
         let recorded = node.is_some_and(|node| {
             node.token == Some(report.token)
                 || node.ended.iter().any(|ended| ended.token == report.token)

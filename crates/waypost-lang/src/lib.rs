@@ -139,12 +139,15 @@ fn plan(definition: ParsedDefinition<'_>, graph: Graph, hash: DefinitionHash) ->
             successors: Vec::new(),
             mentions: Vec::new(),
             only_here: Vec::new(),
+            scope: 0,
+            body: None,
         }
     });
     Plan::build(PlanDraft {
         workflow: definition.name.into(),
         hash,
         nodes: nodes.collect(),
+        bodies: Vec::new(),
         failure_policy: definition.failure_policy,
         concurrency: definition.concurrency.map(|block| Concurrency {
             key: block.template,

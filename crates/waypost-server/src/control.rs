@@ -124,7 +124,7 @@ pub async fn early(
     let refusal = match request {
         Request::Pause { .. } => found.refuses_pause(),
         Request::Resume { .. } => found.refuses_resume(),
-        Request::CompleteWait { wait, .. } => found.state.refuses_complete_wait(&found.plan, *wait),
+        Request::CompleteWait { wait, .. } => found.state.refuses_complete_wait(*wait),
         Request::Retry { .. } => found.retries().err(),
         Request::Signal { .. } | Request::Cancel { .. } => None,
     };

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::path::At;
 use crate::plan::{Condition, OnError, Plan, PlanNode};
 use crate::planted::{Bug, is_planted};
 use crate::state::{NodeState, State};
@@ -54,8 +55,7 @@ pub(super) fn edge_end(source: &PlanNode, state: &NodeState, condition: &Conditi
 }
 
 /// Was this condition met by its source? Used when a node's input is assembled.
-pub(crate) fn is_taken(plan: &Plan, state: &State, condition: &Condition) -> bool {
-    let source = state.node(condition.source);
-    source.status.is_settled()
-        && edge_end(plan.node(condition.source), source, condition) == EdgeEnd::Taken
+pub(crate) fn is_taken(plan: &Plan, state: &State, source: At, condition: &Condition) -> bool {
+    let node = state.node(source);
+    node.status.is_settled() && edge_end(plan.node(source.node), node, condition) == EdgeEnd::Taken
 }

@@ -120,7 +120,9 @@ fn admitted(state: &mut State) -> Step {
 fn resumed(state: &mut State) {
     if !state.moves() {
         // A person looked: losses are counted anew.
-        state.nodes.iter_mut().for_each(|node| node.abandoned = 0);
+        state.scopes_mut().for_each(|scope| {
+            scope.nodes.iter_mut().for_each(|node| node.abandoned = 0);
+        });
     }
     state.paused = None;
     state.pause_reason = None;
@@ -134,23 +136,15 @@ fn ending(state: &mut State, cause: &EndCause, grace: Option<Timestamp>, at: Tim
     state.timers.insert((grace.unwrap_or_else(|| at.plus(GRACE)), Timer::Grace));
     state.cause = Some(cause.clone());
     let seq = state.seq + 1;
-    for node in &mut state.nodes {
-        if node.status == NodeStatus::Pending {
-            node.status = NodeStatus::Cancelled;
-            node.settled_seq = seq;
-            node.settled_at = Some(at);
-            node.cancelled = Some(CancelReason::Ending);
-            state.unsettled -= 1;
-        }
-    }
+    state.scopes_mut().for_each(|scope| scope.cancel_pending(seq, at, CancelReason::Ending));
     if let EndCause::Cancel { origin, .. } = cause {
         remember(state, origin.message.as_ref());
     }
 }
 
 fn end(state: &mut State, end: End) -> Step {
-    if state.unsettled > 0 {
-        return Err(format!("{} nodes are not settled", state.unsettled));
+    if state.root.unsettled > 0 {
+        return Err(format!("{} nodes are not settled", state.root.unsettled));
     }
     state.paused = None;
     state.timers.clear();
@@ -180,15 +174,15 @@ fn reopened(
     }
     for at in &again {
         let conditions = plan.node(*at).needs.len();
-        state.node_mut(*at).reset(conditions);
-        state.unsettled += 1;
+        state.node_mut((*at).into()).reset(conditions);
+        state.root.unsettled += 1;
     }
     for at in &again {
         for condition in &plan.node(*at).needs {
             let source = state.node(condition.source);
             if source.status.is_settled() {
                 let edge = edge_end(plan.node(condition.source), source, condition);
-                count(state.node_mut(*at), edge);
+                count(state.node_mut((*at).into()), edge);
             }
         }
     }
@@ -202,7 +196,7 @@ fn reopened(
     state.cause = None;
     state.end = None;
     state.place = None;
-    state.unhandled.clear();
+    state.root.unhandled.clear();
     Ok(())
 }
 

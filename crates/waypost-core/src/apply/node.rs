@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::id::{NodeIx, Token, WorkerId};
 use crate::json::Json;
 use crate::limits::ENDS_REMEMBERED_MAX;
+use crate::path::At;
 use crate::plan::{FailurePolicy, OnError, Plan};
 use crate::planted::{Bug, is_planted};
 use crate::state::{Scheduled, State, Timer};
@@ -21,7 +22,7 @@ use crate::transitions::NodePhase;
 pub(super) fn apply(
     plan: &Plan,
     state: &mut State,
-    at: NodeIx,
+    at: At,
     event: &NodeEvent,
     now: Timestamp,
 ) -> Step {
@@ -32,7 +33,8 @@ pub(super) fn apply(
     }
     let phase = state.node(at).phase();
     let next = row.from(phase);
-    let next = next.ok_or_else(|| format!("node {:?} is {}", plan.node(at).id, phase.name()))?;
+    let next =
+        next.ok_or_else(|| format!("node {:?} is {}", plan.node(at.node).id, phase.name()))?;
     match event {
         NodeEvent::Scheduled { attempt, deadline, .. } => {
             scheduled(plan, state, at, (*attempt, *deadline), now)?;
@@ -58,7 +60,7 @@ pub(super) fn apply(
             node.branch = branch.clone();
             node.failure = None;
             settle(plan, state, at, next, now);
-            set_variables(state, variables);
+            set_variables(state, at, variables);
         }
         NodeEvent::Failed { attempt, failure, end, .. } => {
             expect_attempt(plan, state, at, *attempt)?;
@@ -84,16 +86,16 @@ pub(super) fn apply(
     Ok(())
 }
 
-fn expect_attempt(plan: &Plan, state: &State, at: NodeIx, attempt: u32) -> Step {
+fn expect_attempt(plan: &Plan, state: &State, at: At, attempt: u32) -> Step {
     let current = state.node(at).attempt;
-    let stale = || format!("node {:?} is at attempt {current}", plan.node(at).id);
+    let stale = || format!("node {:?} is at attempt {current}", plan.node(at.node).id);
     if attempt == current { Ok(()) } else { Err(stale()) }
 }
 
 fn scheduled(
     plan: &Plan,
     state: &mut State,
-    at: NodeIx,
+    at: At,
     (attempt, deadline): (u32, Option<Timestamp>),
     now: Timestamp,
 ) -> Step {
@@ -111,16 +113,20 @@ fn scheduled(
     let scheduled = first.then(|| Scheduled {
         at: now,
         seq,
-        variables: Arc::clone(&state.variables),
+        variables: Arc::clone(state.variables(at.scope)),
         unsettled: unsettled_mentions(plan, state, at),
     });
+    let generation = state.generation;
     let node = state.node_mut(at);
+    if first {
+        node.generation = generation;
+    }
     node.attempt = attempt;
     node.marks = 0;
     if let Some(scheduled) = scheduled {
         node.scheduled = Some(scheduled);
         // Logs of older builds do not have the time.
-        let counted = || plan.node(at).deadline.map(|span| now.plus(span));
+        let counted = || plan.node(at.node).deadline.map(|span| now.plus(span));
         if let Some(due) = deadline.or_else(counted) {
             node.deadline = Some(due);
             state.timers.insert((due, Timer::Node(at)));
@@ -129,23 +135,24 @@ fn scheduled(
     Ok(())
 }
 
-fn unsettled_mentions(plan: &Plan, state: &State, at: NodeIx) -> Vec<(NodeIx, NodeStatus)> {
-    let mentions = plan.node(at).mentions.iter();
-    let statuses = mentions.map(|mentioned| (*mentioned, state.node(*mentioned).status));
+fn unsettled_mentions(plan: &Plan, state: &State, at: At) -> Vec<(NodeIx, NodeStatus)> {
+    let mentions = plan.node(at.node).mentions.iter();
+    let visible = mentions.filter_map(|mentioned| state.visible(at.scope, *mentioned));
+    let statuses = visible.map(|mentioned| (mentioned.node, state.node(mentioned).status));
     statuses.filter(|(_, status)| !status.is_settled()).collect()
 }
 
 fn started(
     plan: &Plan,
     state: &mut State,
-    at: NodeIx,
+    at: At,
     (token, remote, due): (Option<Token>, Option<WorkerId>, Option<Timestamp>),
     now: Timestamp,
 ) {
     move_to(state, at, NodeStatus::Running);
     // Only a worker can be silent: a node that the engine evaluates has no token and takes no time.
     // Logs of older builds do not have the time.
-    let counted = || plan.node(at).timeout.map(|span| now.plus(span).plus(SILENCE));
+    let counted = || plan.node(at.node).timeout.map(|span| now.plus(span).plus(SILENCE));
     let due = token.and_then(|_| due.or_else(counted));
     let epoch = state.epoch;
     let node = state.node_mut(at);
@@ -161,14 +168,14 @@ fn started(
 
 /// Comes after its node has settled and so let go of its own view of the variables: a chain of
 /// nodes that set some then changes them in place instead of copying them all each time.
-fn set_variables(state: &mut State, variables: &BTreeMap<Arc<str>, Json>) {
+fn set_variables(state: &mut State, at: At, variables: &BTreeMap<Arc<str>, Json>) {
     if !variables.is_empty() {
-        let all = Arc::make_mut(&mut state.variables);
+        let all = Arc::make_mut(state.variables_mut(at.scope));
         all.extend(variables.iter().map(|(name, value)| (Arc::clone(name), value.clone())));
     }
 }
 
-fn waiting(state: &mut State, at: NodeIx, wait: &Wait) -> Step {
+fn waiting(state: &mut State, at: At, wait: &Wait) -> Step {
     if matches!(wait, Wait::Retry { .. }) {
         return refuse("a retry is opened by NodeFailed");
     }
@@ -177,7 +184,7 @@ fn waiting(state: &mut State, at: NodeIx, wait: &Wait) -> Step {
     Ok(())
 }
 
-fn open_wait(state: &mut State, at: NodeIx, wait: Wait) {
+fn open_wait(state: &mut State, at: At, wait: Wait) {
     if let Some(due) = wait.due() {
         state.timers.insert((due, Timer::Wait(at)));
     }
@@ -191,7 +198,7 @@ fn open_wait(state: &mut State, at: NodeIx, wait: Wait) {
 /// due now, and ends with the NodeScheduled that follows.
 fn resumed(
     state: &mut State,
-    at: NodeIx,
+    at: At,
     next: NodePhase,
     (signal, person): (Option<&MessageId>, Option<&MessageId>),
     now: Timestamp,
@@ -212,7 +219,7 @@ fn resumed(
 fn failed(
     plan: &Plan,
     state: &mut State,
-    at: NodeIx,
+    at: At,
     (end, next): (FailureEnd, NodePhase),
     now: Timestamp,
 ) {
@@ -221,9 +228,9 @@ fn failed(
         FailureEnd::RetryAt(due) => (due, false),
         FailureEnd::Abandoned(due) => (due, true),
         FailureEnd::Final | FailureEnd::TimedOut => {
-            let unhandled = *plan.node(at).error_handling(failure) == OnError::Fail;
+            let unhandled = *plan.node(at.node).error_handling(failure) == OnError::Fail;
             if unhandled && plan.failure_policy == FailurePolicy::Partial {
-                state.unhandled.push(at);
+                state.root.unhandled.push(at.node);
             }
             return settle(plan, state, at, next, now);
         }
@@ -242,7 +249,7 @@ fn failed(
 
 /// Remembers the end of a remote attempt: its worker may repeat its report, also after the
 /// execution's end. An attempt in a slot reports once.
-fn remember_end(state: &mut State, at: NodeIx, said: impl FnOnce() -> Said) {
+fn remember_end(state: &mut State, at: At, said: impl FnOnce() -> Said) {
     let node = state.node_mut(at);
     if let (Some(_), Some(token)) = (node.remote, node.token) {
         if node.ended.len() == ENDS_REMEMBERED_MAX {
@@ -253,7 +260,7 @@ fn remember_end(state: &mut State, at: NodeIx, said: impl FnOnce() -> Said) {
 }
 
 /// Changes a node's status, keeping the counters and dropping what belonged to the old one.
-fn move_to(state: &mut State, at: NodeIx, to: NodeStatus) {
+fn move_to(state: &mut State, at: At, to: NodeStatus) {
     let node = state.node_mut(at);
     node.token = None;
     node.remote = None;
@@ -282,9 +289,11 @@ fn move_to(state: &mut State, at: NodeIx, to: NodeStatus) {
 }
 
 /// Settles a node, once, and with it the conditions of those that need it.
-fn settle(plan: &Plan, state: &mut State, at: NodeIx, end: NodePhase, now: Timestamp) {
+fn settle(plan: &Plan, state: &mut State, at: At, end: NodePhase, now: Timestamp) {
     move_to(state, at, end.shown());
-    state.unsettled -= 1;
+    if let Some(scope) = state.scope_mut(at.scope) {
+        scope.unsettled -= 1;
+    }
     let seq = state.seq + 1;
     let node = state.node_mut(at);
     node.settled_seq = seq;
@@ -295,11 +304,11 @@ fn settle(plan: &Plan, state: &mut State, at: NodeIx, end: NodePhase, now: Times
     if let Some(due) = node.deadline.take() {
         state.timers.remove(&(due, Timer::Node(at)));
     }
-    let source = plan.node(at);
+    let source = plan.node(at.node);
     for outgoing in &source.successors {
         let successor = plan.node(outgoing.node);
         let Some(condition) = successor.needs.get(outgoing.condition as usize) else { continue };
         let edge = edge_end(source, state.node(at), condition);
-        count(state.node_mut(outgoing.node), edge);
+        count(state.node_mut(at.sibling(outgoing.node)), edge);
     }
 }

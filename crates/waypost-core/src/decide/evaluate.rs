@@ -14,6 +14,7 @@ use crate::id::NodeIx;
 use crate::json::Json;
 use crate::kind::{Behaviour, Delay, DurationTemplate, Fail};
 use crate::limits::{FAILURE_DETAILS_BYTES_MAX, FAILURE_MESSAGE_BYTES_MAX, PAYLOAD_BYTES_MAX};
+use crate::path::At;
 use crate::plan::Plan;
 use crate::planted::{Bug, is_planted};
 use crate::state::{State, Variables};
@@ -23,7 +24,7 @@ use crate::time::{BadDuration, Millis, Timestamp};
 impl Decider<'_> {
     /// Evaluates a control node that is RUNNING. Anything else is an echo from before a pause, a
     /// cancel or a take-over, and means nothing.
-    pub(super) fn evaluate(&mut self, at: NodeIx, attempt: u32) {
+    pub(super) fn evaluate(&mut self, at: At, attempt: u32) {
         if !self.is_at(at, NodeStatus::Running, attempt) || self.state.status == Status::Ending {
             return;
         }
@@ -32,7 +33,7 @@ impl Decider<'_> {
         }
     }
 
-    fn evaluate_behaviour(&mut self, at: NodeIx) -> Result<(), Failure> {
+    fn evaluate_behaviour(&mut self, at: At) -> Result<(), Failure> {
         let plan_node = self.plan_node(at);
         match &plan_node.behaviour {
             Behaviour::Pass => self.complete(at, None, None),
@@ -105,16 +106,16 @@ impl Decider<'_> {
         }
     }
 
-    fn wait(&mut self, at: NodeIx, wait: Wait, span: Option<Millis>) {
+    fn wait(&mut self, at: At, wait: Wait, span: Option<Millis>) {
         let attempt = self.node(at).attempt;
-        self.emit(NodeEvent::Waiting { node: self.path(at), attempt, wait, span });
+        self.emit_at(at, NodeEvent::Waiting { node: self.path(at), attempt, wait, span });
     }
 
     /// The oldest signal that came before a node began to wait for it and passes the filter. All
     /// evaluations of the filter together are bounded: one decision must not take seconds.
     fn find_early_signal(
         &self,
-        at: NodeIx,
+        at: At,
         name: &str,
         filter: Option<&Expression>,
     ) -> Result<Option<(MessageId, Json)>, Failure> {
@@ -138,7 +139,7 @@ impl Decider<'_> {
     /// the budget of work is used up.
     pub(super) fn accepts(
         &self,
-        at: NodeIx,
+        at: At,
         filter: Option<&Expression>,
         body: &Json,
         work_left: &mut u64,
@@ -146,23 +147,23 @@ impl Decider<'_> {
         filter.map_or(Some(true), |filter| passes(filter, body, || self.scope(at), work_left))
     }
 
-    pub(super) fn signal_arrived(&mut self, at: NodeIx, message: MessageId, body: Json) {
+    pub(super) fn signal_arrived(&mut self, at: At, message: MessageId, body: Json) {
         self.resume_node(at, Some(message), Origin::default());
         self.complete_or_fail(at, Some(body));
     }
 
-    pub(super) fn delay_passed(&mut self, at: NodeIx, origin: Origin) {
+    pub(super) fn delay_passed(&mut self, at: At, origin: Origin) {
         self.resume_node(at, None, origin);
         self.complete_or_fail(at, None);
     }
 
     /// Records that a wait is over, and by whom.
-    pub(super) fn resume_node(&mut self, at: NodeIx, message: Option<MessageId>, origin: Origin) {
+    pub(super) fn resume_node(&mut self, at: At, message: Option<MessageId>, origin: Origin) {
         let attempt = self.node(at).attempt;
-        self.emit(NodeEvent::Resumed { node: self.path(at), attempt, message, origin });
+        self.emit_at(at, NodeEvent::Resumed { node: self.path(at), attempt, message, origin });
     }
 
-    pub(super) fn complete_or_fail(&mut self, at: NodeIx, output: Option<Json>) {
+    pub(super) fn complete_or_fail(&mut self, at: At, output: Option<Json>) {
         if let Err(failure) = self.complete(at, output, None) {
             self.attempt_failed(at, failure);
         }
@@ -171,7 +172,7 @@ impl Decider<'_> {
     /// Completes a RUNNING node, sets its variables, and opens what follows.
     pub(super) fn complete(
         &mut self,
-        at: NodeIx,
+        at: At,
         output: Option<Json>,
         branch: Option<Arc<str>>,
     ) -> Result<(), Failure> {
@@ -188,14 +189,14 @@ impl Decider<'_> {
         let variables = self.variables_of(at, output.as_ref())?;
         let attempt = self.node(at).attempt;
         let node = self.path(at);
-        self.emit(NodeEvent::Completed { node, attempt, output, branch, variables });
+        self.emit_at(at, NodeEvent::Completed { node, attempt, output, branch, variables });
         self.follow(at);
         Ok(())
     }
 
     fn variables_of(
         &self,
-        at: NodeIx,
+        at: At,
         output: Option<&Json>,
     ) -> Result<BTreeMap<Arc<str>, Json>, Failure> {
         let templates = &self.plan_node(at).variables;
@@ -210,8 +211,8 @@ impl Decider<'_> {
         templates.iter().map(render).collect()
     }
 
-    fn scope(&self, at: NodeIx) -> Scope {
-        scope(self.plan, self.state, at, (self.env.now, &self.state.variables), &[])
+    fn scope(&self, at: At) -> Scope {
+        scope(self.plan, self.state, at, (self.env.now, self.state.variables(at.scope)), &[])
     }
 }
 
@@ -239,26 +240,27 @@ fn passes(
 fn scope(
     plan: &Plan,
     state: &State,
-    at: NodeIx,
+    at: At,
     (now, variables): (Timestamp, &Variables),
     earlier: &[(NodeIx, NodeStatus)],
 ) -> Scope {
     let mut scope = outer_scope(state, now);
     scope.shared("variables", variables);
-    let mentions = &plan.node(at).mentions;
-    scope.nodes(mentions.iter().map(|at| {
-        let id = plan.node(*at).id.to_string();
-        if let Some((_, status)) = earlier.iter().find(|(unsettled, _)| unsettled == at) {
+    let mentions = &plan.node(at.node).mentions;
+    let visible = mentions.iter().filter_map(|node| state.visible(at.scope, *node));
+    scope.nodes(visible.map(|at| {
+        let id = plan.node(at.node).id.to_string();
+        if let Some((_, status)) = earlier.iter().find(|(unsettled, _)| *unsettled == at.node) {
             let (output, failure) = (Json::null(), Json::null());
             return (id, ScopeNode { status: status.name(), output, failure });
         }
-        let node = state.node(*at);
+        let node = state.node(at);
         let failed = matches!(node.status, NodeStatus::Failed | NodeStatus::TimedOut);
         let failure = node.failure.as_deref().filter(|_| failed);
         let failure = failure.map(|failure| Json::from_value(&serde_json::json!(failure)));
         let shown = ScopeNode {
             status: node.status.name(),
-            output: output_of(plan, state, *at),
+            output: output_of(plan, state, at),
             failure: failure.unwrap_or_else(Json::null),
         };
         (id, shown)
@@ -287,22 +289,24 @@ pub(super) fn outer_scope(state: &State, now: Timestamp) -> Scope {
 /// The config of a task with every expression evaluated but its secrets, from the state as of the
 /// node's first `NodeScheduled`: a retry sends what the first attempt sent, with the secrets of its
 /// time.
-pub fn render_task(plan: &Plan, state: &State, at: NodeIx) -> Result<Rendered, Failure> {
-    let Behaviour::Task { config, .. } = &plan.node(at).behaviour else {
+pub fn render_task(plan: &Plan, state: &State, at: At) -> Result<Rendered, Failure> {
+    let Behaviour::Task { config, .. } = &plan.node(at.node).behaviour else {
         return Ok(Rendered { config: Json::null(), secrets: Vec::new() });
     };
     let scope = match &state.node(at).scheduled {
         Some(first) => scope(plan, state, at, (first.at, &first.variables), &first.unsettled),
-        None => scope(plan, state, at, (state.updated_at, &state.variables), &[]),
+        None => scope(plan, state, at, (state.updated_at, state.variables(at.scope)), &[]),
     };
     config.render_around_secrets(&scope)
 }
 
 /// The key by which outside systems deduplicate a node's calls: equal in every attempt.
-pub fn idempotency_key(plan: &Plan, state: &State, at: NodeIx) -> String {
-    let key = format!("{}/{}/{}", state.created.key, plan.node(at).id, state.generation);
+pub fn idempotency_key(plan: &Plan, state: &State, at: At) -> String {
+    let node = state.node(at);
+    let generation = node.generation;
+    let key = format!("{}/{}/{generation}", state.created.key, state.path(plan, at));
     match is_planted(Bug::AttemptInKey) {
-        true => format!("{key}/{}", state.node(at).attempt),
+        true => format!("{key}/{}", node.attempt),
         false => key,
     }
 }

@@ -13,6 +13,7 @@ use crate::failure::{Failure, kind};
 use crate::id::{InstanceId, NodeIx, Token, WorkerId};
 use crate::json::{BadJson, Json};
 use crate::kind::Behaviour;
+use crate::path::At;
 use crate::plan::{FailurePolicy, Join, OnError, Plan};
 use crate::state::State;
 use crate::status::{NodeStatus, Status};
@@ -28,7 +29,7 @@ impl Decider<'_> {
     /// Opens every node whose conditions allow it: at the start, and after a pause, a repair or a
     /// take-over.
     pub(super) fn open_all(&mut self) {
-        for at in self.plan.positions() {
+        for at in self.state.positions() {
             // Positions are in the order of the definition: a successor may come before.
             if self.open(at) {
                 self.follow(at);
@@ -39,12 +40,13 @@ impl Decider<'_> {
     /// Opens what a settled node allows. That may settle nodes at once, and so on, so this is a
     /// list and not a recursion: a chain of ten thousand skipped nodes must not need ten thousand
     /// stack frames.
-    pub(super) fn follow(&mut self, settled: NodeIx) {
+    pub(super) fn follow(&mut self, settled: At) {
         let mut settled = vec![settled];
         while let Some(source) = settled.pop() {
             for outgoing in &self.plan_node(source).successors {
-                if self.open(outgoing.node) {
-                    settled.push(outgoing.node);
+                let next = source.sibling(outgoing.node);
+                if self.open(next) {
+                    settled.push(next);
                 }
             }
         }
@@ -52,7 +54,7 @@ impl Decider<'_> {
 
     /// Gives a PENDING node its turn, if it has come. True if that settled the node, so that its
     /// successors must be opened too.
-    fn open(&mut self, at: NodeIx) -> bool {
+    fn open(&mut self, at: At) -> bool {
         if self.node(at).status != NodeStatus::Pending || !self.state.acts() {
             return false;
         }
@@ -60,7 +62,7 @@ impl Decider<'_> {
             Turn::NotYet => false,
             Turn::Skip => {
                 let cause = self.causes(at);
-                self.emit(NodeEvent::Skipped { node: self.path(at), cause });
+                self.emit_at(at, NodeEvent::Skipped { node: self.path(at), cause });
                 true
             }
             Turn::Run => {
@@ -78,7 +80,7 @@ impl Decider<'_> {
         }
     }
 
-    fn turn(&self, at: NodeIx) -> Turn {
+    fn turn(&self, at: At) -> Turn {
         let node = self.node(at);
         match self.plan_node(at).join {
             _ if self.plan_node(at).needs.is_empty() => Turn::Run,
@@ -93,32 +95,32 @@ impl Decider<'_> {
     }
 
     /// The events that settled a node's conditions so far.
-    fn causes(&self, at: NodeIx) -> Vec<u64> {
+    fn causes(&self, at: At) -> Vec<u64> {
         self.plan_node(at)
             .needs
             .iter()
-            .map(|condition| self.node(condition.source).settled_seq)
+            .map(|condition| self.node(at.sibling(condition.source)).settled_seq)
             .filter(|seq| *seq > 0)
             .collect()
     }
 
     /// Schedules a node's next attempt and starts it where it can be started at once.
-    pub(super) fn schedule(&mut self, at: NodeIx) {
+    pub(super) fn schedule(&mut self, at: At) {
         self.schedule_attempt(at);
         self.start(at);
     }
 
-    fn schedule_attempt(&mut self, at: NodeIx) {
+    fn schedule_attempt(&mut self, at: At) {
         let attempt = self.node(at).attempt + 1;
         let first = self.node(at).scheduled.is_none();
         let cause = if first { self.causes(at) } else { Vec::new() };
         let deadline = self.plan_node(at).deadline.filter(|_| first);
         let deadline = deadline.map(|span| self.env.now_max.plus(span));
-        self.emit(NodeEvent::Scheduled { node: self.path(at), attempt, cause, deadline });
+        self.emit_at(at, NodeEvent::Scheduled { node: self.path(at), attempt, cause, deadline });
     }
 
     /// Starts a QUEUED node: control nodes at once, tasks where a slot is free.
-    pub(super) fn start(&mut self, at: NodeIx) {
+    pub(super) fn start(&mut self, at: At) {
         let attempt = self.node(at).attempt;
         match self.plan_node(at).behaviour {
             Behaviour::Task { foreign, .. } if foreign || self.slots == 0 => {
@@ -149,7 +151,7 @@ impl Decider<'_> {
     /// then stays silent.
     pub(super) fn started(
         &mut self,
-        at: NodeIx,
+        at: At,
         worker: Option<InstanceId>,
         remote: Option<WorkerId>,
         token: Option<Token>,
@@ -157,19 +159,19 @@ impl Decider<'_> {
         let (node, attempt) = (self.path(at), self.node(at).attempt);
         let timeout = self.plan_node(at).timeout.filter(|_| token.is_some());
         let due = timeout.map(|span| self.env.now_max.plus(span).plus(SILENCE));
-        self.emit(NodeEvent::Started { node, attempt, worker, remote, token, due });
+        self.emit_at(at, NodeEvent::Started { node, attempt, worker, remote, token, due });
     }
 
     /// A slot came free for a node that was offered one. Where it is gone again, the node is
     /// offered once more.
-    pub(super) fn start_queued(&mut self, at: NodeIx, attempt: u32) {
+    pub(super) fn start_queued(&mut self, at: At, attempt: u32) {
         if self.is_at(at, NodeStatus::Queued, attempt) && self.state.acts() {
             self.start(at);
         }
     }
 
     /// A queued attempt cannot be handed to any worker. It counts as one that ran.
-    pub(super) fn unofferable(&mut self, at: NodeIx, attempt: u32, failure: Failure) {
+    pub(super) fn unofferable(&mut self, at: At, attempt: u32, failure: Failure) {
         if self.is_at(at, NodeStatus::Queued, attempt) && self.state.acts() {
             self.started(at, Some(self.env.instance), None, None);
             self.attempt_failed(at, failure);
@@ -178,7 +180,7 @@ impl Decider<'_> {
 
     /// Withdraws the effects of this very decision for some nodes. Returns those whose attempt was
     /// about to be handed off: no worker receives it.
-    pub(super) fn withdraw(&mut self, concerned: impl Fn(NodeIx) -> bool) -> BTreeSet<NodeIx> {
+    pub(super) fn withdraw(&mut self, concerned: impl Fn(At) -> bool) -> BTreeSet<At> {
         let mut not_handed_off = BTreeSet::new();
         self.decision.effects.retain(|effect| match effect {
             Effect::Run { node, .. } if concerned(*node) => {
@@ -193,7 +195,7 @@ impl Decider<'_> {
     }
 
     /// Cancels a node's attempt at the worker that holds it, if one does.
-    pub(super) fn tell_to_stop(&mut self, at: NodeIx) {
+    pub(super) fn tell_to_stop(&mut self, at: At) {
         let node = self.node(at);
         let worker = node.remote;
         if let Some(token) = node.token {
@@ -202,25 +204,26 @@ impl Decider<'_> {
     }
 
     /// A join with `cancelRest` has fired: stop what leads only to it.
-    fn cancel_rest(&mut self, join: NodeIx) {
+    fn cancel_rest(&mut self, join: At) {
         let rest = &self.plan_node(join).only_here;
         if rest.is_empty() {
             return;
         }
-        let not_handed_off = self.withdraw(|node| rest.binary_search(&node).is_ok());
-        for at in rest {
-            if self.node(*at).status.is_settled() {
+        let is_rest = |at: At| at.scope == join.scope && rest.binary_search(&at.node).is_ok();
+        let not_handed_off = self.withdraw(is_rest);
+        for at in rest.iter().map(|node| join.sibling(*node)) {
+            if self.node(at).status.is_settled() {
                 continue;
             }
-            if !not_handed_off.contains(at) {
-                self.tell_to_stop(*at);
+            if !not_handed_off.contains(&at) {
+                self.tell_to_stop(at);
             }
-            self.cancel_node(*at, CancelReason::Join);
+            self.cancel_node(at, CancelReason::Join);
         }
     }
 
     /// The node has failed for good: its error handling decides what follows.
-    pub(super) fn fail_for_good(&mut self, at: NodeIx, failure: Failure, end: FailureEnd) {
+    pub(super) fn fail_for_good(&mut self, at: At, failure: Failure, end: FailureEnd) {
         if self.node_failed(at, failure, end) {
             self.follow(at);
         }
@@ -228,7 +231,7 @@ impl Decider<'_> {
 
     /// Records that the node has failed for good, and ends the execution if nothing handles it.
     /// True if the graph continues after it.
-    pub(super) fn node_failed(&mut self, at: NodeIx, failure: Failure, end: FailureEnd) -> bool {
+    pub(super) fn node_failed(&mut self, at: At, failure: Failure, end: FailureEnd) -> bool {
         let attempt = self.node(at).attempt;
         let node = self.path(at);
         let failure = match self.plan_node(at).skips_on_error(&failure) {
@@ -236,7 +239,7 @@ impl Decider<'_> {
             false => failure,
         };
         let recorded = failure.clone();
-        self.emit(NodeEvent::Failed { node, attempt, failure: recorded, end, wait: None });
+        self.emit_at(at, NodeEvent::Failed { node, attempt, failure: recorded, end, wait: None });
         if self.state.status == Status::Ending {
             return false;
         }
@@ -254,7 +257,7 @@ impl Decider<'_> {
         let grace = Some(self.env.now_max.plus(GRACE));
         self.emit(RunEvent::Ending { cause, grace });
         let not_handed_off = self.withdraw(|_| true);
-        for at in self.plan.positions() {
+        for at in self.state.positions() {
             let node = self.node(at);
             if node.status.is_settled() {
                 continue;
@@ -276,7 +279,7 @@ impl Decider<'_> {
         }
         // A paused execution does not end by itself, even if all its nodes are settled.
         let may_end = state.is_awake() && (state.moves() || state.pausing);
-        let over = state.unsettled == 0 && (state.cause.is_some() || may_end);
+        let over = state.root.unsettled == 0 && (state.cause.is_some() || may_end);
         if !over {
             if state.pausing && state.running == 0 {
                 self.emit(RunEvent::Paused { reason: PauseReason::User });
@@ -287,12 +290,13 @@ impl Decider<'_> {
         let failed = |failure: &Failure, nodes: Vec<Arc<str>>, output: Option<Json>| {
             RunEvent::Failed { failure: failure.clone(), nodes, output }
         };
-        let event = match (&state.cause, state.unhandled.first()) {
+        let unhandled = &state.root.unhandled;
+        let event = match (&state.cause, unhandled.first()) {
             (None, None) => RunEvent::Completed { output },
             (None, Some(first)) => {
-                let nodes = state.unhandled.iter().map(|at| self.path(*at)).collect();
+                let nodes = unhandled.iter().map(|node| self.path((*node).into())).collect();
                 let unknown = Failure::permanent("unknown", "unknown");
-                let failure = self.node(*first).failure.as_deref().unwrap_or(&unknown);
+                let failure = self.node((*first).into()).failure.as_deref().unwrap_or(&unknown);
                 failed(failure, nodes, Some(output))
             }
             (Some(EndCause::Failure { node, failure }), _) => {
@@ -309,16 +313,17 @@ impl Decider<'_> {
 
     /// The result of the output nodes: the value of the only one, or a map of several.
     fn output(&self) -> Json {
-        let output = |at: &NodeIx| {
-            let node = self.node(*at);
+        let output = |at: At| {
+            let node = self.node(at);
             let completed = node.status == NodeStatus::Completed;
             completed.then(|| node.output.clone().unwrap_or_else(Json::null))
         };
-        match self.plan.outputs.as_slice() {
+        match self.plan.root().outputs.as_slice() {
             [] => None,
-            [only] => output(only),
+            [only] => output((*only).into()),
             several => {
-                let field = |at: &NodeIx| Some((&*self.plan_node(*at).id, output(at)?));
+                let field =
+                    |node: &NodeIx| Some((&*self.plan.node(*node).id, output((*node).into())?));
                 object(several.iter().filter_map(field)).ok()
             }
         }
@@ -326,24 +331,25 @@ impl Decider<'_> {
     }
 
     /// A node's input: the outputs of the sources that were taken when it was scheduled.
-    pub(super) fn input_of(&self, at: NodeIx) -> Result<Json, BadJson> {
+    pub(super) fn input_of(&self, at: At) -> Result<Json, BadJson> {
         let scheduled_at = self.node(at).scheduled.as_ref().map_or(u64::MAX, |s| s.seq);
         let taken = self.plan_node(at).needs.iter().filter(|condition| {
-            is_taken(self.plan, self.state, condition)
-                && self.node(condition.source).settled_seq < scheduled_at
+            let source = at.sibling(condition.source);
+            is_taken(self.plan, self.state, source, condition)
+                && self.node(source).settled_seq < scheduled_at
         });
         object(taken.map(|condition| {
-            let source = condition.source;
+            let source = at.sibling(condition.source);
             (&*self.plan_node(source).id, output_of(self.plan, self.state, source))
         }))
     }
 }
 
 /// A node's output, as others see it: an ignored failure is the node's output.
-pub(super) fn output_of(plan: &Plan, state: &State, at: NodeIx) -> Json {
+pub(super) fn output_of(plan: &Plan, state: &State, at: At) -> Json {
     let node = state.node(at);
     let failure = node.failure.as_deref();
-    match (plan.node(at).error_handling(failure), node.status, failure) {
+    match (plan.node(at.node).error_handling(failure), node.status, failure) {
         (OnError::Continue, NodeStatus::Failed | NodeStatus::TimedOut, Some(failure)) => {
             Json::from_value(&serde_json::json!({ "failure": failure }))
         }

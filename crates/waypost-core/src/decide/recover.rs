@@ -44,7 +44,7 @@ impl Decider<'_> {
         if self.state.status == Status::Ending {
             return;
         }
-        for at in self.plan.positions() {
+        for at in self.state.positions() {
             let node = self.node(at);
             let here = node.token.is_some() && node.remote.is_none();
             if here && self.plan_node(at).delivery == Delivery::AtLeastOnce {
@@ -56,7 +56,7 @@ impl Decider<'_> {
     }
 
     fn close_lost_attempts(&mut self) {
-        for at in self.plan.positions() {
+        for at in self.state.positions() {
             let node = self.node(at);
             let here = node.remote.is_none() || is_planted(Bug::RemoteLostAtTakeOver);
             if node.token.is_some() && here && node.started_epoch < self.state.epoch {
@@ -70,7 +70,7 @@ impl Decider<'_> {
     /// are pure, the same attempt is evaluated again), queued nodes, signals that came meanwhile,
     /// nodes whose turn has come.
     pub(super) fn go_on(&mut self) {
-        for at in self.plan.positions() {
+        for at in self.state.positions() {
             let node = self.node(at);
             let attempt = node.attempt;
             match node.status {

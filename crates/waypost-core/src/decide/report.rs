@@ -4,8 +4,8 @@ use super::Decider;
 use crate::command::{Mark, Outcome, Refusal, Report};
 use crate::event::{CancelReason, FailureEnd, NodeEvent, PauseReason, RunEvent};
 use crate::failure::{Failure, kind};
-use crate::id::NodeIx;
 use crate::limits::ABANDONED_MAX;
+use crate::path::At;
 use crate::plan::Delivery;
 use crate::planted::{Bug, is_planted};
 use crate::refused::AdmittedReport;
@@ -34,7 +34,7 @@ impl Decider<'_> {
 
     fn take(&mut self, report: Report) -> Result<(), Refusal> {
         let Report { node: path, attempt, token, worker, outcome } = report;
-        let at = self.plan.find(&path).ok_or(Refusal::UnknownNode(path))?;
+        let at = self.state.find(self.plan, &path).ok_or(Refusal::UnknownNode(path))?;
         if self.node(at).status == NodeStatus::Queued {
             // An end that comes before any start is taken as both.
             self.started(at, None, worker, Some(token));
@@ -50,7 +50,10 @@ impl Decider<'_> {
             // Unless the execution is ending, the log has no cancellation of it: it is abandoned.
             Outcome::Cancelled => self.attempt_lost(at, stopped_by_worker()),
             Outcome::Checkpoint(Mark { data, number }) => {
-                self.emit(NodeEvent::Checkpointed { node: self.path(at), attempt, data, number });
+                self.emit_at(
+                    at,
+                    NodeEvent::Checkpointed { node: self.path(at), attempt, data, number },
+                );
             }
         }
         Ok(())
@@ -58,14 +61,14 @@ impl Decider<'_> {
 
     /// May an attempt that must not run twice have had its effect, although it failed? It was not
     /// answered, so that is unknown.
-    fn leaves_doubt(&self, at: NodeIx, failure: &Failure) -> bool {
+    fn leaves_doubt(&self, at: At, failure: &Failure) -> bool {
         self.plan_node(at).delivery == Delivery::AtMostOnce
             && !failure.unsent
             && [kind::TIMEOUT, kind::CONNECTION].contains(&&*failure.kind)
     }
 
     /// An attempt failed: the retry policy decides whether the node did.
-    pub(super) fn attempt_failed(&mut self, at: NodeIx, failure: Failure) {
+    pub(super) fn attempt_failed(&mut self, at: At, failure: Failure) {
         match self.retry_after(at, &failure) {
             Some((due, wait)) => {
                 self.try_again(at, failure, FailureEnd::RetryAt(due), Some(wait));
@@ -78,7 +81,7 @@ impl Decider<'_> {
     }
 
     /// When the next try begins, and how long that is from now.
-    fn retry_after(&self, at: NodeIx, failure: &Failure) -> Option<(Timestamp, Millis)> {
+    fn retry_after(&self, at: At, failure: &Failure) -> Option<(Timestamp, Millis)> {
         let node = self.node(at);
         let policy = self.plan_node(at).retry.as_ref()?;
         let tries = if is_planted(Bug::RetryForgets) { 1 } else { node.tries + 1 };
@@ -94,16 +97,17 @@ impl Decider<'_> {
         node.deadline.is_none_or(|deadline| due < deadline).then_some((due, wait))
     }
 
-    fn jitter(&self, at: NodeIx, tries: u32) -> u64 {
+    fn jitter(&self, at: At, tries: u32) -> u64 {
         let execution = self.state.execution.0.unsigned_abs();
-        execution.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (u64::from(at.0) << 32) ^ u64::from(tries)
+        let place = (u64::from(at.node.0) << 32) ^ at.scope.0.wrapping_mul(0xd6e8_feb8_6659_fd93);
+        execution.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ place ^ u64::from(tries)
     }
 
     /// An attempt was abandoned through no fault of the node. It does not count as a try, but a
     /// node is not retried for ever: after a few times the execution is quarantined. An attempt
     /// that was handed over in order is no evidence against its node: it runs again at once, and
     /// does not count.
-    pub(super) fn attempt_lost(&mut self, at: NodeIx, failure: Failure) {
+    pub(super) fn attempt_lost(&mut self, at: At, failure: Failure) {
         if self.state.status == Status::Ending {
             return self.cancel_node(at, CancelReason::Ending);
         }
@@ -131,21 +135,21 @@ impl Decider<'_> {
     }
 
     /// Fails a node whose attempt may have had its effect and must not be made twice.
-    pub(super) fn outcome_is_unknown(&mut self, at: NodeIx, why: &str) {
+    pub(super) fn outcome_is_unknown(&mut self, at: At, why: &str) {
         self.fail_for_good(at, outcome_unknown(why), FailureEnd::Final);
     }
 
     /// Closes an attempt; another follows.
-    fn try_again(&mut self, at: NodeIx, failure: Failure, end: FailureEnd, wait: Option<Millis>) {
+    fn try_again(&mut self, at: At, failure: Failure, end: FailureEnd, wait: Option<Millis>) {
         let attempt = self.node(at).attempt;
-        self.emit(NodeEvent::Failed { node: self.path(at), attempt, failure, end, wait });
+        self.emit_at(at, NodeEvent::Failed { node: self.path(at), attempt, failure, end, wait });
     }
 
     /// Quarantines the execution. Running attempts are cancelled and closed as abandoned, so that
     /// nothing is left to wait for.
     fn quarantine(&mut self, reason: String) {
         let not_handed_off = self.withdraw(|_| true);
-        for at in self.plan.positions() {
+        for at in self.state.positions() {
             // Checked one by one: the failure of one may have ended the execution.
             let ending = self.state.status == Status::Ending;
             if ending || self.node(at).status != NodeStatus::Running {
@@ -169,7 +173,7 @@ impl Decider<'_> {
     }
 
     /// Closes a RUNNING attempt that was cancelled; its node will be tried again.
-    pub(super) fn interrupt(&mut self, at: NodeIx, why: &str) {
+    pub(super) fn interrupt(&mut self, at: At, why: &str) {
         let failure = Failure::transient(kind::ABANDONED, why);
         self.try_again(at, failure, FailureEnd::Abandoned(self.env.now), None);
     }

@@ -11,12 +11,13 @@ use crate::command::{Refusal, Request};
 use crate::event::{EndCause, MessageId, Origin, RunEvent, Wait};
 use crate::expr::WORK_MAX;
 use crate::failure::{Failure, kind};
-use crate::id::NodeIx;
 use crate::json::Json;
 use crate::kind::Behaviour;
 use crate::limits::{EARLY_SIGNALS_BYTES_MAX, EARLY_SIGNALS_MAX};
+use crate::path::At;
 use crate::plan::Delivery;
 use crate::planted::{Bug, is_planted};
+use crate::state::NodeState;
 use crate::status::{NodeStatus, Status};
 
 /// Units of work that the filters of one decision may do over all signals: as many as ten
@@ -61,7 +62,7 @@ impl Decider<'_> {
     /// Cancels the running tasks; they will be tried again. One that may be started only once is
     /// awaited instead: cancelling it would fail it.
     fn interrupt_tasks(&mut self) {
-        for at in self.plan.positions() {
+        for at in self.state.positions() {
             if self.node(at).token.is_some() && self.plan_node(at).delivery == Delivery::AtLeastOnce
             {
                 self.tell_to_stop(at);
@@ -81,11 +82,10 @@ impl Decider<'_> {
 
     /// Completes one wait on request, regardless of its filter and its due time.
     fn complete_wait(&mut self, wait: u64, body: Json, origin: Origin) -> Result<(), Refusal> {
-        if let Some(refusal) = self.state.refuses_complete_wait(self.plan, wait) {
+        if let Some(refusal) = self.state.refuses_complete_wait(wait) {
             return self.ignore(origin, refusal);
         }
-        let (true, Some(at)) = (self.state.acts(), self.state.waiting_since(self.plan, wait))
-        else {
+        let (true, Some(at)) = (self.state.acts(), self.state.waiting_since(wait)) else {
             return self.ignore(origin, Refusal::Paused);
         };
         let origin = self.identified(origin);
@@ -144,8 +144,8 @@ impl Decider<'_> {
     /// must not take seconds. A wait that cannot be judged any more fails, as it would if it had begun
     /// after the signals.
     pub(super) fn deliver_kept_signals(&mut self) {
-        let awaited = |at: NodeIx| matches!(self.node(at).wait, Some(Wait::Signal { .. }));
-        if !self.plan.positions().any(awaited) {
+        let awaits = |node: &NodeState| matches!(node.wait, Some(Wait::Signal { .. }));
+        if !self.state.nodes().any(|(_, node)| awaits(node)) {
             return;
         }
         let mut work_left = FILTERS_WORK_MAX;
@@ -161,7 +161,7 @@ impl Decider<'_> {
         }
     }
 
-    fn deliver(&mut self, takers: &[NodeIx], message: &MessageId, body: &Json) {
+    fn deliver(&mut self, takers: &[At], message: &MessageId, body: &Json) {
         for at in takers {
             // The consequences for one taker may have ended another's wait, or everything.
             if self.state.acts() && self.node(*at).status == NodeStatus::Waiting {
@@ -180,11 +180,11 @@ impl Decider<'_> {
     }
 
     /// The nodes whose wait this signal ends, and those for which no work was left to find out.
-    fn takers(&self, name: &str, body: &Json, work_left: &mut u64) -> (Vec<NodeIx>, Vec<NodeIx>) {
+    fn takers(&self, name: &str, body: &Json, work_left: &mut u64) -> (Vec<At>, Vec<At>) {
         let (mut takers, mut unjudged) = (Vec::new(), Vec::new());
-        for at in self.plan.positions() {
+        for (at, node) in self.state.nodes() {
             let (Some(Wait::Signal { name: wanted, .. }), Behaviour::Signal { filter, .. }) =
-                (&self.node(at).wait, &self.plan_node(at).behaviour)
+                (&node.wait, &self.plan_node(at).behaviour)
             else {
                 continue;
             };
@@ -203,7 +203,7 @@ impl Decider<'_> {
     /// Opens the next generation; see [`State::retries`](crate::state::State::retries).
     fn retry(&mut self, reason: Option<String>, origin: Origin) -> Result<(), Refusal> {
         let nodes = match self.state.retries(self.plan) {
-            Ok(nodes) => nodes.into_iter().map(|at| self.path(at)).collect(),
+            Ok(nodes) => nodes.into_iter().map(|node| self.path(node.into())).collect(),
             Err(refusal) if self.state.status.is_end() => return Err(refusal),
             Err(refusal) => return self.ignore(origin, refusal),
         };

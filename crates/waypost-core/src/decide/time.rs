@@ -3,7 +3,7 @@
 use super::Decider;
 use crate::event::{CancelReason, EndCause, FailureEnd, Origin, Wait};
 use crate::failure::{Failure, kind};
-use crate::id::NodeIx;
+use crate::path::At;
 use crate::plan::Delivery;
 use crate::planted::{Bug, is_planted};
 use crate::state::Timer;
@@ -39,7 +39,7 @@ impl Decider<'_> {
             .find(may_act)
     }
 
-    fn wait_ended(&mut self, at: NodeIx) {
+    fn wait_ended(&mut self, at: At) {
         match self.node(at).wait.clone() {
             Some(Wait::Delay { .. }) => self.delay_passed(at, Origin::default()),
             Some(Wait::Retry { .. }) => self.schedule(at),
@@ -51,7 +51,7 @@ impl Decider<'_> {
         }
     }
 
-    fn attempt_is_silent(&mut self, at: NodeIx) {
+    fn attempt_is_silent(&mut self, at: At) {
         self.tell_to_stop(at);
         let message = "the worker was silent beyond the attempt's timeout";
         match self.plan_node(at).delivery {
@@ -62,7 +62,7 @@ impl Decider<'_> {
         }
     }
 
-    fn node_deadline(&mut self, at: NodeIx) {
+    fn node_deadline(&mut self, at: At) {
         if !self.withdraw(|node| node == at).contains(&at) {
             self.tell_to_stop(at);
         }
@@ -71,7 +71,7 @@ impl Decider<'_> {
     }
 
     fn give_up_on_cancelled(&mut self) {
-        for at in self.plan.positions() {
+        for at in self.state.positions() {
             if self.node(at).status == NodeStatus::Running {
                 self.cancel_node(at, CancelReason::Grace);
             }

@@ -79,8 +79,8 @@ impl Inputs {
                 }
             };
             let Event::Node(NodeEvent::Scheduled { node, .. }) = event else { continue };
-            let Some(at) = self.plan.find(node) else { continue };
-            if has_expressions(self.plan.node(at)) {
+            let Some(at) = state.find(&self.plan, node) else { continue };
+            if has_expressions(self.plan.node(at.node)) {
                 // A config that cannot be rendered fails its node, which shows why.
                 let config = render_task(&self.plan, state, at).map(|rendered| rendered.config);
                 rendered.insert(Arc::clone(node), shown(&config.unwrap_or_else(|_| Json::null())));

@@ -25,9 +25,9 @@ use super::{attempts, delivery, ending, pausing, queue, recovery, remote, repair
 /// An execution of one node, in a phase; ready for every event that the phase allows.
 fn execution_at(plan: &Plan, phase: &str) -> State {
     let mut state = Run::born(plan, "{}", None).state;
-    let node = state.nodes.first_mut().expect("one node");
+    let node = state.root.nodes.first_mut().expect("one node");
     (node.status, node.attempt) = (NodeStatus::Completed, 1);
-    state.unsettled = 0;
+    state.root.unsettled = 0;
     state.epoch = 1;
     let (status, reason) = phase.trim_end_matches(')').split_once('(').unwrap_or((phase, ""));
     state.status = match status {
@@ -142,7 +142,7 @@ fn node_events(attempt: u32) -> Vec<NodeEvent> {
 }
 
 fn node_at(state: &mut State, phase: &str) {
-    let node = state.nodes.first_mut().expect("one node");
+    let node = state.root.nodes.first_mut().expect("one node");
     let status = phase.split('(').next().unwrap_or(phase);
     let named = |found: &NodeStatus| found.name() == status;
     node.status = NodeStatus::ALL.into_iter().find(named).expect("a status");
@@ -152,7 +152,7 @@ fn node_at(state: &mut State, phase: &str) {
         "WAITING" => Some(Wait::Signal { name: "go".into(), due: None }),
         _ => None,
     };
-    state.unsettled = u32::from(!node.status.is_settled());
+    state.root.unsettled = u32::from(!node.status.is_settled());
     state.queued = u32::from(node.status == NodeStatus::Queued);
     state.running = u32::from(node.status == NodeStatus::Running);
 }
@@ -195,7 +195,7 @@ fn apply_moves_nodes_along_the_table_and_refuses_the_rest() {
         let mut state = execution_at(&plan, "RUNNING");
         node_at(&mut state, from.name());
         let found = step(&plan, &state, node_event(row.name));
-        let found = found.map(|state| state.nodes[0].phase());
+        let found = found.map(|state| state.root.nodes[0].phase());
         assert_eq!(found, row.from(from), "{from:?}, {}", row.name);
     }
 }

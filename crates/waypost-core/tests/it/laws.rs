@@ -19,6 +19,7 @@ use waypost_core::flow::{build, millis};
 use waypost_core::id::{NodeIx, Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::limits::ABANDONED_MAX;
+use waypost_core::path::At;
 use waypost_core::plan::{OnError, Plan};
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Millis;
@@ -279,7 +280,7 @@ impl<'a> Trial<'a> {
     /// them. The checker cannot demand that: older logs pass nothing by.
     fn check_on_error(&self, event: &Event) {
         let Event::Node(NodeEvent::Failed { node, end, failure, .. }) = event else { return };
-        let node = self.run.plan.node(self.run.at(node));
+        let node = self.run.plan.node(self.run.at(node).node);
         let mistake = kind::DEFINITION_ERRORS.contains(&&*failure.kind);
         let settles = matches!(end, FailureEnd::Final | FailureEnd::TimedOut);
         let handled = node.on_error != OnError::Fail && !node.on_definition_errors;
@@ -307,7 +308,8 @@ impl<'a> Trial<'a> {
     fn step(&mut self, step: &Step) {
         let nodes = self.run.plan.nodes.len();
         // One more than there are: nonsense is allowed.
-        let node = |which: usize| NodeIx(u32::try_from(which % (nodes + 1)).expect("few"));
+        let node =
+            |which: usize| At::from(NodeIx(u32::try_from(which % (nodes + 1)).expect("few")));
         match *step {
             Step::Report { which, what } => {
                 let running = self.run.running();
@@ -338,7 +340,7 @@ impl<'a> Trial<'a> {
                 }));
             }
             Step::Far { which, worker, attempt, what } => {
-                let at = NodeIx(u32::try_from(which % nodes).expect("few"));
+                let at = At::from(NodeIx(u32::try_from(which % nodes).expect("few")));
                 // The current attempt mostly, or one before it.
                 let attempt = self.run.state.node(at).attempt.saturating_sub(attempt / 2);
                 self.report_from_afar(at, worker, attempt, what);
@@ -362,7 +364,7 @@ impl<'a> Trial<'a> {
                 self.command(Command::Request(Request::Resume { reason: None }, origin(message)))
             }
             Step::CompleteWait { which, message } => {
-                let waiting = self.run.state.nodes.get(which % (nodes + 1));
+                let waiting = self.run.state.root.nodes.get(which % (nodes + 1));
                 let wait = waiting.map_or(1, |node| node.wait_seq);
                 let body = Json::parse("{\"ok\":false}").expect("JSON");
                 self.command(Command::Request(
@@ -396,14 +398,14 @@ impl<'a> Trial<'a> {
         }
     }
 
-    fn report(&mut self, at: NodeIx, attempt: Option<u32>, what: What) {
-        let id = self.run.plan.node(at).id.clone();
+    fn report(&mut self, at: At, attempt: Option<u32>, what: What) {
+        let id = self.run.plan.node(at.node).id.clone();
         self.command(Command::Report(self.run.report(&id, attempt, what.outcome())));
     }
 
-    fn report_from_afar(&mut self, at: NodeIx, worker: u128, attempt: u32, what: What) {
-        let node = self.run.plan.node(at).id.clone();
-        let token = Token((worker << 64) | u128::from(at.0) << 32 | u128::from(attempt));
+    fn report_from_afar(&mut self, at: At, worker: u128, attempt: u32, what: What) {
+        let node = self.run.plan.node(at.node).id.clone();
+        let token = Token((worker << 64) | u128::from(at.node.0) << 32 | u128::from(attempt));
         self.run.deliveries.insert(token, (at, attempt));
         let (worker, outcome) = (Some(WorkerId(Uuid::from_u128(worker))), what.outcome());
         self.command(Command::Report(Report { node, attempt, token, worker, outcome }));
@@ -452,7 +454,7 @@ impl<'a> Trial<'a> {
             if !self.run.state.moves() {
                 self.command(Command::Request(Request::Resume { reason: None }, Origin::default()));
             }
-            for at in self.run.plan.positions() {
+            for at in self.run.plan.positions().map(At::from) {
                 let node = self.run.state.node(at);
                 let (attempt, wait) = (node.attempt, node.wait.clone());
                 match (node.status, wait) {

@@ -20,8 +20,8 @@ fn faults_of_the_graph_are_refused() {
 #[test]
 fn plan_with_outputs_lists_their_positions() {
     let plan = plan("c needs a; o = output(1) needs c; a; b; p = output(2)");
-    assert_eq!(ids(&plan, &plan.outputs), ["o", "p"]);
-    assert!(build("").unwrap().outputs.is_empty());
+    assert_eq!(ids(&plan, &plan.root().outputs), ["o", "p"]);
+    assert!(build("").unwrap().root().outputs.is_empty());
 }
 
 #[test]

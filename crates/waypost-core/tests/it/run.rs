@@ -12,9 +12,10 @@ use waypost_core::command::{Command, Decision, Effect, Env, Outcome, Refusal, Re
 use waypost_core::decide::{create, decide};
 use waypost_core::event::{Event, Origin, RunCreated, RunEvent};
 use waypost_core::frame::{decode, encode};
-use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, NodeIx, Token};
+use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, Token};
 use waypost_core::json::Json;
 use waypost_core::kind::Behaviour;
+use waypost_core::path::At;
 use waypost_core::plan::Plan;
 use waypost_core::state::{NodeState, State};
 use waypost_core::time::{Millis, Timestamp};
@@ -45,7 +46,7 @@ pub(crate) struct Run<'a> {
     /// What the last command led to, evaluations included.
     pub(crate) last: Decision,
     /// Deliveries: what was handed off under which token.
-    pub(crate) deliveries: BTreeMap<Token, (NodeIx, u32)>,
+    pub(crate) deliveries: BTreeMap<Token, (At, u32)>,
     pub(crate) arrows: Arrows,
     shadow: State,
     instance: InstanceId,
@@ -144,7 +145,7 @@ impl<'a> Run<'a> {
                 Effect::Evaluate { .. } | Effect::Offer { .. } | Effect::Cancel { .. } => {}
             }
         }
-        for token in self.state.nodes.iter().filter_map(|node| node.token) {
+        for token in self.state.nodes().filter_map(|(_, node)| node.token) {
             assert!(
                 self.deliveries.contains_key(&token),
                 "an attempt that was handed to no worker"
@@ -182,8 +183,9 @@ impl<'a> Run<'a> {
                 self.arrows.execution.insert(arrow);
             }
             Event::Node(event) => {
-                let at = self.plan.find(event.node()).expect("it was applied");
-                let (from, to) = (from.node(at).phase(), shadow.node(at).phase());
+                let at = from.find(&self.plan, event.node()).expect("it was applied");
+                let Some(to) = shadow.get(at) else { return };
+                let (from, to) = (from.node(at).phase(), to.phase());
                 self.arrows.node.insert((from.name(), event.row().name, to.name()));
             }
         }
@@ -193,14 +195,14 @@ impl<'a> Run<'a> {
         self.state.node(self.at(id))
     }
 
-    pub(crate) fn at(&self, id: &str) -> NodeIx {
-        self.plan.find(id).unwrap_or_else(|| panic!("no node {id:?}"))
+    pub(crate) fn at(&self, id: &str) -> At {
+        self.state.find(&self.plan, id).unwrap_or_else(|| panic!("no node {id:?}"))
     }
 
     /// The report of the worker that was handed this attempt (the last one where none is named).
     pub(crate) fn report(&self, id: &str, attempt: Option<u32>, outcome: Outcome) -> Report {
         let at = self.at(id);
-        let fits = |of: &(NodeIx, u32)| of.0 == at && attempt.is_none_or(|attempt| attempt == of.1);
+        let fits = |of: &(At, u32)| of.0 == at && attempt.is_none_or(|attempt| attempt == of.1);
         // Where several were handed it, the one that holds it.
         let holds = |token: &Token| self.state.node(at).token == Some(*token);
         let handed = self.deliveries.iter().filter(|(_, of)| fits(of));
@@ -210,14 +212,14 @@ impl<'a> Run<'a> {
     }
 
     /// What still runs: deliveries whose attempt is the current one and RUNNING.
-    pub(crate) fn running(&self) -> Vec<NodeIx> {
-        let runs = |at: &NodeIx| self.state.node(*at).token.is_some();
-        self.plan.positions().filter(runs).collect()
+    pub(crate) fn running(&self) -> Vec<At> {
+        let runs = self.state.nodes().filter(|(_, node)| node.token.is_some());
+        runs.map(|(at, _)| at).collect()
     }
 
     /// Are a node's attempts made remotely only?
-    pub(crate) fn is_foreign(&self, at: NodeIx) -> bool {
-        matches!(self.plan.node(at).behaviour, Behaviour::Task { foreign: true, .. })
+    pub(crate) fn is_foreign(&self, at: At) -> bool {
+        matches!(self.plan.node(at.node).behaviour, Behaviour::Task { foreign: true, .. })
     }
 
     /// Another process goes on with the execution.

@@ -15,6 +15,7 @@ use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, NodeIx};
 use waypost_core::json::Json;
 use waypost_core::kind::Behaviour;
 use waypost_core::limits::NODES_MAX;
+use waypost_core::path::ScopeNo;
 use waypost_core::plan::{Condition, FailurePolicy, Join, OnError, Plan, PlanNode};
 use waypost_core::state::State;
 use waypost_core::status::{NodeStatus, Status};
@@ -66,7 +67,7 @@ fn run(plan: &Plan) -> (State, usize) {
         let command = match effect {
             Effect::Evaluate { node, attempt } => Command::Evaluate { node, attempt },
             Effect::Run { node, attempt, token } => {
-                let node = plan.node(node).id.clone();
+                let node = state.path(plan, node);
                 let outcome = Outcome::Completed(Json::null());
                 Command::Report(Report { node, attempt, token, worker: None, outcome })
             }
@@ -123,7 +124,7 @@ fn a_chain_of_skips_in_one_step() {
     });
     let (state, _) = run(&build(nodes, FailurePolicy::FailFast));
     assert_eq!(state.status, Status::Completed);
-    let skipped = state.nodes.iter().filter(|node| node.status == NodeStatus::Skipped).count();
+    let skipped = state.root.nodes.iter().filter(|node| node.status == NodeStatus::Skipped).count();
     assert_eq!(skipped, NODES_MAX - 1);
 }
 
@@ -144,7 +145,7 @@ fn bug_a_chain_of_joins_that_cannot_be_met_overflowed_the_stack() {
     }));
     let (state, _) = run(&build(nodes, FailurePolicy::FailFast));
     assert_eq!(state.status, Status::Completed);
-    assert_eq!(state.nodes.last().map(|node| node.status), Some(NodeStatus::Failed));
+    assert_eq!(state.root.nodes.last().map(|node| node.status), Some(NodeStatus::Failed));
 }
 
 #[test]
@@ -163,7 +164,8 @@ fn bug_each_node_that_set_a_variable_copied_all_of_them() {
     );
     let (state, _) = run(&plan);
     assert_eq!(state.status, Status::Completed);
-    let last = state.variables.get(format!("v{}", NODES_MAX - 1).as_str()).map(Json::text);
+    let last =
+        state.variables(ScopeNo::ROOT).get(format!("v{}", NODES_MAX - 1).as_str()).map(Json::text);
     assert_eq!(last, Some((NODES_MAX - 1).to_string().as_str()));
 }
 

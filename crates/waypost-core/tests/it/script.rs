@@ -23,9 +23,10 @@ use waypost_core::command::{Command, Effect, Mark, Outcome, Refusal, Report, Req
 use waypost_core::event::{Event, Origin, PauseReason};
 use waypost_core::failure::Failure;
 use waypost_core::flow::{millis, plan, split};
-use waypost_core::id::{NodeIx, Token, WorkerId};
+use waypost_core::id::{Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::limits::ABANDONED_MAX;
+use waypost_core::path::{At, ScopeNo};
 use waypost_core::plan::Plan;
 
 use super::run::{Arrows, Run};
@@ -212,7 +213,7 @@ impl Line<'_, '_> {
         let number: u128 = worker.parse().expect("workers have numbers");
         let (id, attempt) = (who.split('@').next().unwrap_or(who), self.attempt_of(who));
         let at = self.run.at(id);
-        let token = Token((number << 64) | u128::from(at.0) << 32 | u128::from(attempt));
+        let token = Token((number << 64) | u128::from(at.node.0) << 32 | u128::from(attempt));
         self.run.deliveries.insert(token, (at, attempt));
         let worker = Some(WorkerId(Uuid::from_u128(number)));
         Report { node: id.into(), attempt, token, worker, outcome: outcome(verb, rest) }
@@ -271,7 +272,8 @@ impl Line<'_, '_> {
             ["generation", number] => same(run.state.generation.to_string(), number),
             ["early", number] => same(run.state.early.len().to_string(), number),
             ["variables", json] => {
-                let all = serde_json::to_value(&*run.state.variables).expect("JSON");
+                let all =
+                    serde_json::to_value(&**run.state.variables(ScopeNo::ROOT)).expect("JSON");
                 same_json(Some(&Json::from_value(&all)), json)
             }
             // `due 5s`: the next thing that time does, from now.
@@ -297,14 +299,14 @@ impl Line<'_, '_> {
     }
 
     fn effects(&self, verb: &str) -> String {
-        let id = |at: &NodeIx| &*self.run.plan.node(*at).id;
+        let id = |at: &At| self.run.state.path(&self.run.plan, *at).to_string();
         let named = |effect: &Effect| match (verb, effect) {
             ("runs", Effect::Run { node, .. })
             | ("offers", Effect::Offer { node, .. })
-            | ("evaluates", Effect::Evaluate { node, .. }) => Some(id(node).to_owned()),
+            | ("evaluates", Effect::Evaluate { node, .. }) => Some(id(node)),
             ("stops", Effect::Cancel { token, .. }) => {
                 let known = self.run.deliveries.get(token);
-                Some(known.map_or("?".into(), |(node, _)| id(node).to_owned()))
+                Some(known.map_or("?".into(), |(node, _)| id(node)))
             }
             _ => None,
         };
@@ -312,7 +314,7 @@ impl Line<'_, '_> {
     }
 
     fn summary(&self) -> String {
-        let nodes = self.run.plan.nodes.iter().zip(&self.run.state.nodes);
+        let nodes = self.run.plan.nodes.iter().zip(&self.run.state.root.nodes);
         let nodes: Vec<_> =
             nodes.map(|(node, state)| format!("{} {}", node.id, state.status)).collect();
         format!("execution {}, {}", self.run.state.phase().name(), nodes.join(", "))

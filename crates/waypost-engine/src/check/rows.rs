@@ -186,7 +186,7 @@ fn is_due_otherwise(
 }
 
 fn waits_for_a_signal(state: &State) -> bool {
-    state.nodes.iter().any(|node| matches!(node.wait, Some(Wait::Signal { .. })))
+    state.nodes().any(|(_, node)| matches!(node.wait, Some(Wait::Signal { .. })))
 }
 
 /// Quarantined by the store because its log cannot be extended: until it is resumed, no due time

@@ -12,7 +12,8 @@ use waypost_core::command::{Command, Decision, Env};
 use waypost_core::decide::create;
 use waypost_core::event::{MessageId, RunCreated};
 use waypost_core::frame::Parent;
-use waypost_core::id::{ExecutionNo, NodeIx, Token};
+use waypost_core::id::{ExecutionNo, Token};
+use waypost_core::path::At;
 use waypost_core::plan::Plan;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::state::State;
@@ -230,8 +231,8 @@ impl Live {
         was_orphan
     }
 
-    pub(super) fn is_queued(&self, at: NodeIx, attempt: u32) -> bool {
-        let node = self.state.nodes.get(at.at());
+    pub(super) fn is_queued(&self, at: At, attempt: u32) -> bool {
+        let node = self.state.get(at);
         node.is_some_and(|node| node.status == NodeStatus::Queued && node.attempt == attempt)
     }
 
@@ -257,8 +258,8 @@ impl Live {
 
     /// The tokens of attempts in slots.
     pub(super) fn running_tokens(&self) -> impl Iterator<Item = Token> + '_ {
-        let here = self.state.nodes.iter().filter(|node| node.remote.is_none());
-        here.filter_map(|node| node.token)
+        let here = self.state.nodes().filter(|(_, node)| node.remote.is_none());
+        here.filter_map(|(_, node)| node.token)
     }
 
     /// Whose requests still wait in the mailbox.

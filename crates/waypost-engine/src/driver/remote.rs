@@ -21,6 +21,7 @@ use std::sync::Arc;
 use waypost_core::command::Command;
 use waypost_core::event::REMOTE_LOG_FORMAT;
 use waypost_core::id::{ExecutionNo, NodeIx, Token, WorkerId};
+use waypost_core::path::{At, ScopeNo};
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::tasks::OfferId;
@@ -34,15 +35,15 @@ use crate::config::Config;
 
 #[derive(Default)]
 pub(super) struct Remote {
-    offers: BTreeMap<(ExecutionNo, NodeIx), Open>,
+    offers: BTreeMap<(ExecutionNo, At), Open>,
     /// How many of them each execution has.
     by_execution: BTreeMap<ExecutionNo, u32>,
     /// When to offer what, next.
-    due: BTreeSet<(Timestamp, ExecutionNo, NodeIx)>,
+    due: BTreeSet<(Timestamp, ExecutionNo, At)>,
     held: BTreeMap<ExecutionNo, Vec<Held>>,
     /// Attempts that were queued when their execution was loaded: the former owner may have offered
     /// them.
-    inherited: BTreeMap<ExecutionNo, Vec<(NodeIx, u32)>>,
+    inherited: BTreeMap<ExecutionNo, Vec<(At, OfferId)>>,
     /// Cancelled attempts, with their workers and since when, whether or not they still count.
     stopping: BTreeMap<Token, (WorkerId, Timestamp)>,
     missed: BTreeMap<WorkerId, u32>,
@@ -52,14 +53,21 @@ pub(super) struct Remote {
 }
 
 struct Open {
+    path: Arc<str>,
     attempt: u32,
     since: Timestamp,
     times: u32,
     next_at: Timestamp,
 }
 
+impl Open {
+    fn id(self, execution: ExecutionNo) -> OfferId {
+        OfferId { execution, path: self.path, attempt: self.attempt }
+    }
+}
+
 struct Held {
-    node: NodeIx,
+    node: At,
     path: Arc<str>,
     attempt: u32,
     token: Token,
@@ -80,12 +88,12 @@ struct Missing {
 
 impl Remote {
     /// An attempt waits for a remote worker, from now on.
-    fn open(&mut self, offer: Offer, now: Timestamp) {
+    fn open(&mut self, offer: Offer, path: Arc<str>, now: Timestamp) {
         let place = (offer.execution, offer.node);
         let known = self.offers.get(&place).is_some_and(|open| open.attempt == offer.attempt);
         if !known {
             let Offer { attempt, since, .. } = offer;
-            let open = Open { attempt, since, times: 0, next_at: now };
+            let open = Open { path, attempt, since, times: 0, next_at: now };
             match self.offers.insert(place, open) {
                 Some(before) => drop(self.due.remove(&(before.next_at, place.0, place.1))),
                 None => *self.by_execution.entry(place.0).or_default() += 1,
@@ -94,7 +102,7 @@ impl Remote {
         }
     }
 
-    fn close(&mut self, place: (ExecutionNo, NodeIx)) -> Option<Open> {
+    fn close(&mut self, place: (ExecutionNo, At)) -> Option<Open> {
         let open = self.offers.remove(&place)?;
         self.due.remove(&(open.next_at, place.0, place.1));
         if let Some(left) = self.by_execution.get_mut(&place.0) {
@@ -106,11 +114,13 @@ impl Remote {
         Some(open)
     }
 
-    fn places(&self, execution: ExecutionNo) -> Vec<(ExecutionNo, NodeIx)> {
+    fn places(&self, execution: ExecutionNo) -> Vec<(ExecutionNo, At)> {
         if self.offers.is_empty() {
             return Vec::new();
         }
-        let all = (execution, NodeIx(0))..=(execution, NodeIx(u32::MAX));
+        let first = At { scope: ScopeNo::ROOT, node: NodeIx(0) };
+        let last = At { scope: ScopeNo(u64::MAX), node: NodeIx(u32::MAX) };
+        let all = (execution, first)..=(execution, last);
         self.offers.range(all).map(|(place, _)| *place).collect()
     }
 
@@ -162,9 +172,9 @@ impl Remote {
 }
 
 impl Held {
-    fn of(live: &Live, node: NodeIx, since: Timestamp) -> Option<Self> {
-        let state = live.state.nodes.get(node.at())?;
-        let path = Arc::clone(&live.plan.node(node).id);
+    fn of(live: &Live, node: At, since: Timestamp) -> Option<Self> {
+        let state = live.state.get(node)?;
+        let path = live.state.path(&live.plan, node);
         Some(Self {
             node,
             path,
@@ -202,8 +212,10 @@ impl Driver {
     }
 
     pub(super) fn offer_remote(&mut self, offer: Offer) {
-        if self.knows_remote() {
-            self.remote.open(offer, self.now);
+        if self.knows_remote()
+            && let Some(live) = self.live.get(&offer.execution)
+        {
+            self.remote.open(offer, live.state.path(&live.plan, offer.node), self.now);
         }
     }
 
@@ -212,12 +224,13 @@ impl Driver {
     pub(super) fn find_held(&mut self, execution: ExecutionNo) {
         let Some(live) = self.live.get(&execution) else { return };
         let held: Vec<Held> =
-            live.plan.positions().filter_map(|node| Held::of(live, node, self.now)).collect();
-        let queued = live.plan.positions().filter_map(|node| {
-            let attempt = live.state.nodes.get(node.at())?.attempt;
-            live.is_queued(node, attempt).then_some((node, attempt))
+            live.state.nodes().filter_map(|(node, _)| Held::of(live, node, self.now)).collect();
+        let queued = live.state.nodes().filter_map(|(node, state)| {
+            let attempt = state.attempt;
+            let id = || OfferId { execution, path: live.state.path(&live.plan, node), attempt };
+            live.is_queued(node, attempt).then(|| (node, id()))
         });
-        let queued: Vec<(NodeIx, u32)> = queued.collect();
+        let queued: Vec<(At, OfferId)> = queued.collect();
         if !queued.is_empty() {
             self.remote.inherited.insert(execution, queued);
         }
@@ -233,11 +246,13 @@ impl Driver {
 
     /// A frame with these starts was committed: attempts that started remotely are held, those that
     /// ended are not, and those that must not start any more are withdrawn.
-    pub(super) fn follow_remote(&mut self, execution: ExecutionNo, started: &[NodeIx]) {
+    pub(super) fn follow_remote(&mut self, execution: ExecutionNo, started: &[At]) {
         self.withdraw_inherited(execution);
         let Some(live) = self.live.get(&execution) else { return };
         if let Some(held) = self.remote.held.get_mut(&execution) {
-            held.retain(|held| live.state.node(held.node).token == Some(held.token));
+            held.retain(|held| {
+                live.state.get(held.node).is_some_and(|node| node.token == Some(held.token))
+            });
             if held.is_empty() {
                 self.remote.held.remove(&execution);
             }
@@ -259,7 +274,7 @@ impl Driver {
             }
             // An offer that was made once and was taken is not open any more.
             if open.times > u32::from(begun) {
-                self.withdraw(place, open.attempt);
+                self.withdraw(open.id(execution));
             }
         }
         if !held.is_empty() {
@@ -270,10 +285,10 @@ impl Driver {
     /// With the first frame of this owner: attempts that it settled at once must not start any
     /// more, though this owner never offered them.
     fn withdraw_inherited(&mut self, execution: ExecutionNo) {
-        for (node, attempt) in self.remote.inherited.remove(&execution).unwrap_or_default() {
+        for (node, id) in self.remote.inherited.remove(&execution).unwrap_or_default() {
             let live = self.live.get(&execution);
-            if live.is_some_and(|live| !(live.is_queued(node, attempt) && live.state.acts())) {
-                self.withdraw((execution, node), attempt);
+            if live.is_some_and(|live| !(live.is_queued(node, id.attempt) && live.state.acts())) {
+                self.withdraw(id);
             }
         }
     }
@@ -282,17 +297,13 @@ impl Driver {
     pub(super) fn withdraw_all(&mut self, execution: ExecutionNo) {
         for place in self.remote.places(execution) {
             if let Some(open) = self.remote.close(place).filter(|open| open.times > 0) {
-                self.withdraw(place, open.attempt);
+                self.withdraw(open.id(execution));
             }
         }
     }
 
-    fn withdraw(&mut self, (execution, node): (ExecutionNo, NodeIx), attempt: u32) {
-        if let Some(live) = self.live.get(&execution) {
-            let path = Arc::clone(&live.plan.node(node).id);
-            let id = OfferId { execution, path, attempt };
-            self.outputs.push(Output::Tasks(TaskWork::Withdraw(id)));
-        }
+    fn withdraw(&mut self, id: OfferId) {
+        self.outputs.push(Output::Tasks(TaskWork::Withdraw(id)));
     }
 
     pub(super) fn offer_due(&mut self) {

@@ -13,7 +13,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use waypost_core::id::{ExecutionNo, NodeIx, Token};
+use waypost_core::id::{ExecutionNo, Token};
+use waypost_core::path::At;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::{Millis, Timestamp};
 
@@ -23,7 +24,7 @@ use crate::room::shrink;
 #[derive(Clone, Copy)]
 pub(super) struct Offer {
     pub(super) execution: ExecutionNo,
-    pub(super) node: NodeIx,
+    pub(super) node: At,
     pub(super) attempt: u32,
     pub(super) since: Timestamp,
 }

@@ -1,8 +1,10 @@
 //! From types of the core to types of the wire.
 
 use waypost_core::event::{EndCause, Wait};
-use waypost_core::id::{NodeIx, WaitId};
+use waypost_core::id::WaitId;
 use waypost_core::json::Json;
+use waypost_core::path::{At, ScopeNo};
+use waypost_core::state;
 use waypost_core::why::{UnblockedBy, why as reasons};
 use waypost_ports::access::{AuditEntry, KeyRow};
 use waypost_ports::query::{DefinitionRow, EventRow, ExecutionRow};
@@ -39,7 +41,7 @@ pub(super) fn execution(found: &Found) -> wire::Execution {
         output: end.and_then(|end| end.output.clone()).map(Payload),
         failure: end.and_then(|end| end.failure.as_ref()).map(failure),
         variables: state
-            .variables
+            .variables(ScopeNo::ROOT)
             .iter()
             .map(|(name, value)| (name.to_string(), Payload(value.clone())))
             .collect(),
@@ -47,7 +49,7 @@ pub(super) fn execution(found: &Found) -> wire::Execution {
         concurrency: place(found),
         progress: wire::execution::Progress {
             nodes,
-            settled: nodes.saturating_sub(u64::from(state.unsettled)),
+            settled: nodes.saturating_sub(u64::from(state.root.unsettled)),
         },
     }
 }
@@ -66,9 +68,9 @@ fn place(found: &Found) -> Option<wire::execution::Concurrency> {
 }
 
 pub(super) fn nodes(found: &Found, which: Nodes) -> wire::NodeList {
-    let wanted = |at: &NodeIx| which == Nodes::All || !found.state.node(*at).status.is_settled();
-    let mut nodes: Vec<_> =
-        found.plan.positions().filter(wanted).map(|at| node(found, at)).collect();
+    let wanted = |node: &state::NodeState| which == Nodes::All || !node.status.is_settled();
+    let all = found.state.nodes().filter(|(_, node)| wanted(node));
+    let mut nodes: Vec<_> = all.map(|(at, state)| node(found, at, state)).collect();
     let (mut bytes, mut outputs_left_out) = (0, 0);
     for node in &mut nodes {
         bytes += node.output.as_ref().map_or(0, |output| output.0.bytes());
@@ -79,10 +81,10 @@ pub(super) fn nodes(found: &Found, which: Nodes) -> wire::NodeList {
     wire::NodeList { nodes, seq: found.state.seq, outputs_left_out }
 }
 
-fn node(found: &Found, at: NodeIx) -> wire::Node {
-    let (node, state) = (found.plan.node(at), found.state.node(at));
+fn node(found: &Found, at: At, state: &state::NodeState) -> wire::Node {
+    let node = found.plan.node(at.node);
     wire::Node {
-        id: node.id.to_string(),
+        id: found.state.path(&found.plan, at).to_string(),
         kind: node.kind.to_owned(),
         label: node.label.as_deref().map(str::to_owned),
         status: NodeState(state.status),
@@ -93,12 +95,11 @@ fn node(found: &Found, at: NodeIx) -> wire::Node {
         output: state.output.clone().map(Payload),
         branch: state.branch.as_deref().map(str::to_owned),
         failure: state.failure.as_deref().map(failure),
-        wait: wait(found, at),
+        wait: wait(found, state),
     }
 }
 
-fn wait(found: &Found, at: NodeIx) -> Option<wire::Wait> {
-    let node = found.state.node(at);
+fn wait(found: &Found, node: &state::NodeState) -> Option<wire::Wait> {
     let wait = node.wait.as_ref()?;
     let (kind, name) = match wait {
         Wait::Delay { .. } => ("delay", None),

@@ -219,7 +219,7 @@ impl Simulation {
         // By the log: an instance that lost the execution and has not noticed may call again, under
         // the same key.
         let Some(state) = self.auditor.state(execution) else { return };
-        let current = state.nodes.iter().any(|node| node.token == Some(token));
+        let current = state.nodes().any(|(_, node)| node.token == Some(token));
         if state.owner.is_some() && state.owner == self.instance_of(life) && !current {
             let what =
                 format!("p{life} owns x{} and runs {path}, which is not to be run", execution.0);

@@ -374,7 +374,7 @@ impl Simulation {
                 continue;
             }
             let waits = |signal: &&Signal| {
-                state.nodes.iter().any(|node| {
+                state.nodes().any(|(_, node)| {
                     node.status == NodeStatus::Waiting
                         && matches!(&node.wait, Some(waypost_core::event::Wait::Signal { name, .. })
                             if **name == *signal.name())

@@ -11,6 +11,7 @@ use waypost_core::event::{Event, Origin, RunCreated};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, NodeIx, Token, WorkerId};
 use waypost_core::json::Json;
+use waypost_core::path::At;
 use waypost_core::plan::Plan;
 use waypost_core::state::State;
 use waypost_core::time::{Millis, Timestamp};
@@ -41,8 +42,8 @@ pub(crate) struct Trouble {
 /// Something that can be done now.
 #[derive(Clone, Debug)]
 enum Todo {
-    Evaluate(NodeIx, u32),
-    Call(NodeIx, u32, Token),
+    Evaluate(At, u32),
+    Call(At, u32, Token),
     Report(Report),
 }
 
@@ -188,7 +189,7 @@ impl Driver<'_> {
         if losses && !self.state.status.is_end() && self.random.percent(3) {
             self.world.attempts_lost = true;
             // All but what a remote worker does: it lives on.
-            let remote = self.state.nodes.iter().filter(|node| node.remote.is_some());
+            let remote = self.state.nodes().filter(|(_, node)| node.remote.is_some());
             let tokens: Vec<Token> = remote.filter_map(|node| node.token).collect();
             let lives_on = |todo: &Todo| todo.token().is_some_and(|token| tokens.contains(&token));
             self.todo.retain(lives_on);
@@ -227,8 +228,8 @@ impl Driver<'_> {
         }
     }
 
-    fn call(&mut self, node: NodeIx, attempt: u32, token: Token) {
-        let path = self.plan.node(node).id.clone();
+    fn call(&mut self, node: At, attempt: u32, token: Token) {
+        let path = self.state.path(&self.plan, node);
         let report = |outcome| {
             Todo::Report(Report { node: path.clone(), attempt, token, worker: None, outcome })
         };
@@ -296,10 +297,10 @@ impl Driver<'_> {
         }
     }
 
-    fn start_remote(&mut self, at: NodeIx, attempt: u32) {
+    fn start_remote(&mut self, at: At, attempt: u32) {
         self.decisions += 1;
         let token = Token(1 << 100 | self.decisions);
-        let (node, outcome) = (self.plan.node(at).id.clone(), Outcome::Started);
+        let (node, outcome) = (self.state.path(&self.plan, at), Outcome::Started);
         let report = Report { node, attempt, token, worker: Some(WORKER), outcome };
         // One decision may offer an attempt twice; the first start counts.
         if self.command(Command::Report(report)).is_ok() {
@@ -312,10 +313,10 @@ impl Driver<'_> {
         let stopped = |todo: &Todo| todo.token() == Some(token);
         self.todo.retain(|todo| !stopped(todo));
         self.later.retain(|(_, todo)| !stopped(todo));
-        let at = self.state.nodes.iter().position(|node| node.token == Some(token));
-        if let Some(at) = at {
-            let node = self.plan.nodes[at].id.clone();
-            let attempt = self.state.nodes[at].attempt;
+        let held = self.state.nodes().find(|(_, node)| node.token == Some(token));
+        if let Some((at, held)) = held {
+            let node = self.state.path(&self.plan, at);
+            let attempt = held.attempt;
             let outcome = Outcome::Cancelled;
             self.todo.push(Todo::Report(Report { node, attempt, token, worker: None, outcome }));
         }

@@ -182,7 +182,9 @@ impl Live {
             None => {}
         }
         let started = |event: &Event| match event {
-            Event::Node(NodeEvent::Started { node, remote: Some(_), .. }) => self.plan.find(node),
+            Event::Node(NodeEvent::Started { node, remote: Some(_), .. }) => {
+                self.state.find(&self.plan, node)
+            }
             _ => None,
         };
         let started_remote = frame.events.iter().filter_map(started).collect();

@@ -7,8 +7,9 @@ use waypost_core::command::{Effect, Outcome, Report};
 use waypost_core::decide::{idempotency_key, render_task};
 use waypost_core::expr::Rendered;
 use waypost_core::failure::{Failure, kind};
-use waypost_core::id::{NodeIx, Token, WorkerId};
+use waypost_core::id::{Token, WorkerId};
 use waypost_core::kind::Behaviour;
+use waypost_core::path::At;
 use waypost_core::plan::Delivery;
 use waypost_core::time::Timestamp;
 use waypost_ports::handler::Task;
@@ -22,12 +23,12 @@ use crate::sealed::OfferedTask;
 /// The consequences of a commit, or of a decision that had nothing to commit.
 #[derive(Default)]
 pub(in crate::driver) struct Consequences {
-    pub(in crate::driver) evaluations: Vec<(NodeIx, u32)>,
+    pub(in crate::driver) evaluations: Vec<(At, u32)>,
     pub(in crate::driver) runs: Vec<(TaskOrder, SlotGrant)>,
     pub(in crate::driver) offers: Vec<Offer>,
     /// Attempts to cancel, with the worker of a remote one.
     pub(in crate::driver) cancelled: Vec<(Token, Option<WorkerId>)>,
-    pub(in crate::driver) started_remote: Vec<NodeIx>,
+    pub(in crate::driver) started_remote: Vec<At>,
     /// Attempts that were started in the log and will not be made: their config cannot be rendered,
     /// or they were cancelled in the frame that started them.
     pub(in crate::driver) never_ran: Vec<Report>,
@@ -67,7 +68,7 @@ impl Live {
                 Effect::Cancel { .. } => {}
                 Effect::Run { node, attempt, token } if next.cancelled.contains(&(token, None)) => {
                     let outcome = Outcome::Cancelled;
-                    let node = Arc::clone(&self.plan.node(node).id);
+                    let node = self.state.path(&self.plan, node);
                     let worker = None;
                     next.never_ran.push(Report { node, attempt, token, worker, outcome });
                 }
@@ -94,17 +95,17 @@ impl Live {
     }
 
     /// Since when an attempt might start: one that a slot was promised to has waited for it.
-    fn since(&self, node: NodeIx, attempt: u32, decided_at: Timestamp) -> Timestamp {
+    fn since(&self, node: At, attempt: u32, decided_at: Timestamp) -> Timestamp {
         let promised = self.starting.iter().find(|o| (o.node, o.attempt) == (node, attempt));
         promised.map_or(decided_at, |offer| offer.since)
     }
 
-    fn task(&self, at: NodeIx, attempt: u32, token: Token) -> Result<Task, Box<Report>> {
-        let node = self.plan.node(at);
+    fn task(&self, at: At, attempt: u32, token: Token) -> Result<Task, Box<Report>> {
+        let node = self.plan.node(at.node);
         let Behaviour::Task { handler, .. } = &node.behaviour else {
             unreachable!("only tasks are run in slots");
         };
-        let path = Arc::clone(&node.id);
+        let path = self.state.path(&self.plan, at);
         let rendered = self.render(at).map_err(|failure| {
             let (worker, outcome) = (None, Outcome::Failed(failure));
             Box::new(Report { node: Arc::clone(&path), attempt, token, worker, outcome })
@@ -125,7 +126,7 @@ impl Live {
         })
     }
 
-    fn render(&self, at: NodeIx) -> Result<Rendered, Failure> {
+    fn render(&self, at: At) -> Result<Rendered, Failure> {
         let rendered = catch_unwind(AssertUnwindSafe(|| render_task(&self.plan, &self.state, at)));
         rendered.unwrap_or_else(|panic| {
             let message = format!("rendering the config panicked: {}", panic_text(&*panic));
@@ -134,8 +135,8 @@ impl Live {
     }
 
     /// The offer of a queued attempt to remote workers, or why there can be none.
-    pub(in crate::driver) fn offer(&self, at: NodeIx, attempt: u32) -> Result<OfferOrder, Failure> {
-        let node = self.plan.node(at);
+    pub(in crate::driver) fn offer(&self, at: At, attempt: u32) -> Result<OfferOrder, Failure> {
+        let node = self.plan.node(at.node);
         let Some(handler) = self.handler(at) else {
             unreachable!("only tasks are offered");
         };
@@ -144,7 +145,7 @@ impl Live {
             let message = "a secret cannot be given to a remote worker";
             return Err(Failure::permanent(kind::SECRET, message));
         }
-        let (execution, path) = (self.state.execution, Arc::clone(&node.id));
+        let (execution, path) = (self.state.execution, self.state.path(&self.plan, at));
         Ok(OfferOrder {
             id: OfferId { execution, path, attempt },
             handler: Arc::clone(handler),
@@ -160,23 +161,23 @@ impl Live {
         })
     }
 
-    pub(in crate::driver) fn handler(&self, at: NodeIx) -> Option<&Arc<str>> {
-        match &self.plan.nodes.get(at.at())?.behaviour {
+    pub(in crate::driver) fn handler(&self, at: At) -> Option<&Arc<str>> {
+        match &self.plan.nodes.get(at.node.at())?.behaviour {
             Behaviour::Task { handler, .. } => Some(handler),
             _ => None,
         }
     }
 
     /// Is a task's handler only remote?
-    pub(in crate::driver) fn is_foreign(&self, at: NodeIx) -> bool {
-        let node = self.plan.nodes.get(at.at());
+    pub(in crate::driver) fn is_foreign(&self, at: At) -> bool {
+        let node = self.plan.nodes.get(at.node.at());
         node.is_some_and(|node| matches!(node.behaviour, Behaviour::Task { foreign: true, .. }))
     }
 
     /// May a task leave this process: does its config need no secret?
-    pub(in crate::driver) fn may_leave(&self, at: NodeIx) -> bool {
+    pub(in crate::driver) fn may_leave(&self, at: At) -> bool {
         let mut secrets = false;
-        if let Some(node) = self.plan.nodes.get(at.at()) {
+        if let Some(node) = self.plan.nodes.get(at.node.at()) {
             node.behaviour.visit(&mut |hole| secrets |= hole.references().mentions("secrets"));
         }
         !secrets

@@ -54,7 +54,7 @@ fn forged_report_in_the_inbox_changes_nothing() {
     rig.renew();
     rig.settle_store();
     let state = world.state(execution);
-    assert_eq!(state.nodes[0].status, NodeStatus::Queued);
+    assert_eq!(state.root.nodes[0].status, NodeStatus::Queued);
     assert!(world.store.load(execution).unwrap().unwrap().mail.is_empty(), "it was put aside");
     assert_eq!(world.names(execution).last(), Some(&"MessageIgnored"));
     world.check();

@@ -199,7 +199,7 @@ impl Simulation {
         self.far.committed.insert(token, report.outcome.clone());
         self.contradict(said);
         let known = self.auditor.state(execution).is_some_and(|state| {
-            state.nodes.iter().any(|node| node.ended.iter().any(|ended| ended.token == token))
+            state.nodes().any(|(_, node)| node.ended.iter().any(|ended| ended.token == token))
         });
         if !known && self.failovers == 0 {
             let what = format!("the end of {} of x{} is not durable", report.node, execution.0);

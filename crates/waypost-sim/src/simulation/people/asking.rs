@@ -132,7 +132,7 @@ impl Simulation {
     /// A user completes a wait by hand: one that is open, or was.
     fn end_wait(&mut self, execution: ExecutionNo) {
         let Some(state) = self.auditor.state(execution) else { return };
-        let mut waits: Vec<u64> = state.nodes.iter().map(|node| node.wait_seq).collect();
+        let mut waits: Vec<u64> = state.nodes().map(|(_, node)| node.wait_seq).collect();
         waits.retain(|wait| *wait > 0);
         let other = self.people.random.between(1, state.seq + 1);
         if waits.is_empty() || self.people.random.percent(10) {
