@@ -172,6 +172,7 @@ impl Driver {
     fn remove(&mut self, execution: ExecutionNo) -> Option<Live> {
         self.wheel.arm(execution, None);
         self.remote.forget(execution);
+        self.slots.forget(execution);
         self.handing_over.remove(&execution);
         self.staying.remove(&execution);
         self.settled(execution);

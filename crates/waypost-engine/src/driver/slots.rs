@@ -9,7 +9,9 @@
 //! of the slot: the frame in flight that starts the attempt, the attempt that waits for the lease,
 //! or the running attempt. A promised slot belongs to its [`Promise`] in the same way.
 
-use std::collections::{HashMap, VecDeque};
+mod turns;
+
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -18,6 +20,7 @@ use waypost_core::path::At;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::{Millis, Timestamp};
 
+use self::turns::Turns;
 use super::io::TaskOrder;
 use crate::room::shrink;
 
@@ -67,7 +70,7 @@ pub(super) struct Slots {
     taken: Arc<AtomicU32>,
     promised: Arc<AtomicU32>,
     running: HashMap<Token, SlotGrant>,
-    offers: VecDeque<Offer>,
+    offers: Turns,
     /// The last part of a lease, in which nothing begins.
     margin: Millis,
     /// Until when attempts may start; for ever if there are no leases.
@@ -83,7 +86,7 @@ impl Slots {
             taken: Arc::default(),
             promised: Arc::default(),
             running: HashMap::new(),
-            offers: VecDeque::new(),
+            offers: Turns::default(),
             margin: Millis(lease.0 / 3),
             safe_until: Timestamp(i64::MAX),
             renewing: false,
@@ -92,7 +95,8 @@ impl Slots {
     }
 
     pub(super) fn shrink(&mut self) {
-        shrink!(self.offers, self.kept_back, self.running);
+        self.offers.shrink();
+        shrink!(self.kept_back, self.running);
     }
 
     pub(super) fn are_idle(&self) -> bool {
@@ -130,16 +134,27 @@ impl Slots {
     }
 
     pub(super) fn offer(&mut self, offer: Offer) {
-        self.offers.push_back(offer);
+        self.offers.push(offer);
     }
 
-    /// Everything that was offered and not handed out; some of it may mean nothing any more.
+    /// Drops the offers of an execution that leaves memory.
+    pub(super) fn forget(&mut self, execution: ExecutionNo) {
+        self.offers.forget(execution);
+    }
+
+    /// Since when the offer that has waited longest waits.
+    pub(super) fn oldest_offer(&self) -> Option<Timestamp> {
+        self.offers.oldest()
+    }
+
+    /// Everything that was offered and not handed out; some of it may mean nothing any more, because
+    /// its node was cancelled.
     pub(super) fn offers(&self) -> impl Iterator<Item = &Offer> {
         self.offers.iter()
     }
 
     pub(super) fn next_offer(&mut self, now: Timestamp) -> Option<Offer> {
-        if self.available(now) > 0 { self.offers.pop_front() } else { None }
+        if self.available(now) > 0 { self.offers.pop() } else { None }
     }
 
     pub(super) fn promise(&self, offer: Offer) -> Promise {

@@ -95,9 +95,9 @@ impl Driver {
         self.outputs.extend(stopping.iter().map(cancel));
     }
 
-    /// Since when the first in the queue waits for a slot, if remote workers may take it.
+    /// Since when the queue for slots has had its oldest entry, if remote workers may take it.
     pub(in crate::driver) fn first_in_queue(&self) -> Option<Timestamp> {
-        self.slots.offers().next().map(|offer| offer.since).filter(|_| self.goes_remote())
+        self.slots.oldest_offer().filter(|_| self.goes_remote())
     }
 
     /// The state of the workers; `None` if it could not be read.

@@ -122,3 +122,46 @@ fn an_execution_that_pauses_gives_its_slots_back_and_resumes_its_queue() {
     assert_eq!(world.status(execution), Status::Completed);
     world.check();
 }
+
+/// One slot: the first execution runs one attempt and queues 999, the second and the third come later.
+#[test]
+fn executions_with_queued_attempts_take_turns() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| config.slots = 1);
+    let fan: Vec<String> = (0..1_000).map(|at| format!("n{at}")).collect();
+    rig.start(&fan.join(";"));
+    rig.start("a; b");
+    rig.start("c");
+    let mut order = Vec::new();
+    for _ in 0..8 {
+        let running = rig.running().join(", ");
+        let task = rig.take_task(&running);
+        rig.finish(&task);
+        rig.settle_store();
+        order.push(running);
+    }
+    // The first execution was alone in the queue, so it has the first turn.
+    assert_eq!(order, ["n0", "n1", "a", "c", "n2", "b", "n3", "n4"]);
+}
+
+#[test]
+fn queued_attempts_of_an_execution_that_left_memory_are_dropped() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| config.slots = 1);
+    let fan: Vec<String> = (0..100).map(|at| format!("n{at}")).collect();
+    let first = rig.start(&fan.join(";"));
+    rig.start("a");
+    let running = rig.take_task("n0");
+    rig.request(first, Request::Signal { name: "s".into(), body: Json::null() });
+    rig.step();
+    let append = rig.take_append();
+    assert_eq!(rig.driver.queue().depth, 100);
+    rig.answer_append(&append, Appended::Fenced);
+    rig.step();
+    assert_eq!((rig.driver.queue().depth, rig.driver.live()), (1, 1));
+    rig.report(&running, Outcome::Cancelled);
+    rig.step();
+    rig.perform_appends();
+    rig.step();
+    assert_eq!(rig.running(), ["a"]);
+}
