@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::id::{InstanceId, Token, WorkerId};
 use crate::json::Json;
 use crate::path::At;
+use crate::slot::SlotCounts;
 use crate::status::{NodeStatus, Status};
 use crate::time::Timestamp;
 
@@ -164,8 +165,8 @@ pub struct Env {
     /// `now` would be too short by as much as `now` is behind.
     pub now_max: Timestamp,
     pub instance: InstanceId,
-    /// How many attempts may be started at once here.
-    pub slots: u32,
+    /// How many attempts may be started here.
+    pub slots: SlotCounts,
     /// Where delivery tokens come from; new for each decision.
     pub entropy: u128,
 }

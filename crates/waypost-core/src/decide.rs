@@ -30,6 +30,7 @@ use crate::event::{CancelReason, Event, NodeEvent, PauseReason, RunCreated, RunE
 use crate::id::{ExecutionNo, Token};
 use crate::path::At;
 use crate::plan::{Plan, PlanNode};
+use crate::slot::SlotCounts;
 use crate::state::{NodeState, State};
 use crate::status::{NodeStatus, Status};
 
@@ -87,7 +88,7 @@ struct Decider<'a> {
     plan: &'a Plan,
     state: &'a mut State,
     env: &'a Env,
-    slots: u32,
+    slots: SlotCounts,
     decision: Decision,
 }
 

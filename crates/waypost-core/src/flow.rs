@@ -30,6 +30,7 @@ use crate::plan::{
     PlanDraft, PlanFault, PlanNode,
 };
 use crate::retry::{Matcher, RetryPolicy};
+use crate::slot::SlotClass;
 use crate::time::Millis;
 
 /// The plan that a text describes.
@@ -120,7 +121,7 @@ pub fn retry(max_attempts: u32, wait: Millis) -> RetryPolicy {
 /// A task for the handler `work`, whose config names the node.
 pub fn task(id: &str) -> Behaviour {
     let config = template(&json!({ "node": id }));
-    Behaviour::Task { handler: "work".into(), foreign: false, config }
+    Behaviour::Task { handler: "work".into(), slot: Some(SlotClass::Work), config }
 }
 
 /// A compiled template.
@@ -273,16 +274,22 @@ pub fn millis(text: &str) -> Millis {
     Millis::parse(text).unwrap_or_else(|error| panic!("{text:?}: {error}"))
 }
 
-/// `task(json)`, `worker(json)`, `pass`, `input`, `gather`, `value(json)`, `output(json)`, `if(expression)`, `fail(text)`,
+/// `task(json)`, `call(json)`, `worker(json)`, `pass`, `input`, `gather`, `value(json)`, `output(json)`, `if(expression)`, `fail(text)`,
 /// `switch(expression -> branch, else -> branch)`, `delay(5s)`, `delay(${{ … }})`, `until(time)`,
 /// `signal(name, where expression, within 5s)`.
 fn behaviour(id: &str, text: &str) -> Behaviour {
     let (word, inside) = call(text);
     let value = || serde_json::from_str(inside).unwrap_or_else(|_| json!(inside));
     let config = || template(&if inside.is_empty() { json!({ "node": id }) } else { value() });
+    let handler = |name: &str, slot: Option<SlotClass>| Behaviour::Task {
+        handler: name.into(),
+        slot,
+        config: config(),
+    };
     match word {
-        "task" => Behaviour::Task { handler: "work".into(), foreign: false, config: config() },
-        "worker" => Behaviour::Task { handler: "far".into(), foreign: true, config: config() },
+        "task" => handler("work", Some(SlotClass::Work)),
+        "call" => handler("work", Some(SlotClass::Io)),
+        "worker" => handler("far", None),
         "pass" => Behaviour::Pass,
         "input" => Behaviour::Input,
         "gather" => Behaviour::Gather,

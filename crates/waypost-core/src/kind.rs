@@ -18,6 +18,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::expr::{Expression, Template};
+use crate::slot::SlotClass;
 use crate::time::Millis;
 
 /// The families of the definition language: the `type` of the long form.
@@ -179,8 +180,8 @@ pub enum Behaviour {
     Task {
         /// Which handler: the kind's name, or the one that the node names.
         handler: Arc<str>,
-        /// Is the handler only remote, so that the attempt never runs in a slot of the owner?
-        foreign: bool,
+        /// The slot of the owner in which an attempt runs; none if the handler is only remote.
+        slot: Option<SlotClass>,
         /// Rendered when the task is offered.
         config: Template,
     },
@@ -222,6 +223,16 @@ pub enum DurationTemplate {
 }
 
 impl Behaviour {
+    /// The slot in which its attempts run; none if it is no task, or one for remote workers only.
+    pub fn slot(&self) -> Option<SlotClass> {
+        if let Self::Task { slot, .. } = self { *slot } else { None }
+    }
+
+    /// Is it a task whose handler is only remote?
+    pub fn is_remote(&self) -> bool {
+        matches!(self, Self::Task { slot: None, .. })
+    }
+
     /// Calls `visit` with every expression inside.
     pub fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
         match self {

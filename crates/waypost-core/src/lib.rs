@@ -21,6 +21,7 @@
 //! | `check` | the invariants that every log must satisfy |
 //! | `flow` | plans from a line of text, for tests; behind the feature of that name |
 //! | `planted` | bugs for the simulator to find, in builds of their own |
+//! | `slot` | which limit of an instance an attempt counts against |
 //! | `retry`, `failure` | failures as data, and what follows them |
 //! | `id`, `time`, `json`, `status`, `limits` | the small values |
 //!
@@ -55,6 +56,7 @@ pub mod planted;
 pub mod projection;
 pub mod refused;
 pub mod retry;
+pub mod slot;
 pub mod state;
 pub mod status;
 pub mod time;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::event::{EndCause, PauseReason, Wait};
-use crate::id::NodeIx;
 use crate::kind::Behaviour;
 use crate::path::At;
 use crate::plan::Plan;
+use crate::slot::SlotClass;
 use crate::state::{NodeState, Place, Quarantine, State, Timer};
 use crate::status::{NodeStatus, Status};
 use crate::time::Timestamp;
@@ -41,7 +41,8 @@ pub enum UnblockedBy {
     /// A person: resume or cancel.
     Resume,
     Attempt,
-    Slot,
+    /// A free slot of this class.
+    Slot(SlotClass),
     /// A permit of its concurrency key, when its turn comes.
     Permit,
     /// A worker that serves this handler.
@@ -169,15 +170,24 @@ fn node_reason(plan: &Plan, state: &State, (at, node): (At, &NodeState)) -> Reas
                 format!("waits for its next attempt; attempt {} failed: {last}", node.attempt);
             (what, Some(*due), UnblockedBy::Time)
         }
-        (None, NodeStatus::Queued) if let Some(handler) = foreign(plan, at.node) => {
-            let what = format!("waits for a worker that runs {handler:?}");
-            (what, None, UnblockedBy::Worker(handler))
+        (None, NodeStatus::Queued)
+            if let Behaviour::Task { handler, slot, .. } = &plan.node(at.node).behaviour =>
+        {
+            match slot {
+                Some(class) => {
+                    let setting = class.setting();
+                    let what = format!(
+                        "waits for a free slot for attempt {} (setting {setting})",
+                        node.attempt
+                    );
+                    (what, None, UnblockedBy::Slot(*class))
+                }
+                None => {
+                    let what = format!("waits for a worker that runs {handler:?}");
+                    (what, None, UnblockedBy::Worker(Arc::clone(handler)))
+                }
+            }
         }
-        (None, NodeStatus::Queued) => (
-            format!("waits for a free worker slot for attempt {}", node.attempt),
-            None,
-            UnblockedBy::Slot,
-        ),
         (None, _) if let Some(worker) = node.remote => {
             let what = format!("runs attempt {} on worker {worker}", node.attempt);
             (what, node.attempt_due, UnblockedBy::Attempt)
@@ -189,12 +199,4 @@ fn node_reason(plan: &Plan, state: &State, (at, node): (At, &NodeState)) -> Reas
     };
     let wait = node.wait.as_ref().map(|_| node.wait_seq);
     Reason { node: Some(state.path(plan, at)), what, since, until, unblocked_by, wait }
-}
-
-/// The handler of a node whose attempts run only remotely.
-fn foreign(plan: &Plan, at: NodeIx) -> Option<Arc<str>> {
-    if let Behaviour::Task { handler, foreign: true, .. } = &plan.node(at).behaviour {
-        return Some(Arc::clone(handler));
-    }
-    None
 }

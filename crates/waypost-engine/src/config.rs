@@ -25,8 +25,11 @@ config! {
     /// An engine's configuration.
     #[derive(Clone, Debug)]
     pub struct Config {
-        /// Attempts that run at once in this process.
+        /// Attempts that run at once in this process, without those that only await I/O.
         slots: u32 = 64;
+        /// Attempts that run at once in this process and only await I/O. Each may hold a connection
+        /// and a response.
+        io_slots: u32 = 1_000;
         /// Executions held in memory at once; further ones wait in the store.
         active_max: usize = 10_000;
         /// Further executions held in memory that wait for remote workers.

@@ -37,6 +37,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use waypost_core::command::{Command, Env, Report};
 use waypost_core::id::{AppendId, ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::planted::{Bug, is_planted};
+use waypost_core::slot::SlotCounts;
 use waypost_core::time::{Now, Timestamp};
 
 pub use io::{Answer, Committed, EndSummary, Input, Loaded};
@@ -96,7 +97,7 @@ impl Driver {
         Self {
             remote: remote::Remote::default(),
             issuer,
-            slots: slots::Slots::new(config.slots, config.lease),
+            slots: slots::Slots::new(&config),
             claims: claims::Claims::default(),
             config,
             instance,
@@ -286,9 +287,9 @@ impl Driver {
         let Some(live) = self.live.get_mut(&execution) else { return };
         let time = live.not_before_parent(Now { least: env.now, most: env.now_max });
         (env.now, env.now_max) = (time.least, time.most);
-        live.redeem_promises();
+        live.starting.clear();
         if !self.draining {
-            env.slots = self.slots.available(self.now);
+            env.slots = self.slots.available_to(live.promised_slots(), self.now);
         }
         let round = Round {
             env,
@@ -344,7 +345,10 @@ impl Driver {
 
     fn env(&mut self) -> Env {
         let entropy = self.ids.random();
-        let slots = if self.draining { 0 } else { self.slots.available(self.now) };
+        let slots = match self.draining {
+            true => SlotCounts::default(),
+            false => self.slots.available(self.now),
+        };
         Env { now: self.now, now_max: self.now_max, instance: self.instance, slots, entropy }
     }
 }

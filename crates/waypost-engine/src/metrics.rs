@@ -14,6 +14,7 @@ mod text;
 
 use std::time::Duration;
 
+use waypost_core::slot::SlotCounts;
 use waypost_core::status::Status;
 
 use crate::driver::{AttemptEnd, Driver, Measures, Queue};
@@ -48,8 +49,10 @@ crate::metrics! {
         ownership_lost_total: Counter, "Executions dropped because another instance owns them.";
         executions_scheduled_too_long: Gauge, "Executions in memory with a node that has waited too long to start.";
         attempts_ended_total: CounterFamily("outcome", &AttemptEnd::NAMES), "Attempts that ended on this instance, including nodes that the engine evaluates itself, by outcome; handed_over: interrupted by an orderly stop.";
-        slots_busy: Gauge, "Slots in use.";
-        slots: Gauge, "Slots for concurrent attempts.";
+        slots_busy: Gauge, "Slots in use, without those of attempts that only await I/O.";
+        slots: Gauge, "Slots for concurrent attempts: the setting slots.";
+        io_slots_busy: Gauge, "Slots in use by attempts that only await I/O.";
+        io_slots: Gauge, "Slots for concurrent attempts that only await I/O: the setting io_slots.";
         attempts_remote: Gauge, "Attempts that remote workers are running for executions in memory.";
         tasks_repeated_total: Counter, "Tasks published again because no remote worker had started them.";
         tasks_broken_total: Counter, "Tasks dropped because their seal did not verify.";
@@ -62,7 +65,9 @@ impl EngineMetrics {
     /// Takes in what a step of the driver measured.
     pub(crate) fn publish(&self, driver: &Driver) {
         self.executions_active.set(u64::try_from(driver.live()).unwrap_or(u64::MAX));
-        self.slots_busy.set(driver.slots_busy().into());
+        let SlotCounts { work, io } = driver.slots_busy();
+        self.slots_busy.set(work.into());
+        self.io_slots_busy.set(io.into());
         let remote = u64::try_from(driver.running_remote()).unwrap_or(u64::MAX);
         self.attempts_remote.set(remote);
         let measures = driver.measures();

@@ -6,6 +6,7 @@
 use serde_json::{Map, Value};
 use waypost_core::expr::{Expression, Template};
 use waypost_core::kind::{Behaviour, ConfigFault, DurationTemplate, Field, Shape};
+use waypost_core::slot::SlotClass;
 use waypost_core::time::{BadDuration, Millis};
 
 /// A node's config as written.
@@ -152,13 +153,14 @@ pub(crate) fn bytes_max(config: &ConfigMap, field: &str, max: usize) -> Result<(
 /// The behaviour of an action: its config is rendered whole and handed to the handler.
 pub(crate) fn task(
     handler: &str,
+    slot: SlotClass,
     config: &ConfigMap,
     checks: impl IntoIterator<Item = Result<(), ConfigFault>>,
 ) -> Result<Behaviour, Vec<ConfigFault>> {
     let mut faults: Vec<ConfigFault> = checks.into_iter().filter_map(Result::err).collect();
     match Template::compile(&Value::Object(config.clone())) {
         Ok(config) if faults.is_empty() => {
-            return Ok(Behaviour::Task { handler: handler.into(), foreign: false, config });
+            return Ok(Behaviour::Task { handler: handler.into(), slot: Some(slot), config });
         }
         Ok(_) => {}
         Err(fault) => {

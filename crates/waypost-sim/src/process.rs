@@ -127,8 +127,11 @@ fn config(random: &mut Random) -> Config {
         true => few + random.index(3),
         false => many,
     };
+    let slots = u32::try_from(small(random, 1, 8)).unwrap_or(1);
     Config {
-        slots: u32::try_from(small(random, 1, 8)).unwrap_or(1),
+        slots,
+        // The local tasks of programs are `api-call`s.
+        io_slots: slots,
         active_max: small(random, 1, 1_000),
         park_after: Millis(*random.pick(&[0, 50, 2_000])),
         claim_batch: small(random, 1, 100),

@@ -210,6 +210,7 @@ pub(crate) fn limits(settings: &Settings) -> Vec<(&'static str, u64)> {
         ("abandoned_max", u64::from(core::ABANDONED_MAX)),
         ("attempts_max", u64::from(core::ATTEMPTS_MAX)),
         ("slots", u64::from(engine.slots)),
+        ("io_slots", u64::from(engine.io_slots)),
         ("active_max", engine.active_max as u64),
         ("remote_max", engine.remote_max as u64),
         ("backlog_max", engine.backlog_max as u64),

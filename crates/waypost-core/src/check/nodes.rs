@@ -264,7 +264,7 @@ impl Nodes {
             (Some(_), _, Some(behaviour)) if !matches!(behaviour, Behaviour::Task { .. }) => {
                 broken(Justified, "it is no task, and is made remotely")
             }
-            (None, Some(_), Some(Behaviour::Task { foreign: true, .. })) => {
+            (None, Some(_), Some(behaviour)) if behaviour.is_remote() => {
                 broken(Justified, "its handler is remote, and it runs in a local slot")
             }
             _ => Ok(()),

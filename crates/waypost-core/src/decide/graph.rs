@@ -123,11 +123,12 @@ impl Decider<'_> {
     pub(super) fn start(&mut self, at: At) {
         let attempt = self.node(at).attempt;
         match self.plan_node(at).behaviour {
-            Behaviour::Task { foreign, .. } if foreign || self.slots == 0 => {
-                self.effect(Effect::Offer { node: at, attempt });
-            }
-            Behaviour::Task { .. } => {
-                self.slots -= 1;
+            Behaviour::Task { slot, .. } => {
+                let free = slot.map(|class| self.slots.of(class)).filter(|free| **free > 0);
+                let Some(free) = free else {
+                    return self.effect(Effect::Offer { node: at, attempt });
+                };
+                *free -= 1;
                 let token = self.token(at, attempt);
                 self.started(at, Some(self.env.instance), None, Some(token));
                 self.effect(Effect::Run { node: at, attempt, token });
@@ -185,7 +186,9 @@ impl Decider<'_> {
         self.decision.effects.retain(|effect| match effect {
             Effect::Run { node, .. } if concerned(*node) => {
                 not_handed_off.insert(*node);
-                self.slots += 1;
+                if let Some(class) = self.plan.node(node.node).behaviour.slot() {
+                    *self.slots.of(class) += 1;
+                }
                 false
             }
             Effect::Evaluate { node, .. } | Effect::Offer { node, .. } => !concerned(*node),

@@ -157,6 +157,17 @@ fn keys_are_texts() {
 }
 
 #[test]
+fn why_names_the_setting_that_limits_a_queued_attempt() {
+    for (flow, setting) in [("a", "slots"), ("a = call", "io_slots")] {
+        let plan = plan(flow);
+        let run = Run::start(&plan, "{}", None, 0);
+        let [reason] = why(&plan, &run.state, None).try_into().expect("one node waits");
+        let expected = format!("waits for a free slot for attempt 1 (setting {setting})");
+        assert_eq!(reason.what, expected);
+    }
+}
+
+#[test]
 fn why_names_the_key_and_the_place() {
     let plan = plan("keyed k 3; a");
     let mut run = Run::start(&plan, "{}", None, 1);

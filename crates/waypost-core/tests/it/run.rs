@@ -17,6 +17,7 @@ use waypost_core::json::Json;
 use waypost_core::kind::Behaviour;
 use waypost_core::path::At;
 use waypost_core::plan::Plan;
+use waypost_core::slot::SlotCounts;
 use waypost_core::state::{NodeState, State};
 use waypost_core::time::{Millis, Timestamp};
 
@@ -122,7 +123,7 @@ impl<'a> Run<'a> {
         })?;
         let runs = |effect: &&Effect| matches!(effect, Effect::Run { .. });
         let runs = decision.effects.iter().filter(runs).count();
-        assert!(runs <= env.slots as usize, "{runs} attempts in {} slots", env.slots);
+        assert!(runs <= self.slots as usize, "{runs} attempts in {} slots", self.slots);
         self.check(decision.clone(), 0);
         let effects = decision.effects.clone();
         self.last.events.extend(decision.events);
@@ -156,7 +157,8 @@ impl<'a> Run<'a> {
     fn env(&self) -> Env {
         let entropy = self.decisions;
         let now_max = self.now.plus(self.behind);
-        Env { now: self.now, now_max, instance: self.instance, slots: self.slots, entropy }
+        let slots = SlotCounts::each(self.slots);
+        Env { now: self.now, now_max, instance: self.instance, slots, entropy }
     }
 
     /// Folds a decision into the shadow, the first `skip` events left aside.
@@ -219,7 +221,7 @@ impl<'a> Run<'a> {
 
     /// Are a node's attempts made remotely only?
     pub(crate) fn is_foreign(&self, at: At) -> bool {
-        matches!(self.plan.node(at.node).behaviour, Behaviour::Task { foreign: true, .. })
+        matches!(self.plan.node(at.node).behaviour, Behaviour::Task { slot: None, .. })
     }
 
     /// Another process goes on with the execution.

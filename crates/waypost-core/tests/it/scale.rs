@@ -17,6 +17,7 @@ use waypost_core::kind::Behaviour;
 use waypost_core::limits::NODES_MAX;
 use waypost_core::path::ScopeNo;
 use waypost_core::plan::{Condition, FailurePolicy, Join, OnError, Plan, PlanNode};
+use waypost_core::slot::SlotCounts;
 use waypost_core::state::State;
 use waypost_core::status::{NodeStatus, Status};
 
@@ -43,7 +44,7 @@ fn env() -> Env {
         now: EPOCH,
         now_max: EPOCH,
         instance: InstanceId(Uuid::nil()),
-        slots: u32::MAX,
+        slots: SlotCounts::each(u32::MAX),
         entropy: 1,
     }
 }

@@ -91,9 +91,9 @@ impl Driver {
             self.run(order, slot);
         }
         for offer in next.offers {
-            match self.live.get(&execution).is_some_and(|live| live.is_foreign(offer.node)) {
-                true => self.offer_remote(offer),
-                false => self.slots.offer(offer),
+            match self.live.get(&execution).and_then(|live| live.slot(offer.node)) {
+                Some(class) => self.slots.offer(class, offer),
+                None => self.offer_remote(offer),
             }
         }
         if !self.draining {

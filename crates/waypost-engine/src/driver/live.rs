@@ -5,7 +5,7 @@ mod deciding;
 mod frame;
 mod orders;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use waypost_core::command::{Command, Decision, Env};
@@ -16,6 +16,7 @@ use waypost_core::id::{ExecutionNo, Token};
 use waypost_core::path::At;
 use waypost_core::plan::Plan;
 use waypost_core::planted::{Bug, is_planted};
+use waypost_core::slot::SlotCounts;
 use waypost_core::state::State;
 use waypost_core::status::NodeStatus;
 use waypost_core::time::{Now, Timestamp};
@@ -25,7 +26,7 @@ pub(super) use frame::PendingFrame;
 pub(super) use orders::{Consequences, Leave};
 
 use super::io::{Loaded, Ticket};
-use super::slots::{Offer, Promise};
+use super::slots::Promise;
 use super::suspicion::Suspicion;
 
 /// Executions that stay in memory for more signals at once: each keeps up to
@@ -54,9 +55,9 @@ pub(super) struct Live {
     pub(super) mailbox: VecDeque<Letter>,
     pub(super) phase: LivePhase,
     /// Promised slots: there is a `Start` letter in the mailbox for each.
-    pub(super) promised: Vec<Promise>,
-    /// The slots that were promised when the last decision was made.
-    pub(super) starting: Vec<Offer>,
+    pub(super) promised: VecDeque<Promise>,
+    /// Attempts whose promised slots the last decision redeemed, and since when they waited.
+    pub(super) starting: HashMap<(At, u32), Timestamp>,
     /// When the reports in the mailbox came.
     pub(super) reported: Vec<Timestamp>,
     pub(super) arrival: Arrival,
@@ -161,8 +162,8 @@ impl Live {
             decided_mail: VecDeque::new(),
             mailbox: VecDeque::new(),
             phase: LivePhase::Idle,
-            promised: Vec::new(),
-            starting: Vec::new(),
+            promised: VecDeque::new(),
+            starting: HashMap::new(),
             reported: Vec::new(),
             arrival: if parent.is_none() { Arrival::Created } else { Arrival::Loaded },
             claimed_again: false,
@@ -216,10 +217,17 @@ impl Live {
         }
     }
 
-    /// Frees the slots that were promised to it, for the next decision.
-    pub(super) fn redeem_promises(&mut self) {
-        self.starting.clear();
-        self.starting.extend(self.promised.drain(..).map(|promise| promise.offer));
+    pub(super) fn promised_slots(&self) -> SlotCounts {
+        let mut slots = SlotCounts::default();
+        self.promised.iter().for_each(|promise| *slots.of(promise.class) += 1);
+        slots
+    }
+
+    /// A `Start` letter is about to be decided: frees the slot that was promised to it.
+    fn redeem_promise(&mut self) {
+        if let Some(Promise { offer, .. }) = self.promised.pop_front() {
+            self.starting.insert((offer.node, offer.attempt), offer.since);
+        }
     }
 
     /// Its take-over is durable. Returns whether it was an orphan until now.

@@ -3,6 +3,7 @@
 
 use waypost_core::event::{Event, FailureEnd, NodeEvent, RunEvent};
 use waypost_core::id::ExecutionId;
+use waypost_core::slot::SlotCounts;
 use waypost_core::status::Status;
 use waypost_core::time::{Millis, Timestamp};
 
@@ -141,7 +142,7 @@ impl Driver {
     }
 
     /// Slots that are taken.
-    pub fn slots_busy(&self) -> u32 {
+    pub fn slots_busy(&self) -> SlotCounts {
         self.slots.busy()
     }
 

@@ -9,18 +9,18 @@ use waypost_core::time::Timestamp;
 use super::Driver;
 use super::io::{Output, TaskOrder};
 use super::live::Letter;
-use super::slots::SlotGrant;
+use super::slots::{Offer, SlotGrant};
 
 impl Driver {
     /// Promises free slots to attempts that wait for one; each is taken when its start is decided.
     pub(super) fn hand_out_slots(&mut self) {
         while !self.draining
-            && let Some(offer) = self.slots.next_offer(self.now)
+            && let Some(promise) = self.slots.next_promise(self.now)
         {
-            if let Some(live) = self.live.get_mut(&offer.execution) {
-                live.promised.push(self.slots.promise(offer));
-                let start = Command::Start { node: offer.node, attempt: offer.attempt };
-                self.post(offer.execution, Letter::command(start));
+            let Offer { execution, node, attempt, .. } = promise.offer;
+            if let Some(live) = self.live.get_mut(&execution) {
+                live.promised.push_back(promise);
+                self.post(execution, Letter::command(Command::Start { node, attempt }));
             }
         }
     }

@@ -1,4 +1,5 @@
 //! Slots: how many attempts may run here at once, which attempts wait for one, and whether any may begin.
+//! Each [`SlotClass`] has a number of slots and a queue of its own.
 //!
 //! No attempt begins once two thirds of the lease have passed without a confirmed renewal: when the lease
 //! ends, another instance may take the execution over, and an attempt that began shortly before would run
@@ -18,10 +19,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use waypost_core::id::{ExecutionNo, Token};
 use waypost_core::path::At;
 use waypost_core::planted::{Bug, is_planted};
+use waypost_core::slot::{SlotClass, SlotCounts};
 use waypost_core::time::{Millis, Timestamp};
 
 use self::turns::Turns;
 use super::io::TaskOrder;
+use crate::config::Config;
 use crate::room::shrink;
 
 #[derive(Clone, Copy)]
@@ -59,18 +62,60 @@ impl Drop for SlotGrant {
     }
 }
 
+/// The slots of a frame, of each class.
+pub(super) struct FrameSlots {
+    work: SlotGrant,
+    io: SlotGrant,
+}
+
+impl FrameSlots {
+    pub(super) fn split_one(&mut self, class: SlotClass) -> SlotGrant {
+        match class {
+            SlotClass::Work => self.work.split_one(),
+            SlotClass::Io => self.io.split_one(),
+        }
+    }
+}
+
 /// A slot that is promised to an attempt whose start is not decided yet.
 pub(super) struct Promise {
+    pub(super) class: SlotClass,
     pub(super) offer: Offer,
     _slot: SlotGrant,
 }
 
-pub(super) struct Slots {
+/// The slots of one class.
+struct Pool {
     total: u32,
     taken: Arc<AtomicU32>,
     promised: Arc<AtomicU32>,
-    running: HashMap<Token, SlotGrant>,
     offers: Turns,
+}
+
+impl Pool {
+    fn new(total: u32) -> Self {
+        Self { total, taken: Arc::default(), promised: Arc::default(), offers: Turns::default() }
+    }
+
+    fn busy(&self) -> u32 {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Free slots for an execution to which `own` of the promised ones are promised.
+    fn free(&self, own: u32) -> u32 {
+        let promised = self.promised.load(Ordering::Relaxed).saturating_sub(own);
+        self.total.saturating_sub(self.busy() + promised)
+    }
+
+    fn next_offer(&mut self) -> Option<Offer> {
+        if self.free(0) > 0 { self.offers.pop() } else { None }
+    }
+}
+
+pub(super) struct Slots {
+    work: Pool,
+    io: Pool,
+    running: HashMap<Token, SlotGrant>,
     /// The last part of a lease, in which nothing begins.
     margin: Millis,
     /// Until when attempts may start; for ever if there are no leases.
@@ -80,14 +125,12 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    pub(super) fn new(total: u32, lease: Millis) -> Self {
+    pub(super) fn new(config: &Config) -> Self {
         Self {
-            total,
-            taken: Arc::default(),
-            promised: Arc::default(),
+            work: Pool::new(config.slots),
+            io: Pool::new(config.io_slots),
             running: HashMap::new(),
-            offers: Turns::default(),
-            margin: Millis(lease.0 / 3),
+            margin: Millis(config.lease.0 / 3),
             safe_until: Timestamp(i64::MAX),
             renewing: false,
             kept_back: Vec::new(),
@@ -95,12 +138,13 @@ impl Slots {
     }
 
     pub(super) fn shrink(&mut self) {
-        self.offers.shrink();
+        self.work.offers.shrink();
+        self.io.offers.shrink();
         shrink!(self.kept_back, self.running);
     }
 
     pub(super) fn are_idle(&self) -> bool {
-        self.busy() == 0
+        self.busy() == SlotCounts::default()
     }
 
     /// May attempts begin?
@@ -109,17 +153,27 @@ impl Slots {
     }
 
     /// Slots that a decision may take.
-    pub(super) fn available(&self, now: Timestamp) -> u32 {
-        let promised = self.promised.load(Ordering::Relaxed);
-        if self.are_safe(now) { self.total.saturating_sub(self.busy() + promised) } else { 0 }
+    pub(super) fn available(&self, now: Timestamp) -> SlotCounts {
+        self.available_to(SlotCounts::default(), now)
     }
 
-    pub(super) fn take(&self, count: u32) -> SlotGrant {
-        SlotGrant::new(&self.taken, count)
+    /// The same, for an execution to which `own` slots are promised.
+    pub(super) fn available_to(&self, own: SlotCounts, now: Timestamp) -> SlotCounts {
+        match self.are_safe(now) {
+            true => SlotCounts { work: self.work.free(own.work), io: self.io.free(own.io) },
+            false => SlotCounts::default(),
+        }
     }
 
-    pub(super) fn busy(&self) -> u32 {
-        self.taken.load(Ordering::Relaxed)
+    pub(super) fn take(&self, counts: SlotCounts) -> FrameSlots {
+        FrameSlots {
+            work: SlotGrant::new(&self.work.taken, counts.work),
+            io: SlotGrant::new(&self.io.taken, counts.io),
+        }
+    }
+
+    pub(super) fn busy(&self) -> SlotCounts {
+        SlotCounts { work: self.work.busy(), io: self.io.busy() }
     }
 
     /// An attempt runs, until [`ended`](Self::ended).
@@ -133,32 +187,40 @@ impl Slots {
         }
     }
 
-    pub(super) fn offer(&mut self, offer: Offer) {
-        self.offers.push(offer);
+    pub(super) fn offer(&mut self, class: SlotClass, offer: Offer) {
+        match class {
+            SlotClass::Work => self.work.offers.push(offer),
+            SlotClass::Io => self.io.offers.push(offer),
+        }
     }
 
     /// Drops the offers of an execution that leaves memory.
     pub(super) fn forget(&mut self, execution: ExecutionNo) {
-        self.offers.forget(execution);
+        self.work.offers.forget(execution);
+        self.io.offers.forget(execution);
     }
 
     /// Since when the offer that has waited longest waits.
     pub(super) fn oldest_offer(&self) -> Option<Timestamp> {
-        self.offers.oldest()
+        self.work.offers.oldest().into_iter().chain(self.io.offers.oldest()).min()
     }
 
     /// Everything that was offered and not handed out; some of it may mean nothing any more, because
     /// its node was cancelled.
     pub(super) fn offers(&self) -> impl Iterator<Item = &Offer> {
-        self.offers.iter()
+        self.work.offers.offers().chain(self.io.offers.offers())
     }
 
-    pub(super) fn next_offer(&mut self, now: Timestamp) -> Option<Offer> {
-        if self.available(now) > 0 { self.offers.pop() } else { None }
-    }
-
-    pub(super) fn promise(&self, offer: Offer) -> Promise {
-        Promise { offer, _slot: SlotGrant::new(&self.promised, 1) }
+    /// Promises a free slot to the next offer in turn.
+    pub(super) fn next_promise(&mut self, now: Timestamp) -> Option<Promise> {
+        if !self.are_safe(now) {
+            return None;
+        }
+        let work = self.work.next_offer().map(|offer| (SlotClass::Work, offer, &self.work));
+        let next =
+            work.or_else(|| self.io.next_offer().map(|offer| (SlotClass::Io, offer, &self.io)));
+        let (class, offer, pool) = next?;
+        Some(Promise { class, offer, _slot: SlotGrant::new(&pool.promised, 1) })
     }
 
     pub(super) fn keep_back(&mut self, order: TaskOrder, slot: SlotGrant) {
@@ -188,7 +250,7 @@ impl Slots {
 
     /// Is something about to wait for the next heartbeat? A machine that slept should not.
     pub(super) fn wants_renewal(&mut self, now: Timestamp) -> bool {
-        let waits = !self.kept_back.is_empty() || !self.offers.is_empty();
+        let waits = !self.kept_back.is_empty() || self.oldest_offer().is_some();
         waits && !self.are_safe(now) && !std::mem::replace(&mut self.renewing, true)
     }
 

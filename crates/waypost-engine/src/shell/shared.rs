@@ -48,6 +48,7 @@ impl Shared {
     pub(crate) fn new(instance: InstanceId, config: &Config, clock: Arc<dyn Clock>) -> Arc<Self> {
         let metrics = EngineMetrics::default();
         metrics.slots.set(config.slots.into());
+        metrics.io_slots.set(config.io_slots.into());
         Arc::new(Self {
             instance,
             time: Mutex::new(StoreTime::new(config.drift_ppm)),

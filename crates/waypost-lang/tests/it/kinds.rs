@@ -6,6 +6,7 @@ use waypost_core::kind::{
     Behaviour, Case, Catalog, ConfigFault, Delay, DurationTemplate, Fail, Family, Field, Kind,
     KindSpec, Shape,
 };
+use waypost_core::slot::SlotClass;
 use waypost_core::time::Millis;
 
 /// All kinds below.
@@ -116,7 +117,7 @@ kinds! {
                 return Err(vec![fault.hint("write `method: POST`")]);
             }
             let config = Template::compile(&Value::Object(config.clone())).expect("checked before");
-            Ok(Behaviour::Task { handler: "api-call".into(), foreign: false, config })
+            Ok(Behaviour::Task { handler: "api-call".into(), slot: Some(SlotClass::Io), config })
         };
 
     Output: "output" [], Action, [field("value", Shape::Any, true)], |config| {

@@ -25,6 +25,7 @@ use waypost_core::failure::Failure;
 use waypost_core::json::Json;
 use waypost_core::kind::{Behaviour, ConfigFault, Family, KindSpec, Shape};
 use waypost_core::limits::PAYLOAD_BYTES_MAX;
+use waypost_core::slot::SlotClass;
 use waypost_core::time::Millis;
 use waypost_ports::handler::{Handler, Task};
 
@@ -114,7 +115,7 @@ fn compile(config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
         bytes_max(config, "responseBytesMax", PAYLOAD_BYTES_MAX),
         duration(config, "connectTimeout", None).map(|_| ()),
     ];
-    config::task(SPEC.name, &verdict::with_scopes(config)?, checks)
+    config::task(SPEC.name, SlotClass::Io, &verdict::with_scopes(config)?, checks)
 }
 
 fn check_url(config: &ConfigMap) -> Result<(), ConfigFault> {

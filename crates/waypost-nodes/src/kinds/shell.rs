@@ -19,6 +19,7 @@ use waypost_core::json::Json;
 use waypost_core::kind::{Behaviour, ConfigFault, Family, KindSpec, Shape};
 use waypost_core::limits::PAYLOAD_BYTES_MAX;
 use waypost_core::time::Millis;
+use waypost_core::slot::SlotClass;
 use waypost_ports::handler::{Handler, Task};
 
 use self::capture::Capture;
@@ -76,7 +77,7 @@ fn compile(config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
         no_secrets(config, Some("env"), "a secret is only allowed in `env`", SECRETS_HINT),
         bytes_max(config, "outputBytesMax", PAYLOAD_BYTES_MAX),
     ];
-    config::task(SPEC.name, config, checks)
+    config::task(SPEC.name, SlotClass::Work, config, checks)
 }
 
 fn check_not_empty(config: &ConfigMap) -> Result<(), ConfigFault> {

@@ -36,7 +36,7 @@ fn compile(config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
     let hint = "give the worker its own access to the secret, or make the call with `api-call`";
     match (handler(config), input(config), no_secrets(config, None, message, hint)) {
         (Ok(handler), Ok(config), Ok(())) => {
-            Ok(Behaviour::Task { handler: handler.into(), foreign: true, config })
+            Ok(Behaviour::Task { handler: handler.into(), slot: None, config })
         }
         (handler, input, secrets) => {
             Err([handler.err(), input.err(), secrets.err()].into_iter().flatten().collect())

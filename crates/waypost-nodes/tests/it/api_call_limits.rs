@@ -4,12 +4,15 @@ use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
+use futures_util::future::join_all;
 use serde_json::json;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 use waypost_core::time::Millis;
 use waypost_nodes::Settings;
 
-use crate::server::{Reply, Server, head, reply};
-use crate::support::{call_err, call_ok, run_with, settings, task};
+use crate::server::{Reply, Server, answer, head, read_request, reply};
+use crate::support::{call_err, call_ok, handler, run_with, settings, task};
 
 const MIB: usize = 1024 * 1024;
 
@@ -184,4 +187,32 @@ fn zlib(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
+}
+
+/// The stub answers no call before all are open. A client that queued some of them would run into its
+/// timeout.
+#[tokio::test]
+async fn five_hundred_calls_are_open_at_once() {
+    const CALLS: usize = 500;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let stub = tokio::spawn(async move {
+        let mut open = Vec::new();
+        while open.len() < CALLS {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            read_request(&mut stream).await.unwrap();
+            open.push(stream);
+        }
+        for mut stream in open {
+            answer(&mut stream, reply("200 OK", &[], "ok")).await;
+        }
+    });
+    let handler = handler(&settings(), "api-call");
+    let config = json!({ "url": url });
+    let calls =
+        (0..CALLS).map(|_| handler.run(task("api-call", &config), CancellationToken::new()));
+    let outcomes = join_all(calls).await;
+    let failed = outcomes.iter().find_map(|outcome| outcome.as_ref().err());
+    assert_eq!(failed, None, "not all calls were open at once");
+    stub.await.unwrap();
 }

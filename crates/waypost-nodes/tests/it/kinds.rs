@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 use waypost_core::expr::{Expression, Template};
 use waypost_core::kind::{Behaviour, Case, ConfigFault, Delay, DurationTemplate, Fail};
+use waypost_core::slot::SlotClass;
 use waypost_core::time::Millis;
 use waypost_nodes::{Settings, catalog, handlers};
 
@@ -230,7 +231,7 @@ fn api_call() {
     ] {
         let expected = Behaviour::Task {
             handler: "api-call".into(),
-            foreign: false,
+            slot: Some(SlotClass::Io),
             config: template(&config),
         };
         good("api-call", &config, &expected);
@@ -256,8 +257,11 @@ fn api_call() {
     bad("api-call", &with("connectTimeout", json!("-1s")), &["connectTimeout: negative"]);
     let auth = json!({"username": "ada", "password": "${{ secrets.password }}"});
     let config = with("basicAuth", auth.clone());
-    let expected =
-        Behaviour::Task { handler: "api-call".into(), foreign: false, config: template(&config) };
+    let expected = Behaviour::Task {
+        handler: "api-call".into(),
+        slot: Some(SlotClass::Io),
+        config: template(&config),
+    };
     good("api-call", &config, &expected);
     bad("api-call", &with("basicAuth", json!("ada")), &["basicAuth: object"]);
     bad("api-call", &with("basicAuth", json!({"username": "ada"})), &["basicAuth: `password`"]);
@@ -278,13 +282,19 @@ fn shell() {
         json!({"command": "echo ${{ input }}", "env": {"A": "${{ input.a }}"}, "cwd": "/tmp"}),
         json!({"args": ["echo", "${{ input }}"], "stdin": "x", "outputBytesMax": 10}),
     ] {
-        let expected =
-            Behaviour::Task { handler: "shell".into(), foreign: false, config: template(&config) };
+        let expected = Behaviour::Task {
+            handler: "shell".into(),
+            slot: Some(SlotClass::Work),
+            config: template(&config),
+        };
         good("shell", &config, &expected);
     }
     let config = json!({"command": "curl", "env": {"TOKEN": "x ${{ secrets.token }}"}});
-    let expected =
-        Behaviour::Task { handler: "shell".into(), foreign: false, config: template(&config) };
+    let expected = Behaviour::Task {
+        handler: "shell".into(),
+        slot: Some(SlotClass::Work),
+        config: template(&config),
+    };
     good("shell", &config, &expected);
     let secret = "${{ secrets.token }}";
     bad("shell", &json!({"command": secret}), &["command: only allowed in `env`"]);
@@ -303,7 +313,7 @@ fn shell() {
 fn worker() {
     let handler = |name: &str, input: &Value| Behaviour::Task {
         handler: name.into(),
-        foreign: true,
+        slot: None,
         config: template(input),
     };
     let input = json!({"to": "${{ input.to }}", "all": ["${{ input }}"]});

@@ -4,6 +4,7 @@ use waypost_core::event::{EndCause, Wait};
 use waypost_core::id::WaitId;
 use waypost_core::json::Json;
 use waypost_core::path::{At, ScopeNo};
+use waypost_core::slot::SlotClass;
 use waypost_core::state;
 use waypost_core::why::{UnblockedBy, why as reasons};
 use waypost_ports::access::{AuditEntry, KeyRow};
@@ -154,7 +155,8 @@ fn unblocked_by(by: &UnblockedBy) -> (&'static str, Option<String>) {
         UnblockedBy::Signal(name) => ("signal", Some(name.to_string())),
         UnblockedBy::Resume => ("resume", None),
         UnblockedBy::Attempt => ("attempt", None),
-        UnblockedBy::Slot => ("slot", None),
+        UnblockedBy::Slot(SlotClass::Work) => ("slot", None),
+        UnblockedBy::Slot(SlotClass::Io) => ("io-slot", None),
         UnblockedBy::Permit => ("permit", None),
         UnblockedBy::Worker(_) => ("worker", None),
         UnblockedBy::Engine => ("engine", None),

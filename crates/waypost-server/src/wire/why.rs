@@ -25,8 +25,8 @@ wire! {
         pub since: Time,
         /// When time alone will change it.
         pub until?: Time,
-        /// What would unblock it: `time`, `signal`, `resume`, `attempt`, `slot`, `permit`, `worker`,
-        /// `engine`, `retry` or `nothing`.
+        /// What would unblock it: `time`, `signal`, `resume`, `attempt`, `slot`, `io-slot`,
+        /// `permit`, `worker`, `engine`, `retry` or `nothing`.
         pub unblocked_by: String,
         /// The signal's name, where one would.
         pub signal?: String,

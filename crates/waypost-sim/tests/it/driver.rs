@@ -13,6 +13,7 @@ use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, NodeIx, Token, Work
 use waypost_core::json::Json;
 use waypost_core::path::At;
 use waypost_core::plan::Plan;
+use waypost_core::slot::SlotCounts;
 use waypost_core::state::State;
 use waypost_core::time::{Millis, Timestamp};
 use waypost_sim::model::{Calls, End, Ran, SentSignal, World};
@@ -113,7 +114,8 @@ pub(crate) fn run(program: &Program, input: &Value, random: &Random, trouble: Tr
 }
 
 fn env(now: Timestamp, entropy: u128) -> Env {
-    Env { now, now_max: now, instance: InstanceId(Uuid::from_u128(1)), slots: 1_000, entropy }
+    let (instance, slots) = (InstanceId(Uuid::from_u128(1)), SlotCounts::each(1_000));
+    Env { now, now_max: now, instance, slots, entropy }
 }
 
 impl Driver<'_> {

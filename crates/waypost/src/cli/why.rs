@@ -86,6 +86,9 @@ fn next_step(unblocked_by: &str, signal: Option<&str>, id: &str) -> String {
         ("slot", _) => {
             " It continues when a slot is free; --slots sets how many there are.".to_owned()
         }
+        ("io-slot", _) => {
+            " It continues when a slot is free; --io-slots sets how many there are.".to_owned()
+        }
         ("permit", _) => format!(
             " It starts when an execution ahead of it ends; `waypost cancel {id}` takes it out of \
              the queue."
@@ -107,7 +110,7 @@ mod tests {
         let schema = serde_json::to_value(schemars::schema_for!(wire::Reason)).unwrap();
         let about = schema["properties"]["unblockedBy"]["description"].as_str().unwrap();
         let names: Vec<&str> = about.split('`').skip(1).step_by(2).collect();
-        assert_eq!(names.len(), 10, "{about}");
+        assert_eq!(names.len(), 11, "{about}");
         for name in names {
             let said = !next_step(name, Some("go"), "e").is_empty();
             assert_eq!(said, !["time", "nothing"].contains(&name), "{name}");

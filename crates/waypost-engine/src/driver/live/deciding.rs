@@ -8,6 +8,7 @@ use waypost_core::decide::decide;
 use waypost_core::event::{Event, MessageId, RunEvent};
 use waypost_core::id::AppendId;
 use waypost_core::planted::{Bug, is_planted};
+use waypost_core::slot::SlotCounts;
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 use waypost_ports::store::{Settled, Side};
@@ -65,13 +66,17 @@ impl Live {
             let answers = batch.answers.into_iter();
             outputs.extend(answers.map(|(ticket, answer)| Output::Answer(ticket, answer)));
             self.reported.clear();
-            let next = self.follow(batch.decision.effects, round.slots.take(0), env.now);
+            let next = self.follow(
+                batch.decision.effects,
+                round.slots.take(SlotCounts::default()),
+                env.now,
+            );
             return Ok(Decided::Nothing(Box::new(next)));
         }
         if is_planted(Bug::ActBeforeCommit) {
             let is_run = |effect: &mut Effect| matches!(effect, Effect::Run { .. });
             let runs: Vec<Effect> = batch.decision.effects.extract_if(.., is_run).collect();
-            let next = self.follow(runs.clone(), round.slots.take(runs_in(&runs)), env.now);
+            let next = self.follow(runs.clone(), round.slots.take(self.runs_in(&runs)), env.now);
             outputs.extend(next.runs.into_iter().map(|(order, _)| Output::Run(order)));
         }
         if is_planted(Bug::AnswerBeforeCommit) {
@@ -121,6 +126,9 @@ impl Live {
                 self.decided_mail.truncate(DECIDED_MAIL_MAX - 1);
                 self.decided_mail.push_front(Arc::clone(message));
             }
+            if matches!(letter.command, Command::Start { .. }) {
+                self.redeem_promise();
+            }
             self.handed_over |= matches!(letter.command, Command::HandOver);
             if matches!(
                 letter.command,
@@ -136,7 +144,7 @@ impl Live {
             let env = Env { slots, entropy, ..round.env };
             let answer = match decide(&self.plan, &mut self.state, letter.command, &env) {
                 Ok(mut decision) => {
-                    slots = slots.saturating_sub(runs_in(&decision.effects));
+                    slots = slots.minus(self.runs_in(&decision.effects));
                     let refusal = decision.refusal.take();
                     batch.merge(decision);
                     refusal.map_or_else(|| self.done(), Answer::Refused)
@@ -282,9 +290,4 @@ impl Batch {
 
 fn is_take_over(event: &Event) -> bool {
     matches!(event, Event::Run(RunEvent::Owned { .. }))
-}
-
-pub(super) fn runs_in(effects: &[Effect]) -> u32 {
-    let runs = effects.iter().filter(|effect| matches!(effect, Effect::Run { .. })).count();
-    u32::try_from(runs).unwrap_or(u32::MAX)
 }

@@ -12,18 +12,18 @@ use waypost_core::time::Timestamp;
 use waypost_ports::mirror::Context;
 use waypost_ports::store::{Append, ControlChange, Settled, Side, Submission};
 
-use super::deciding::{Round, runs_in};
+use super::deciding::Round;
 use super::orders::{Consequences, Leave};
 use super::{Live, LivePhase};
 use crate::driver::io::{Answer, Committed, Output, StoreWork, Ticket};
-use crate::driver::slots::SlotGrant;
+use crate::driver::slots::FrameSlots;
 use crate::driver::suspicion::Suspicion;
 
 pub(in crate::driver) struct PendingFrame {
     header: FrameHeader,
     pub(in crate::driver) events: Arc<[Event]>,
     effects: Vec<Effect>,
-    slots: SlotGrant,
+    slots: FrameSlots,
     answers: Vec<(Ticket, Answer)>,
     /// When the reports came that it answers to.
     pub(in crate::driver) reported: Vec<Timestamp>,
@@ -106,7 +106,7 @@ impl Live {
             context,
             header,
             events: decision.events.into(),
-            slots: round.slots.take(runs_in(&decision.effects)),
+            slots: round.slots.take(self.runs_in(&decision.effects)),
             effects: decision.effects,
             answers,
             reported: std::mem::take(&mut self.reported),

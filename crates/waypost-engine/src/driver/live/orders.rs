@@ -1,5 +1,6 @@
 //! From effects to orders: the consequences of a decision once it is durable.
 
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -11,13 +12,14 @@ use waypost_core::id::{Token, WorkerId};
 use waypost_core::kind::Behaviour;
 use waypost_core::path::At;
 use waypost_core::plan::Delivery;
+use waypost_core::slot::{SlotClass, SlotCounts};
 use waypost_core::time::Timestamp;
 use waypost_ports::handler::Task;
 use waypost_ports::tasks::OfferId;
 
 use super::{Live, panic_text};
 use crate::driver::io::{EndSummary, OfferOrder, TaskOrder};
-use crate::driver::slots::{Offer, SlotGrant};
+use crate::driver::slots::{FrameSlots, Offer, SlotGrant};
 use crate::sealed::OfferedTask;
 
 /// The consequences of a commit, or of a decision that had nothing to commit.
@@ -48,7 +50,7 @@ impl Live {
     pub(super) fn follow(
         &self,
         effects: Vec<Effect>,
-        mut slots: SlotGrant,
+        mut slots: FrameSlots,
         decided_at: Timestamp,
     ) -> Consequences {
         let mut next = Consequences::default();
@@ -57,6 +59,8 @@ impl Live {
             _ => None,
         };
         next.cancelled = effects.iter().filter_map(cancels).collect();
+        let here = next.cancelled.iter().filter(|(_, worker)| worker.is_none());
+        let cancelled: HashSet<Token> = here.map(|(token, _)| *token).collect();
         for effect in effects {
             match effect {
                 Effect::Evaluate { node, attempt } => next.evaluations.push((node, attempt)),
@@ -66,17 +70,17 @@ impl Live {
                     next.offers.push(Offer { execution, node, attempt, since });
                 }
                 Effect::Cancel { .. } => {}
-                Effect::Run { node, attempt, token } if next.cancelled.contains(&(token, None)) => {
+                Effect::Run { node, attempt, token } if cancelled.contains(&token) => {
                     let outcome = Outcome::Cancelled;
                     let node = self.state.path(&self.plan, node);
                     let worker = None;
                     next.never_ran.push(Report { node, attempt, token, worker, outcome });
                 }
                 Effect::Run { node, attempt, token } => match self.task(node, attempt, token) {
-                    Ok(task) => {
+                    Ok((task, class)) => {
                         let since = self.since(node, attempt, decided_at);
                         let execution = self.state.execution;
-                        let slot = slots.split_one();
+                        let slot = slots.split_one(class);
                         next.runs.push((TaskOrder { execution, task, since }, slot));
                     }
                     Err(report) => next.never_ran.push(*report),
@@ -96,13 +100,12 @@ impl Live {
 
     /// Since when an attempt might start: one that a slot was promised to has waited for it.
     fn since(&self, node: At, attempt: u32, decided_at: Timestamp) -> Timestamp {
-        let promised = self.starting.iter().find(|o| (o.node, o.attempt) == (node, attempt));
-        promised.map_or(decided_at, |offer| offer.since)
+        self.starting.get(&(node, attempt)).copied().unwrap_or(decided_at)
     }
 
-    fn task(&self, at: At, attempt: u32, token: Token) -> Result<Task, Box<Report>> {
+    fn task(&self, at: At, attempt: u32, token: Token) -> Result<(Task, SlotClass), Box<Report>> {
         let node = self.plan.node(at.node);
-        let Behaviour::Task { handler, .. } = &node.behaviour else {
+        let Behaviour::Task { handler, slot: Some(class), .. } = &node.behaviour else {
             unreachable!("only tasks are run in slots");
         };
         let path = self.state.path(&self.plan, at);
@@ -110,7 +113,7 @@ impl Live {
             let (worker, outcome) = (None, Outcome::Failed(failure));
             Box::new(Report { node: Arc::clone(&path), attempt, token, worker, outcome })
         })?;
-        Ok(Task {
+        let task = Task {
             execution: self.state.created.key.clone(),
             workflow: Arc::clone(&self.plan.workflow),
             path,
@@ -123,7 +126,8 @@ impl Live {
             checkpoint: self.state.node(at).checkpoint.clone(),
             idempotency_key: idempotency_key(&self.plan, &self.state, at),
             token,
-        })
+        };
+        Ok((task, *class))
     }
 
     fn render(&self, at: At) -> Result<Rendered, Failure> {
@@ -168,10 +172,22 @@ impl Live {
         }
     }
 
-    /// Is a task's handler only remote?
-    pub(in crate::driver) fn is_foreign(&self, at: At) -> bool {
-        let node = self.plan.nodes.get(at.node.at());
-        node.is_some_and(|node| matches!(node.behaviour, Behaviour::Task { foreign: true, .. }))
+    /// The slot in which a task runs here; none if its handler is only remote.
+    pub(in crate::driver) fn slot(&self, at: At) -> Option<SlotClass> {
+        self.plan.nodes.get(at.node.at())?.behaviour.slot()
+    }
+
+    /// How many attempts these effects start here.
+    pub(super) fn runs_in(&self, effects: &[Effect]) -> SlotCounts {
+        let mut runs = SlotCounts::default();
+        for effect in effects {
+            if let Effect::Run { node, .. } = effect
+                && let Some(class) = self.slot(*node)
+            {
+                *runs.of(class) += 1;
+            }
+        }
+        runs
     }
 
     /// May a task leave this process: does its config need no secret?

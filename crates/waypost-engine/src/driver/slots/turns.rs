@@ -12,7 +12,7 @@ use crate::room::shrink;
 /// See the module. All operations take logarithmic time, except for [`offers`](Self::offers).
 #[derive(Default)]
 pub(super) struct Turns {
-    queues: HashMap<ExecutionNo, Queue>,
+    queues: HashMap<ExecutionNo, Offers>,
     /// Which execution has which turn; the lowest is next.
     turns: BTreeMap<u64, ExecutionNo>,
     /// Since when the first offer of each queue waits.
@@ -21,7 +21,7 @@ pub(super) struct Turns {
 }
 
 /// The offers of one execution; never empty.
-struct Queue {
+struct Offers {
     turn: u64,
     front: Offer,
     rest: VecDeque<Offer>,
@@ -37,7 +37,7 @@ impl Turns {
 
     pub(super) fn pop(&mut self) -> Option<Offer> {
         let (_, execution) = self.turns.first_key_value()?;
-        let Queue { front, mut rest, .. } = self.remove(*execution)?;
+        let Offers { front, mut rest, .. } = self.remove(*execution)?;
         if let Some(next) = rest.pop_front() {
             self.line_up(next, rest);
         }
@@ -58,10 +58,6 @@ impl Turns {
         self.fronts.first().map(|(since, _)| *since)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.queues.is_empty()
-    }
-
     pub(super) fn shrink(&mut self) {
         shrink!(self.queues);
     }
@@ -72,10 +68,10 @@ impl Turns {
         let turn = self.last_turn;
         self.turns.insert(turn, front.execution);
         self.fronts.insert((front.since, front.execution));
-        self.queues.insert(front.execution, Queue { turn, front, rest });
+        self.queues.insert(front.execution, Offers { turn, front, rest });
     }
 
-    fn remove(&mut self, execution: ExecutionNo) -> Option<Queue> {
+    fn remove(&mut self, execution: ExecutionNo) -> Option<Offers> {
         let queue = self.queues.remove(&execution)?;
         self.turns.remove(&queue.turn);
         self.fronts.remove(&(queue.front.since, execution));

@@ -44,7 +44,7 @@ fn a_queued_node_waits_from_its_schedule_to_its_start() {
     let first = settled(&mut rig);
     assert_eq!(first.schedule_to_start, [Millis(0)], "a slot was free");
     assert_eq!(first.started, 1);
-    assert_eq!((rig.driver.queue().depth, rig.driver.slots_busy()), (1, 1));
+    assert_eq!((rig.driver.queue().depth, rig.driver.slots_busy().work), (1, 1));
     world.pass(61_000);
     rig.renew();
     rig.step();

@@ -2,6 +2,7 @@
 
 use waypost_core::command::{Outcome, Request};
 use waypost_core::json::Json;
+use waypost_core::slot::SlotCounts;
 use waypost_core::status::Status;
 use waypost_ports::store::Appended;
 
@@ -164,4 +165,23 @@ fn queued_attempts_of_an_execution_that_left_memory_are_dropped() {
     rig.perform_appends();
     rig.step();
     assert_eq!(rig.running(), ["a"]);
+}
+
+/// `a` and `b` compete for the only slot; the three calls have a limit of their own.
+#[test]
+fn attempts_that_only_await_io_take_no_slot_from_others() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| (config.slots, config.io_slots) = (1, 2));
+    rig.start("a; b; c = call; d = call; e = call");
+    rig.settle_store();
+    assert_eq!(rig.running(), ["a", "c", "d"]);
+    assert_eq!(rig.driver.slots_busy(), SlotCounts { work: 1, io: 2 });
+    assert_eq!(rig.driver.queue().depth, 2);
+    let call = rig.take_task("c");
+    rig.finish(&call);
+    rig.settle_store();
+    assert_eq!(rig.running(), ["a", "d", "e"]);
+    rig.run_to_end();
+    assert_eq!(rig.driver.slots_busy(), SlotCounts::default());
+    world.check();
 }

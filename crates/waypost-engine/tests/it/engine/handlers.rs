@@ -6,7 +6,7 @@ use waypost_core::limits::ABANDONED_MAX;
 use waypost_core::status::Status;
 use waypost_engine::ControlRequest;
 
-use crate::support::lab::Lab;
+use crate::support::lab::{Held, Lab};
 
 const CANCEL: Request = Request::Cancel { reason: None };
 
@@ -104,4 +104,20 @@ async fn unknown_handler_fails_its_node_with_a_message() {
     let failure = started.ended().await.unwrap().failure.unwrap();
     assert_eq!(failure.kind, "no_handler");
     assert!(failure.message.contains("absent"), "{}", failure.message);
+}
+
+#[tokio::test]
+async fn five_hundred_attempts_that_only_await_io_run_at_once() {
+    let lab = Lab::new();
+    let engine = lab.engine();
+    let fan: Vec<String> = (0..500).map(|at| format!("n{at} = call handler hold")).collect();
+    let started = lab.start(&engine, &fan.join(";")).await;
+    let mut open = Vec::new();
+    for _ in 0..500 {
+        open.push(lab.held().await);
+    }
+    let metrics = engine.metrics();
+    assert_eq!((metrics.io_slots_busy.get(), metrics.slots_busy.get()), (500, 0));
+    open.into_iter().for_each(Held::complete);
+    assert_eq!(started.ended().await.unwrap().status, Status::Completed);
 }

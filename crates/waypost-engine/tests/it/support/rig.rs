@@ -85,7 +85,7 @@ impl<'w> Rig<'w> {
 
     /// A new instance over the world's store.
     pub(crate) fn with(world: &'w World, adjust: impl FnOnce(&mut Config)) -> Self {
-        let mut config = Config { slots: 4, id_block_size: 100, ..Config::default() };
+        let mut config = Config { slots: 4, io_slots: 4, id_block_size: 100, ..Config::default() };
         adjust(&mut config);
         let instance = world.new_instance();
         let driver = Driver::new(config.clone(), instance, instance.0.as_u128(), issuer());
@@ -226,8 +226,10 @@ impl<'w> Rig<'w> {
         in_flight.sort_unstable();
         in_flight.dedup();
         assert_eq!(in_flight.len(), all, "two appends of one execution are in flight");
-        let slots = usize::try_from(self.config.slots).unwrap();
-        assert!(self.tasks.len() <= slots, "{} tasks in {slots} slots", self.tasks.len());
+        let (slots, busy) = (&self.config, self.driver.slots_busy());
+        assert!(busy.work <= slots.slots && busy.io <= slots.io_slots, "too many: {busy:?}");
+        let all = usize::try_from(slots.slots + slots.io_slots).unwrap();
+        assert!(self.tasks.len() <= all, "{} tasks in {all} slots", self.tasks.len());
         let (now, wake) = (self.least_now(), self.driver.next_wake());
         assert!(wake > now, "a busy loop: it is {now} and the driver wants to wake at {wake}");
     }
@@ -455,7 +457,8 @@ impl<'w> Rig<'w> {
         for _ in 0..2_000 {
             self.settle();
             let Some(open) = self.world.first_open() else {
-                let busy = usize::try_from(self.driver.slots_busy()).unwrap();
+                let busy = self.driver.slots_busy();
+                let busy = usize::try_from(busy.work + busy.io).unwrap();
                 assert_eq!(busy, self.running.len(), "only attempts that run have a slot");
                 return;
             };

@@ -86,6 +86,7 @@ pub(super) fn temper(seed: u64, life: u32) -> Temper {
     let mut narrow = false;
     if random.percent(30) {
         config.slots = u32::try_from(random.between(2, 8)).expect("8 is small");
+        config.io_slots = config.slots;
         narrow = true;
     }
     if random.percent(30) {

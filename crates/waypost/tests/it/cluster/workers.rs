@@ -282,7 +282,7 @@ fn tasks_without_a_slot_run_at_a_worker_with_redis() {
 
 /// It is told to go while it has something to do, and given so long.
 fn tasks_without_a_slot_run_at_a_worker(with: With, given: Duration) {
-    let cluster = Cluster::start_with(2, with, &["--slots", "2"]);
+    let cluster = Cluster::start_with(2, with, &["--io-slots", "2"]);
     let sink = Sink::start();
     let mut worker = own_worker(&cluster, &[1, 0]);
     let ids = calls_at_a_worker(&cluster, &sink);
@@ -297,7 +297,7 @@ fn tasks_without_a_slot_run_at_a_worker(with: With, given: Duration) {
 
 #[test]
 fn a_worker_whose_instance_stands_still_talks_to_another_before_it_is_missed() {
-    let mut cluster = Cluster::start_with(2, With::Postgres, &["--slots", "2"]);
+    let mut cluster = Cluster::start_with(2, With::Postgres, &["--io-slots", "2"]);
     let sink = Sink::start();
     let _worker = own_worker(&cluster, &[1, 0]);
     let ids = calls_at_a_worker(&cluster, &sink);
