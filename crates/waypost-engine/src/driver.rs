@@ -137,6 +137,8 @@ impl Driver {
             self.measures.timer(due, now);
             self.post(execution, Letter::command(Command::Tick));
         }
+        // First: a flood of submissions must not take the slots that queued attempts wait for.
+        self.hand_out_slots();
         self.admit();
         // A promise that comes to nothing leaves its slot to the next in the queue, now: there may be
         // no other input for a while.

@@ -185,3 +185,16 @@ fn attempts_that_only_await_io_take_no_slot_from_others() {
     assert_eq!(rig.driver.slots_busy(), SlotCounts::default());
     world.check();
 }
+
+#[test]
+fn free_slot_goes_to_a_queued_attempt_before_a_new_submission() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| config.slots = 1);
+    rig.start("a; b");
+    let a = rig.take_task("a");
+    rig.finish(&a);
+    let plan = world.flow("x");
+    rig.submit(&plan);
+    rig.settle_store();
+    assert_eq!(rig.running(), ["b"]);
+}
