@@ -10,6 +10,8 @@ const THREADS: [&str; 2] = ["waypost-store", "waypost-engine"];
 pub(super) struct Committed {
     pub(super) commits: u64,
     pub(super) frames: u64,
+    /// The longest time for which one execution occupied the decision thread, in milliseconds.
+    pub(super) decide_max_ms: f64,
     /// Unknown for a server on another machine.
     bytes: Option<u64>,
 }
@@ -20,6 +22,7 @@ impl Committed {
         Ok(Self {
             commits: metric(metrics, "waypost_append_seconds_count")?,
             frames: metric(metrics, "waypost_append_frames_sum")?,
+            decide_max_ms: value(metrics, "waypost_decide_seconds_max")? * 1_000.0,
             bytes: process.and_then(bytes_written),
         })
     }
@@ -29,6 +32,7 @@ impl Committed {
         Self {
             commits: self.commits.saturating_sub(before.commits),
             frames: self.frames.saturating_sub(before.frames),
+            decide_max_ms: self.decide_max_ms,
             bytes,
         }
     }
@@ -51,10 +55,13 @@ fn bytes_written(process: &str) -> Option<u64> {
     bytes.reduce(|one, other| one + other)
 }
 
-/// The value of a metric without labels.
+/// The value of a metric without labels, which is a count.
 fn metric(page: &str, name: &str) -> Result<u64> {
-    let value = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    let value: f64 = value.with_context(|| format!("the server has no metric {name}"))?.parse()?;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
-    Ok(value as u64)
+    Ok(value(page, name)? as u64)
+}
+
+fn value(page: &str, name: &str) -> Result<f64> {
+    let value = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    Ok(value.with_context(|| format!("the server has no metric {name}"))?.parse()?)
 }

@@ -66,6 +66,8 @@ pub(super) async fn run(
     report.rounded("p99_ms", "p99 per execution", p99, (3, " ms"));
     report.plain("commits", "commits", closed.committed.commits);
     report.rounded("nodes_per_commit", "nodes per commit", nodes_per_commit, (1, ""));
+    let longest = closed.committed.decide_max_ms;
+    report.rounded("decide_max_ms", "longest decision", longest, (3, " ms"));
     report.extend(resources(&closed, probed, (executions, nodes), p50));
     if let Some(ratio) = marks.ratio() {
         let name = "last 1,000 nodes / first 1,000";

@@ -61,6 +61,9 @@ config! {
         snapshot_bytes_min: usize = 64 * 1024;
         /// Commands decided into one frame.
         frame_commands_max: usize = 1_000;
+        /// How long one execution may decide commands before others have their turn. The rest of its
+        /// commands follow after the commit. Shorter: others wait less; longer: fewer and larger frames.
+        decide_max: Millis = Millis(1);
         /// Frames committed in one transaction.
         batch_frames_max: usize = 1_024;
         /// Threads that commit at once, for a store that many may write to at once; 0 where it has one

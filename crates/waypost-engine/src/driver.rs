@@ -28,6 +28,7 @@ mod remote;
 mod requests;
 mod running;
 mod slots;
+mod stopwatch;
 mod suspicion;
 mod taking;
 mod wheel;
@@ -48,6 +49,7 @@ use live::{Broken, Decided, Letter, Live, Round};
 pub use measures::{AttemptEnd, Measures, Queue};
 pub use remote::TaskReport;
 pub use remote::{DEAD, FORGOTTEN};
+pub use stopwatch::Stopwatch;
 pub use suspicion::Suspicion;
 
 use crate::config::Config;
@@ -83,6 +85,7 @@ pub struct Driver {
     now: Timestamp,
     /// The store's time, or a little after.
     now_max: Timestamp,
+    laps: stopwatch::Laps,
     /// Of the step.
     measures: measures::Measures,
     /// Of the step.
@@ -115,6 +118,7 @@ impl Driver {
             handing_over: HashSet::new(),
             now: Timestamp(i64::MIN),
             now_max: Timestamp(i64::MIN),
+            laps: stopwatch::Laps::default(),
             measures: measures::Measures::default(),
             outputs: Vec::new(),
             ids: ids::Ids::new(seed),
@@ -148,8 +152,10 @@ impl Driver {
             if self.ready.is_empty() {
                 break;
             }
+            self.laps.begin();
             while let Some(execution) = self.ready.pop_front() {
                 self.decide(execution);
+                self.end_lap();
             }
         }
         self.ask_to_doubt();
@@ -197,8 +203,10 @@ impl Driver {
             }
             Input::Start(start) => self.admission.push(start),
             Input::Appended(answers) => {
+                self.laps.begin();
                 for (execution, appended) in answers {
                     self.appended(execution, appended);
+                    self.end_lap();
                 }
             }
             Input::Report { execution, report, token_free } => {
@@ -300,6 +308,7 @@ impl Driver {
             may_stay: self.staying.contains(&execution) || self.staying.len() < live::STAYING_MAX,
             config: &self.config,
             slots: &self.slots,
+            laps: &self.laps,
         };
         let decided = live.decide(&round, &mut self.outputs);
         match live.stays_until {

@@ -10,6 +10,7 @@
 //! | `driver/requests`, `driver/ends` | requests to executions; callers that await an end |
 //! | `driver/remote` | remote attempts: offers, holders, reports |
 //! | `driver/slots`, `driver/running` | slots and the attempts in them |
+//! | `driver/stopwatch` | how long one execution occupies the driver |
 //! | `driver/wheel`, `driver/claims`, `driver/ids` | timers of live executions; when to call the store; ids |
 //! | `shell` | the threads around the driver: engine, store, worker |
 //! | `shell/shared` | what the callers and the threads of one engine share |

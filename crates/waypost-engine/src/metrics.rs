@@ -34,6 +34,8 @@ crate::metrics! {
         queue_oldest_age_seconds: SecondsGauge, "Age of the oldest queued node.";
         nodes_queued_too_long: Gauge, "Nodes that have waited for a slot or a worker for longer than the setting queued_too_long.";
         schedule_to_start_seconds: Histogram(SECONDS), "Time from when an attempt may start until it is handed to a worker, including the commit in between.";
+        decide_seconds: Histogram(SECONDS), "Time for which one execution occupied the decision thread: to decide commands, or to act on a commit.";
+        decide_seconds_max: SecondsGauge, "The longest of these times since the instance started.";
         append_seconds: Histogram(SECONDS), "Duration of a store commit.";
         append_frames: Histogram(POWERS_OF_TWO), "Frames per transaction.";
         timer_lateness_seconds: Histogram(SECONDS), "Time between the due time of a wait, retry or deadline and the decision on it, including time in which no engine ran.";
@@ -93,6 +95,10 @@ impl EngineMetrics {
             if count > 0 {
                 self.attempts_ended_total.add(end, count);
             }
+        }
+        for span in &measures.decided {
+            self.decide_seconds.observe(*span);
+            self.decide_seconds_max.raise(*span);
         }
         for (spans, histogram) in [
             (&measures.schedule_to_start, &self.schedule_to_start_seconds),

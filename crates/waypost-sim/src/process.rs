@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use waypost_core::id::{InstanceId, Token};
 use waypost_core::time::{Now, Timestamp};
 use waypost_engine::config::Config;
-use waypost_engine::driver::{Driver, Input, Output, TaskOrder};
+use waypost_engine::driver::{Driver, Input, Output, Stopwatch, TaskOrder};
 use waypost_engine::tokens::TokenIssuer;
 use waypost_engine::{Plans, StoreCalls, StoreTime};
 use waypost_ports::nudge::Alone;
@@ -77,6 +79,8 @@ impl Process {
         let seed = u128::from(random.next()) << 64 | u128::from(random.next());
         let connection = Arc::new(Connection(store.clone()));
         let issuer = TokenIssuer::new(&CLUSTER_KEY);
+        let mut driver = Driver::new(config.clone(), instance, seed, issuer.clone());
+        driver.set_stopwatch(stopwatch(seed));
         let store_calls = StoreCalls {
             about: waypost_ports::store::About::default(),
             running: Arc::default(),
@@ -99,7 +103,7 @@ impl Process {
             suspended: None,
             open: false,
             draining: false,
-            driver: Driver::new(config, instance, seed, issuer),
+            driver,
         }
     }
 
@@ -118,6 +122,14 @@ impl Process {
             wake => Some(wake.since(now.least).0),
         }
     }
+}
+
+/// Every reading advances it by the same: a decision takes as long as it has commands. In a third of the
+/// processes the time budget ends each decision after its first command, in another third never.
+fn stopwatch(seed: u128) -> Stopwatch {
+    let reading = [0, 300, 1_000][usize::try_from(seed % 3).unwrap_or(0)];
+    let micros = AtomicU64::new(0);
+    Box::new(move || Duration::from_micros(micros.fetch_add(reading, Ordering::Relaxed)))
 }
 
 /// Small limits and odd intervals bring out what large and round ones hide.

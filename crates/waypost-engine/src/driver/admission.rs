@@ -70,11 +70,13 @@ impl Driver {
         if self.claims.is_crowded_out() {
             return;
         }
+        self.laps.begin();
         while self.room() > 0
             && let Some((execution, start)) =
                 self.admission.next(|number| self.live.contains_key(&number))
         {
             self.start(execution, start);
+            self.end_lap();
         }
     }
 
@@ -107,6 +109,7 @@ impl Driver {
             may_stay: false,
             config: &self.config,
             slots: &self.slots,
+            laps: &self.laps,
         };
         self.outputs.push(live.append_first(&round, decision, (submission, ticket)));
         self.live.insert(execution, live);

@@ -1,6 +1,8 @@
 //! What a step of the driver measured: plain numbers, which the shell publishes. Nothing here has a
 //! clock but the step's time.
 
+use std::time::Duration;
+
 use waypost_core::event::{Event, FailureEnd, NodeEvent, RunEvent};
 use waypost_core::id::ExecutionId;
 use waypost_core::slot::SlotCounts;
@@ -30,6 +32,9 @@ pub struct Measures {
     pub lost: Vec<ExecutionId>,
     pub offers_repeated: u64,
     pub reports_refused: u64,
+    /// How long each execution occupied the driver: to be created, to decide its mailbox, or to act on
+    /// a commit.
+    pub decided: Vec<Duration>,
     /// From the moment an attempt might start to the order to run it.
     pub schedule_to_start: Vec<Millis>,
     /// From a due time to the step that acts upon it.
@@ -99,11 +104,13 @@ impl Measures {
         let mut kept = std::mem::take(self);
         kept.ended.clear();
         kept.lost.clear();
+        kept.decided.clear();
         kept.schedule_to_start.clear();
         kept.timer_lateness.clear();
         kept.report_to_commit.clear();
-        let Self { ended, lost, schedule_to_start, timer_lateness, report_to_commit, .. } = kept;
-        let lists = Self { ended, lost, schedule_to_start, ..Self::default() };
+        let Self { ended, lost, decided, schedule_to_start, .. } = kept;
+        let lists = Self { ended, lost, decided, schedule_to_start, ..Self::default() };
+        let Self { timer_lateness, report_to_commit, .. } = kept;
         *self = Self { timer_lateness, report_to_commit, ..lists };
     }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use uuid::Uuid;
@@ -93,10 +94,14 @@ fn engine_thread(
         tasks: tokio_util::task::TaskTracker::new(),
         shared: Arc::clone(shared),
     };
+    let inline = config.append_lanes == 0;
+    let mut driver = Driver::new(config, shared.instance, Uuid::new_v4().as_u128(), issuer);
+    let opened = Instant::now();
+    driver.set_stopwatch(Box::new(move || opened.elapsed()));
     EngineThread {
         shared: Arc::clone(shared),
-        inline: config.append_lanes == 0,
-        driver: Driver::new(config, shared.instance, Uuid::new_v4().as_u128(), issuer),
+        inline,
+        driver,
         store,
         mirror,
         mirrored: Mirrored::default(),

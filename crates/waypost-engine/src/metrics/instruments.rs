@@ -73,6 +73,11 @@ impl SecondsGauge {
     pub fn set(&self, span: Duration) {
         self.0.store(micros(span), Ordering::Relaxed);
     }
+
+    /// It is at least this long from now on.
+    pub fn raise(&self, span: Duration) {
+        self.0.fetch_max(micros(span), Ordering::Relaxed);
+    }
 }
 
 macro_rules! instruments_of_one_value {

@@ -1,6 +1,7 @@
 //! The driver alone: no threads, no clock but the test's, and every order of events is a choice.
 
 mod ahead;
+mod budget;
 mod cancelling;
 mod claims;
 mod commits;

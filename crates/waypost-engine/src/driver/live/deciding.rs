@@ -1,4 +1,4 @@
-//! One round of decisions: everything in the mailbox, decided together.
+//! One round of decisions: the letters in the mailbox, decided together.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use super::{Letter, Live, Recovery, panic_text};
 use crate::config::Config;
 use crate::driver::io::{Answer, EndSummary, Output, Ticket};
 use crate::driver::slots::Slots;
+use crate::driver::stopwatch::Laps;
 
 /// Reports from the inbox that are remembered: more than one read returns.
 const DECIDED_MAIL_MAX: usize = 1_000;
@@ -32,6 +33,7 @@ pub(in crate::driver) struct Round<'a> {
     pub(in crate::driver) may_stay: bool,
     pub(in crate::driver) config: &'a Config,
     pub(in crate::driver) slots: &'a Slots,
+    pub(in crate::driver) laps: &'a Laps,
 }
 
 pub(in crate::driver) enum Decided {
@@ -48,7 +50,8 @@ pub(in crate::driver) struct Broken {
 }
 
 impl Live {
-    /// Decides everything in the mailbox and appends it as one frame.
+    /// Decides the mailbox, as far as the limits of a frame and its time allow, and appends it as one
+    /// frame.
     pub(in crate::driver) fn decide(
         &mut self,
         round: &Round<'_>,
@@ -126,16 +129,7 @@ impl Live {
                 self.decided_mail.truncate(DECIDED_MAIL_MAX - 1);
                 self.decided_mail.push_front(Arc::clone(message));
             }
-            if matches!(letter.command, Command::Start { .. }) {
-                self.redeem_promise();
-            }
-            self.handed_over |= matches!(letter.command, Command::HandOver);
-            if matches!(
-                letter.command,
-                Command::Recover | Command::Request(Request::Retry { .. }, _)
-            ) {
-                self.recovery = self.recovery.decided();
-            }
+            self.note(&letter.command);
             let seq = self.state.seq;
             let from_remote =
                 matches!(&letter.command, Command::Report(report) if report.worker.is_some());
@@ -158,12 +152,29 @@ impl Live {
                 self.ignore(message, &answer, &env, batch);
             }
             batch.answers.extend(batch.deciding.take().map(|ticket| (ticket, answer)));
+            // The rest waits for the commit, and other executions are decided before it.
+            if !self.mailbox.is_empty() && round.laps.elapsed() >= round.config.decide_max.to_std()
+            {
+                left = 0;
+            }
         }
         self.park_if_idle(round, batch);
         for (_, answer) in &mut batch.answers {
             if matches!(answer, Answer::Done { .. }) {
                 *answer = self.done();
             }
+        }
+    }
+
+    /// What a command changes besides the state.
+    fn note(&mut self, command: &Command) {
+        match command {
+            Command::Start { .. } => self.redeem_promise(),
+            Command::HandOver => self.handed_over = true,
+            Command::Recover | Command::Request(Request::Retry { .. }, _) => {
+                self.recovery = self.recovery.decided();
+            }
+            _ => {}
         }
     }
 
