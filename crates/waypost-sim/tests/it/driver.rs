@@ -9,7 +9,7 @@ use waypost_core::command::{Command, Decision, Effect, Env, Outcome, Refusal, Re
 use waypost_core::decide::{create, decide, idempotency_key, render_task};
 use waypost_core::event::{Event, Origin, RunCreated};
 use waypost_core::failure::{Failure, kind};
-use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, NodeIx, Token, WorkerId};
+use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::path::At;
 use waypost_core::plan::Plan;
@@ -192,7 +192,7 @@ impl Driver<'_> {
             self.world.attempts_lost = true;
             // All but what a remote worker does: it lives on.
             let remote = self.state.nodes().filter(|(_, node)| node.remote.is_some());
-            let tokens: Vec<Token> = remote.filter_map(|node| node.token).collect();
+            let tokens: Vec<Token> = remote.filter_map(|(_, node)| node.token).collect();
             let lives_on = |todo: &Todo| todo.token().is_some_and(|token| tokens.contains(&token));
             self.todo.retain(lives_on);
             self.later.retain(|(_, todo)| lives_on(todo));
@@ -259,7 +259,7 @@ impl Driver<'_> {
                 Outcome::Failed(Failure::transient(kind, "the reply was lost"))
             }
             None => {
-                let due = self.now.plus(self.plan.node(node).timeout.unwrap());
+                let due = self.now.plus(self.plan.node(node.node).timeout.unwrap());
                 let failure = Failure::transient(kind::TIMEOUT, "no answer");
                 return self.later.push((due, report(Outcome::Failed(failure))));
             }

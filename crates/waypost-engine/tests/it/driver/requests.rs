@@ -2,7 +2,7 @@
 //! and never with a guess.
 
 use waypost_core::command::{Refusal, Request};
-use waypost_core::id::ExecutionNo;
+use waypost_core::id::{ExecutionNo, NodeIx};
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_core::time::Millis;
@@ -288,7 +288,7 @@ fn requested_retry_does_not_wait() {
         assert_eq!(flaky.task.attempt, attempt);
         rig.finish(&flaky);
         rig.settle_store();
-        let wait = world.state(execution).nodes[0].wait_seq;
+        let wait = world.state(execution).node(NodeIx(0)).wait_seq;
         let ticket = rig.request(execution, Request::CompleteWait { wait, body: Json::null() });
         rig.settle_store();
         // The second wait is long enough for it to have been parked.
