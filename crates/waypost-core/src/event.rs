@@ -90,6 +90,14 @@ impl Event {
         }
     }
 
+    /// The size of its payloads: what makes an event large. Its names and numbers do not count.
+    pub fn payload_bytes(&self) -> usize {
+        match self {
+            Self::Run(event) => event.payload_bytes(),
+            Self::Node(event) => event.payload_bytes(),
+        }
+    }
+
     /// Is it one of the four that end a generation?
     pub fn is_end(&self) -> bool {
         matches!(self, Self::Run(event) if event.is_end())

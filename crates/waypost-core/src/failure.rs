@@ -45,6 +45,10 @@ impl Failure {
         Self { retryable: true, ..Self::permanent(kind, message) }
     }
 
+    pub(crate) fn payload_bytes(&self) -> usize {
+        self.message.len() + self.details.as_ref().map_or(0, Json::bytes)
+    }
+
     /// Is the definition, or its configuration, at fault? Such a failure is not an outcome of the
     /// workflow's logic, so `onError` handles it only on request.
     pub fn is_definition_error(&self) -> bool {

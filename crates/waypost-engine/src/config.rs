@@ -64,6 +64,8 @@ config! {
         /// How long one execution may decide commands before others have their turn. The rest of its
         /// commands follow after the commit. Shorter: others wait less; longer: fewer and larger frames.
         decide_max: Millis = Millis(1);
+        /// A frame takes no further command once the payloads of its events have this size.
+        frame_bytes_max: usize = 4 * 1024 * 1024;
         /// Frames committed in one transaction.
         batch_frames_max: usize = 1_024;
         /// Threads that commit at once, for a store that many may write to at once; 0 where it has one

@@ -151,6 +151,7 @@ fn config(random: &mut Random) -> Config {
         id_block_size: u32::try_from(small(random, 1, 100)).unwrap_or(1),
         snapshot_bytes_min: *random.pick(&[100, 1_000, 64 * 1024]),
         frame_commands_max: small(random, 1, 1_000),
+        frame_bytes_max: small(random, 1, 4 << 20),
         batch_frames_max: small(random, 1, 100),
         overflow_after: *random.pick(&[None, Some(Millis(0)), Some(Millis(2_000))]),
         offer_again: Millis(*random.pick(&[1_000, 10_000])),

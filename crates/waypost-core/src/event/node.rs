@@ -213,6 +213,22 @@ impl NodeEvent {
         }
     }
 
+    pub(super) fn payload_bytes(&self) -> usize {
+        match self {
+            Self::Checkpointed { data, .. } => data.bytes(),
+            Self::Completed { output, variables, .. } => {
+                output.iter().chain(variables.values()).map(Json::bytes).sum()
+            }
+            Self::Failed { failure, .. } => failure.payload_bytes(),
+            Self::Scheduled { .. }
+            | Self::Started { .. }
+            | Self::Waiting { .. }
+            | Self::Resumed { .. }
+            | Self::Skipped { .. }
+            | Self::Cancelled { .. } => 0,
+        }
+    }
+
     /// The lowest log format that can read it.
     pub fn requires(&self) -> u16 {
         match self {

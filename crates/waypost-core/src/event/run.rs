@@ -196,6 +196,33 @@ pub enum EndCause {
 }
 
 impl RunEvent {
+    pub(super) fn payload_bytes(&self) -> usize {
+        match self {
+            Self::Created(created) => created.input.bytes(),
+            Self::Completed { output } => output.bytes(),
+            Self::Failed { failure, output, .. } => {
+                failure.payload_bytes() + output.as_ref().map_or(0, Json::bytes)
+            }
+            Self::Ending {
+                cause: EndCause::Failure { failure, .. } | EndCause::NotQueued { failure },
+                ..
+            } => failure.payload_bytes(),
+            Self::SignalReceived { body, .. } => body.bytes(),
+            Self::Owned { .. }
+            | Self::Queued { .. }
+            | Self::Admitted {}
+            | Self::PauseRequested { .. }
+            | Self::Paused { .. }
+            | Self::Resumed { .. }
+            | Self::Quarantined { .. }
+            | Self::Ending { .. }
+            | Self::Cancelled { .. }
+            | Self::TimedOut {}
+            | Self::Reopened { .. }
+            | Self::MessageIgnored { .. } => 0,
+        }
+    }
+
     /// The lowest log format that can read it.
     pub fn requires(&self) -> u16 {
         match self {

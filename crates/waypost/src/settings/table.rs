@@ -93,6 +93,7 @@ settings! {
         batch_frames_max: engine.batch_frames_max, Set("N"), Between("1", "10000"), "Maximum number of frames per transaction.";
         frame_commands_max: engine.frame_commands_max, Set("N"), Between("1", "100000"), "Maximum number of commands decided into one frame.";
         decide_max: engine.decide_max, Set("DURATION"), Between("1ms", "1s"), "How long one execution decides commands before other executions have their turn; the rest follows after its commit. Shorter: others wait less; longer: fewer and larger frames.";
+        frame_bytes_max: engine.frame_bytes_max, Set("N"), Between("1024", "67108864"), "A frame takes no further command once the payloads of its events have this many bytes; the remaining commands go into the next frame.";
         snapshot_bytes_min: engine.snapshot_bytes_min, Set("N"), AtLeast("1024"), "How much a log grows before a snapshot is taken; more if the last snapshot was larger.";
         id_block_size: engine.id_block_size, Set("N"), Between("1", "1000000"), "How many internal execution numbers are reserved at a time.";
         offer_again: engine.offer_again, Set("DURATION"), Between("1s", "1h"), "How long a task waits for a worker to start it before it is published again; doubles each time.";

@@ -103,10 +103,14 @@ impl Live {
     fn decide_letters(&mut self, round: &Round<'_>, batch: &mut Batch) {
         let mut slots = round.env.slots;
         let mut left = round.config.frame_commands_max;
+        let bytes_max = round.config.frame_bytes_max;
         // The take-over is complete if it ends in this frame: left to the next one, a recovery that
         // finds nothing to do would have no frame.
         let recovers = |letter: &Letter| matches!(letter.command, Command::Recover);
-        while let Some(letter) = self.mailbox.pop_front_if(|next| left > 0 || recovers(next)) {
+        while let Some(letter) = self.mailbox.pop_front_if(|next| {
+            let is_full = left == 0 || batch.payload_bytes >= bytes_max;
+            !is_full || recovers(next)
+        }) {
             left = left.saturating_sub(1);
             batch.deciding = letter.ticket;
             let asked = match &letter.command {
@@ -273,6 +277,8 @@ impl Live {
 #[derive(Default)]
 struct Batch {
     decision: Decision,
+    /// The size of the payloads of its events.
+    payload_bytes: usize,
     answers: Vec<(Ticket, Answer)>,
     /// The ticket of the command that is being decided.
     deciding: Option<Ticket>,
@@ -280,6 +286,7 @@ struct Batch {
 
 impl Batch {
     fn merge(&mut self, decision: Decision) {
+        self.payload_bytes += decision.events.iter().map(Event::payload_bytes).sum::<usize>();
         // A later command of the frame may have ended what an earlier one wanted to start.
         let ending = decision.events.iter().any(|event| {
             matches!(event, Event::Run(RunEvent::Ending { .. } | RunEvent::Quarantined { .. }))

@@ -272,6 +272,32 @@ fn a_burst_beyond_the_limit_of_a_frame_takes_several() {
 }
 
 #[test]
+fn frame_with_payloads_at_the_limit_leaves_further_letters_to_the_next() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| config.frame_bytes_max = 1_000);
+    let execution = rig.start("a; b needs a");
+    let large = |number: usize| Request::Signal {
+        name: format!("s{number}").into(),
+        body: serde_json::from_str(&format!("{:?}", "x".repeat(600))).unwrap(),
+    };
+    let tickets: Vec<_> = (0..5).map(|number| rig.request(execution, large(number))).collect();
+    rig.settle();
+    for ticket in tickets {
+        assert!(matches!(rig.answer(ticket), Some(Answer::Done { .. })));
+    }
+    let signals = |events: &[Event]| {
+        let is_signal = |event: &&Event| event.name() == "SignalReceived";
+        events.iter().filter(is_signal).count()
+    };
+    let per_frame: Vec<_> =
+        rig.committed.iter().map(|frame| signals(&frame.events)).filter(|n| *n > 0).collect();
+    assert_eq!(per_frame, [2, 2, 1], "a frame ends with the letter that reaches the limit");
+    rig.run_to_end();
+    assert_eq!(world.status(execution), Status::Completed);
+    world.check();
+}
+
+#[test]
 fn a_take_over_with_more_mail_than_a_frame_holds_still_recovers() {
     let world = World::new();
     let execution = {
