@@ -27,7 +27,7 @@ use waypost_core::frame::decode;
 use waypost_core::id::{ExecutionId, ExecutionNo};
 use waypost_core::time::Timestamp;
 use waypost_ports::inspect::{Examined, Inspect, PermitQueue, Remedy, Repair, StrayKind};
-use waypost_ports::store::StoreError;
+use waypost_ports::store::{LogReader, StoreError};
 
 use crate::Plans;
 
@@ -192,14 +192,14 @@ impl Checker<'_> {
             }
             Cure::Rows | Cure::Snapshot => {}
         }
-        let Some(Examined { history, .. }) = store.examine(&[execution])?.pop() else {
+        let Some(Examined { mut history, .. }) = store.examine(&[execution])?.pop() else {
             return Ok(());
         };
-        let Some(last) = history.frames.last().map(|frame| frame.header) else { return Ok(()) };
+        let Some(last) = history.last_header().copied() else { return Ok(()) };
         let remedy = match cure {
             Cure::Snapshot => Some(Remedy::NoSnapshot),
             _ => {
-                let read = one::read(&history, plans, store, None)?;
+                let read = one::read(&mut history, plans, store, None)?;
                 read.log.state().map(|state| rows::remedy(state, last.requires))
             }
         };
@@ -244,8 +244,7 @@ fn queue_faults(store: &dyn Inspect) -> Result<Vec<Finding>, StoreError> {
 }
 
 fn key_of(store: &dyn Inspect, execution: ExecutionNo) -> Result<Option<ExecutionId>, StoreError> {
-    let history = store.load_all(execution)?;
-    let first = history.and_then(|history| history.frames.into_iter().next());
+    let first = LogReader::whole(store, execution).next().transpose()?;
     let events = first.and_then(|frame| decode(&frame.body.ok()?).ok());
     Ok(match events.as_deref() {
         Some([Event::Run(RunEvent::Created(created)), ..]) => Some(created.key.clone()),

@@ -15,6 +15,7 @@
 //! | `crashes` | deaths of owners, and what was in hand at them |
 //! | `mail` | the inbox and waking up |
 //! | `permits`, `permit_queues` | the queues of concurrency keys; a checker's view of them |
+//! | `pages` | logs and inboxes that are longer than a page |
 //! | `reading` | loads, snapshots, lists, events |
 //! | `lists` | filters and pages |
 //! | `feed` | all frames in the order of commits |
@@ -39,6 +40,7 @@ pub mod lists;
 pub mod mail;
 pub mod names;
 pub mod ownership;
+pub mod pages;
 pub mod permit_queues;
 pub mod permits;
 pub mod reading;
@@ -176,6 +178,14 @@ macro_rules! conformance_tests {
                 quarantined_execution_given_a_permit_stays_quarantined,
                 a_missing_place_is_made_again,
                 permit_row_without_execution_is_found_and_removed,
+            ];
+            pages: [
+                a_log_longer_than_a_page_is_read_whole_and_in_order,
+                a_log_that_fits_a_page_has_no_other_end,
+                pages_end_where_the_log_ended_when_the_first_was_read,
+                pages_begin_with_the_snapshot,
+                every_claimed_log_has_its_own_page,
+                mail_beyond_a_page_waits_and_is_read_in_the_end,
             ];
             reading: [
                 nothing_is_known_of_an_unknown_execution,

@@ -76,7 +76,7 @@ pub struct Chunk {
 /// Everything that is stored of one execution.
 #[derive(Clone, Debug)]
 pub struct Examined {
-    /// The whole log, the newest snapshot, the control row and the mail.
+    /// The first page of the whole log, the newest snapshot, the control row and all mail.
     pub history: History,
     /// The columns that a claim uses besides; absent if there is no control row.
     pub standing: Option<Standing>,

@@ -23,10 +23,11 @@ use waypost_core::time::Timestamp;
 use crate::clock::Clock;
 use crate::store::{
     Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Heartbeat, History,
-    Mail, MailDelivery, NewDefinition, Renewal, Store, StoreError,
+    Mail, MailDelivery, MailOf, NewDefinition, Renewal, Store, StoreError, StoredFrame,
 };
 
 pub use claiming::Claimable;
+pub use reading::Pages;
 pub use tables::{Inserted, Tables};
 pub use tasks::MemoryTasks;
 
@@ -74,16 +75,20 @@ impl Store for MemoryStore {
         self.with(|tables, _| Ok(tables.load(execution)))
     }
 
-    fn load_all(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError> {
-        self.with(|tables, _| Ok(tables.load_all(execution)))
+    fn load_after(
+        &self,
+        execution: ExecutionNo,
+        after: u64,
+    ) -> Result<Vec<StoredFrame>, StoreError> {
+        self.with(|tables, _| Ok(tables.load_after(execution, after)))
     }
 
     fn deliver(&self, mail: &[Mail]) -> Result<Vec<MailDelivery>, StoreError> {
         self.with(|tables, _| Ok(mail.iter().map(|mail| tables.deliver(mail)).collect()))
     }
 
-    fn collect(&self, owner: InstanceId, limit: usize) -> Result<Vec<Mail>, StoreError> {
-        self.with(|tables, _| Ok(tables.collect(owner, limit)))
+    fn collect(&self, of: MailOf, limit: usize) -> Result<Vec<Mail>, StoreError> {
+        self.with(|tables, _| Ok(tables.collect(of, limit)))
     }
 
     fn hold(

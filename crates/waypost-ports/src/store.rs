@@ -6,6 +6,7 @@
 
 mod definition;
 mod frame;
+mod log;
 mod mail;
 mod permit;
 mod suspicion;
@@ -21,7 +22,8 @@ use waypost_core::time::{Millis, Timestamp};
 
 pub use definition::{Defined, Definition, DefinitionRef, NewDefinition};
 pub use frame::StoredFrame;
-pub use mail::{Mail, MailBody, MailDelivery};
+pub use log::LogReader;
+pub use mail::{Mail, MailBody, MailDelivery, MailOf};
 pub use permit::{Permit, cancel_message};
 pub use suspicion::{SUSPECT_FROM, Settled, crashes_after_death};
 pub use waypost_core::command::Urgency;
@@ -29,6 +31,13 @@ pub use waypost_core::command::Urgency;
 /// How long an instance counts as alive after a heartbeat, by the store's time, unless it requests
 /// another time.
 pub const LEASE: Millis = Millis::from_secs(15);
+
+/// A page of a log ends with the frame that reaches so many bytes. It has at least one frame, however
+/// large.
+pub const LOG_PAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// Messages of one execution that are read together with its log.
+pub const MAIL_PAGE_MAX: usize = 1_000;
 
 /// The engine's interface to a store.
 pub trait Store: Send + Sync {
@@ -60,18 +69,22 @@ pub trait Store: Send + Sync {
     /// and only if the claimer asks for it; those that are left count as more.
     fn claim(&self, request: &ClaimRequest) -> Result<Claims, StoreError>;
 
-    /// The history of one execution: its newest snapshot and the frames after it.
+    /// The history of one execution: its newest snapshot, and the first page of the frames after it.
     fn load(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError>;
 
-    /// As [`load`](Self::load) without the snapshot: the whole log. For snapshots that cannot be
-    /// used, and for checks.
-    fn load_all(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError>;
+    /// The frames of an execution after a seq (0: from the first one on), in order: one page
+    /// ([`LOG_PAGE_BYTES`]). Empty if there are none. [`LogReader`] reads page after page.
+    fn load_after(
+        &self,
+        execution: ExecutionNo,
+        after: u64,
+    ) -> Result<Vec<StoredFrame>, StoreError>;
 
     /// Puts mail into inboxes, durably, and makes unowned addressees ready. Answers in order.
     fn deliver(&self, mail: &[Mail]) -> Result<Vec<MailDelivery>, StoreError>;
 
-    /// The mail of all executions that this instance owns.
-    fn collect(&self, owner: InstanceId, limit: usize) -> Result<Vec<Mail>, StoreError>;
+    /// The mail of one execution, or of all that an instance owns; the oldest first.
+    fn collect(&self, of: MailOf, limit: usize) -> Result<Vec<Mail>, StoreError>;
 
     /// Quarantines an execution of this owner, visibly, if its log cannot be extended: it is
     /// unowned, and not claimed until mail of urgency [`Urgency::Resume`] that arrives from now on
@@ -325,9 +338,16 @@ pub struct History {
     /// The control row; absent when it has ended.
     pub control: Option<Control>,
     pub snapshot: Option<Snapshot>,
-    /// The last frame that the snapshot covers, or all frames; in order.
+    /// The first page of its frames, in order: from the last one that the snapshot covers on, or from
+    /// the beginning.
     pub frames: Vec<StoredFrame>,
+    /// The last frame of the log, if it is not among `frames`: [`take_log`](Self::take_log) reads up
+    /// to it.
+    pub last: Option<FrameHeader>,
+    /// Its oldest mail, at most [`MAIL_PAGE_MAX`].
     pub mail: Vec<Mail>,
+    /// Is there more mail?
+    pub mail_waits: bool,
 }
 
 /// A control row.

@@ -10,7 +10,7 @@ WITH RECURSIVE taken (n, bytes) AS (
              + coalesce((SELECT sum(octet_length(f.body) + 200)
                          FROM (SELECT o.body FROM frames AS o
                                WHERE o.execution = a.execution
-                                 AND o.first_seq >= CASE WHEN a.mode = 2 THEN (
+                                 AND o.first_seq >= CASE WHEN a.start = -2 THEN (
                                          SELECT l.first_seq FROM frames AS l
                                          WHERE l.execution = a.execution
                                          ORDER BY l.first_seq DESC LIMIT 1)
@@ -18,10 +18,10 @@ WITH RECURSIVE taken (n, bytes) AS (
                                ORDER BY o.first_seq LIMIT $4) AS f), 0)
              + coalesce((SELECT sum(octet_length(i.body) + 200) FROM inbox AS i
                          WHERE i.execution = a.execution), 0)
-        FROM (SELECT ($1::int8[])[taken.n + 1], ($2::int2[])[taken.n + 1]) AS a (execution, mode)
+        FROM (SELECT ($1::int8[])[taken.n + 1], ($2::int8[])[taken.n + 1]) AS a (execution, start)
         LEFT JOIN LATERAL (
             SELECT s.first_seq, octet_length(s.body) AS bytes FROM snapshots AS s
-            WHERE s.execution = a.execution AND a.mode = 1 OFFSET 0
+            WHERE s.execution = a.execution AND a.start = -1 OFFSET 0
         ) AS from_snapshot ON true
     )::int8
     FROM taken WHERE taken.n < cardinality($1) AND taken.bytes < $3

@@ -9,7 +9,9 @@ use uuid::Uuid;
 use waypost_core::frame::{FrameHeader, Parent};
 use waypost_core::id::{AppendId, ExecutionNo, InstanceId};
 use waypost_core::time::Timestamp;
-use waypost_ports::store::{Control, History, Permit, Snapshot, StoredFrame};
+use waypost_ports::store::{
+    Control, History, LOG_PAGE_BYTES, MAIL_PAGE_MAX, Permit, Snapshot, StoredFrame,
+};
 
 use crate::connection::{Connection, Params};
 use crate::error::{DbError, Result};
@@ -18,7 +20,7 @@ use crate::queries::sql;
 use crate::text::{count, get, is_intact, limit, narrow, text_or_none, time};
 
 /// Bytes that are read at once; more where they are of one execution and its snapshot or mail is large.
-const BYTES_AT_ONCE: i64 = 4 << 20;
+const BYTES_AT_ONCE: i64 = LOG_PAGE_BYTES as i64;
 
 /// Frames of one execution that are read at once.
 const FRAMES_AT_ONCE: i64 = 5_000;
@@ -26,15 +28,28 @@ const FRAMES_AT_ONCE: i64 = 5_000;
 /// From where the frames of an execution are wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum From {
-    /// The whole log, and no snapshot.
-    Beginning = 0,
+    /// The frames after a seq, and no snapshot.
+    After(u64),
     /// The newest snapshot and the frames after it.
-    Snapshot = 1,
+    Snapshot,
     /// The last frame alone: the state is known.
-    End = 2,
+    End,
 }
 
-/// Everything that is known of one execution.
+impl From {
+    const BEGINNING: Self = Self::After(0);
+
+    /// As the queries have it.
+    fn start(self) -> i64 {
+        match self {
+            Self::After(seq) => i64::try_from(seq).unwrap_or(i64::MAX).min(i64::MAX - 1),
+            Self::Snapshot => -1,
+            Self::End => -2,
+        }
+    }
+}
+
+/// Everything that is known of one execution: of its log one page, of its mail as well.
 pub(crate) async fn load(
     db: &mut Connection,
     execution: ExecutionNo,
@@ -54,7 +69,7 @@ pub(crate) async fn load_many(
     let damaged: Vec<_> = histories
         .iter()
         .filter(|(_, loaded)| loaded.snapshot_is_damaged)
-        .map(|(execution, _)| (*execution, From::Beginning))
+        .map(|(execution, _)| (*execution, From::BEGINNING))
         .collect();
     if !damaged.is_empty() {
         histories.extend(read_many(db, &damaged).await?);
@@ -64,6 +79,18 @@ pub(crate) async fn load_many(
         .filter(|loaded| !loaded.history.frames.is_empty())
         .map(|loaded| loaded.history)
         .collect())
+}
+
+/// A page of the log after a seq.
+pub(crate) async fn load_after(
+    db: &mut Connection,
+    execution: ExecutionNo,
+    after: u64,
+) -> Result<Vec<StoredFrame>> {
+    let (executions, starts) = columns(&[(execution, From::After(after))]);
+    let page: Params<'_> = &[&executions, &starts, &BYTES_AT_ONCE, &FRAMES_AT_ONCE];
+    let rows = db.query(sql!("frames_load"), page).await?;
+    Ok(read_frames(&rows)?.remove(&execution).unwrap_or_default())
 }
 
 struct Loaded {
@@ -90,51 +117,65 @@ async fn first_of(db: &mut Connection, wanted: &[(ExecutionNo, From)]) -> Result
     if wanted.len() <= 1 {
         return Ok(wanted.len());
     }
-    let (executions, modes) = columns(wanted);
-    let params: Params<'_> = &[&executions, &modes, &BYTES_AT_ONCE, &FRAMES_AT_ONCE];
+    let (executions, starts) = columns(wanted);
+    let params: Params<'_> = &[&executions, &starts, &BYTES_AT_ONCE, &FRAMES_AT_ONCE];
     let row = db.query_one(sql!("histories_portion"), params).await?;
     Ok(narrow::<usize>(&row, 0)?.clamp(1, wanted.len()))
 }
 
-fn columns(wanted: &[(ExecutionNo, From)]) -> (Vec<i64>, Vec<i16>) {
-    wanted.iter().map(|(execution, from)| (execution.0, *from as i16)).unzip()
+fn columns(wanted: &[(ExecutionNo, From)]) -> (Vec<i64>, Vec<i64>) {
+    wanted.iter().map(|(execution, from)| (execution.0, from.start())).unzip()
 }
 
 async fn read_some(
     db: &mut Connection,
     wanted: &[(ExecutionNo, From)],
 ) -> Result<HashMap<ExecutionNo, Loaded>> {
-    let (executions, modes) = columns(wanted);
+    let (executions, starts) = columns(wanted);
     let with_snapshot: Vec<i64> = wanted
         .iter()
         .filter(|(_, from)| *from == From::Snapshot)
         .map(|(execution, _)| execution.0)
         .collect();
     let one: Params<'_> = &[&executions];
-    let logs: Params<'_> = &[&executions, &modes, &BYTES_AT_ONCE, &FRAMES_AT_ONCE];
+    let logs: Params<'_> = &[&executions, &starts, &BYTES_AT_ONCE, &FRAMES_AT_ONCE];
     let kept: Params<'_> = &[&with_snapshot];
+    let mail_page = limit(MAIL_PAGE_MAX + 1);
+    let mail: Params<'_> = &[&executions, &mail_page];
     let all: [Question<'_>; 4] = [
         (sql!("frames_load"), logs),
         (sql!("control_load"), one),
         (sql!("snapshots_load"), kept),
-        (sql!("mail_load"), one),
+        (sql!("mail_load"), mail),
     ];
-    let [frames, controls, snapshots, mails] = read_whole(db, all).await?;
-    assemble(wanted, &controls, &snapshots, &frames, &mails)
+    let ([frames, controls, snapshots, mails], ends) = read_all(db, all).await?;
+    let mut all = assemble(wanted, &controls, &frames, &ends)?;
+    for row in &snapshots {
+        let Some(loaded) = all.get_mut(&ExecutionNo(get(row, 0)?)) else { continue };
+        let snapshot = read_snapshot(row)?;
+        match is_intact(&snapshot.body, get(row, 3)?) {
+            // Without it, a frame that cannot be read is not taken for one that it covers.
+            true if loaded.history.frames.first().is_some_and(StoredFrame::is_unreadable) => {}
+            true => loaded.history.snapshot = Some(snapshot),
+            false => loaded.snapshot_is_damaged = true,
+        }
+    }
+    add_mail(&mut all, &mails, MAIL_PAGE_MAX)?;
+    Ok(all)
 }
 
-/// The whole logs of executions with everything beside them but their snapshots, in their order,
-/// and the results of three more queries from the same snapshot of the database. Executions without
-/// a log are left out.
+/// The logs of executions from their beginning, one page of each, with everything beside them but their
+/// snapshots, in their order, and the results of three more queries from the same snapshot of the
+/// database. Executions without a log are left out.
 pub(crate) async fn load_with(
     db: &mut Connection,
     executions: &[ExecutionNo],
     more: [&'static str; 3],
 ) -> Result<(Vec<History>, [Vec<Row>; 3])> {
-    let wanted: Vec<_> = executions.iter().map(|id| (*id, From::Beginning)).collect();
-    let (numbers, modes) = columns(&wanted);
+    let wanted: Vec<_> = executions.iter().map(|id| (*id, From::BEGINNING)).collect();
+    let (numbers, starts) = columns(&wanted);
     let one: Params<'_> = &[&numbers];
-    let logs: Params<'_> = &[&numbers, &modes, &BYTES_AT_ONCE, &FRAMES_AT_ONCE];
+    let logs: Params<'_> = &[&numbers, &starts, &BYTES_AT_ONCE, &FRAMES_AT_ONCE];
     let all: [Question<'_>; 6] = [
         (sql!("frames_load"), logs),
         (sql!("control_load"), one),
@@ -143,8 +184,9 @@ pub(crate) async fn load_with(
         (more[1], one),
         (more[2], one),
     ];
-    let [frames, controls, mails, first, second, third] = read_whole(db, all).await?;
-    let mut all = assemble(&wanted, &controls, &[], &frames, &mails)?;
+    let ([frames, controls, mails, first, second, third], ends) = read_all(db, all).await?;
+    let mut all = assemble(&wanted, &controls, &frames, &ends)?;
+    add_mail(&mut all, &mails, usize::MAX)?;
     let taken = executions.iter().filter_map(|execution| all.remove(execution));
     let histories = taken.map(|loaded| loaded.history).filter(|known| !known.frames.is_empty());
     Ok((histories.collect(), [first, second, third]))
@@ -153,52 +195,31 @@ pub(crate) async fn load_with(
 /// A statement and its parameters.
 type Question<'a> = (&'static str, Params<'a>);
 
-/// Runs queries, the first of which is `frames_load`, in one snapshot of the database, and reads on
-/// if a log was too long for one result.
-async fn read_whole<const N: usize>(
+/// Runs queries, the first of which is `frames_load`, in one snapshot of the database. Returns also the
+/// last frames of logs that are longer than a page.
+async fn read_all<const N: usize>(
     db: &mut Connection,
     all: [Question<'_>; N],
-) -> Result<[Vec<Row>; N]> {
+) -> Result<([Vec<Row>; N], Vec<Row>)> {
     let mut answers = db.read(all).await?;
     if answers.first().map_or(Ok(true), |frames| cut(frames).map(|cut| cut.is_empty()))? {
-        return Ok(answers);
+        return Ok((answers, Vec::new()));
     }
-    // Once more, with as many pages as it takes, each in a time of its own.
+    // Once more, with one more question, and each in a time of its own.
     db.begin_snapshot().await?;
     for ((sql, params), rows) in all.iter().zip(&mut answers) {
         *rows = db.query(sql, params).await?;
     }
-    if let Some(frames) = answers.first_mut() {
-        for (execution, next) in cut(frames)? {
-            read_on(db, execution, next, frames).await?;
-        }
-        let place = |row: &Row| (row.get::<_, i64>(0), row.get::<_, i64>(1));
-        frames.sort_by_key(place);
-    }
+    let cut = answers.first().map_or(Ok(Vec::new()), |frames| cut(frames))?;
+    let (executions, starts) = columns(&cut);
+    let ends: Params<'_> = &[&executions, &starts, &BYTES_AT_ONCE, &FRAMES_AT_ONCE];
+    let ends = db.query(sql!("frames_load"), ends).await?;
     db.commit().await?;
-    Ok(answers)
+    Ok((answers, ends))
 }
 
-/// Adds the frames of an execution from a seq on.
-async fn read_on(
-    db: &mut Connection,
-    execution: i64,
-    mut next: i64,
-    frames: &mut Vec<Row>,
-) -> Result<()> {
-    loop {
-        let params: Params<'_> = &[&execution, &next, &FRAMES_AT_ONCE, &BYTES_AT_ONCE];
-        let mut page = db.query(sql!("frames_page"), params).await?;
-        // Where nothing comes after it, the last one is given again.
-        page.retain(|row| row.get::<_, i64>(1) >= next);
-        let Some(last) = page.last() else { return Ok(()) };
-        next = get::<i64>(last, 2)?.saturating_add(1);
-        frames.append(&mut page);
-    }
-}
-
-/// The executions whose logs may continue after this result, and where.
-fn cut(frames: &[Row]) -> Result<Vec<(i64, i64)>> {
+/// The executions whose logs may continue after this result.
+fn cut(frames: &[Row]) -> Result<Vec<(ExecutionNo, From)>> {
     let mut cut = Vec::new();
     for log in frames.chunk_by(|one, next| one.get::<_, i64>(0) == next.get::<_, i64>(0)) {
         let mut bytes = 0;
@@ -207,87 +228,95 @@ fn cut(frames: &[Row]) -> Result<Vec<(i64, i64)>> {
         }
         let is_long = limit(log.len()) >= FRAMES_AT_ONCE || limit(bytes) >= BYTES_AT_ONCE;
         if let Some(last) = log.last().filter(|_| is_long) {
-            cut.push((get(last, 0)?, get::<i64>(last, 2)?.saturating_add(1)));
+            cut.push((ExecutionNo(get(last, 0)?), From::End));
         }
     }
     Ok(cut)
 }
 
+/// Histories without snapshots and mail; `ends` are the last frames of logs that `frames` may not hold.
 fn assemble(
     wanted: &[(ExecutionNo, From)],
     controls: &[Row],
-    snapshots: &[Row],
     frames: &[Row],
-    mails: &[Row],
+    ends: &[Row],
 ) -> Result<HashMap<ExecutionNo, Loaded>> {
-    let mut all: HashMap<ExecutionNo, Loaded> = wanted
-        .iter()
-        .map(|(execution, _)| {
-            let history = History {
-                execution: *execution,
-                control: None,
-                snapshot: None,
-                frames: Vec::new(),
-                mail: Vec::new(),
-            };
-            (*execution, Loaded { history, snapshot_is_damaged: false })
-        })
-        .collect();
-    add_frames(&mut all, frames)?;
+    let (mut logs, mut ends) = (read_frames(frames)?, read_frames(ends)?);
+    let mut all = HashMap::with_capacity(wanted.len());
+    for (execution, _) in wanted {
+        let mut frames = logs.remove(execution).unwrap_or_default();
+        let read = frames.last().map(|frame| frame.header.first_seq);
+        let mut last = None;
+        match ends.remove(execution).and_then(|mut end| end.pop()) {
+            // First, so that it makes the claiming instance quarantine the execution.
+            Some(end) if end.is_unreadable() => frames.insert(0, end),
+            Some(end) if Some(end.header.first_seq) != read => last = Some(end.header),
+            _ => {}
+        }
+        let history = History {
+            execution: *execution,
+            control: None,
+            snapshot: None,
+            frames,
+            last,
+            mail: Vec::new(),
+            mail_waits: false,
+        };
+        all.insert(*execution, Loaded { history, snapshot_is_damaged: false });
+    }
     for row in controls {
         let Some(loaded) = all.get_mut(&ExecutionNo(get(row, 0)?)) else { continue };
         loaded.history.control = Some(read_control(row)?);
     }
-    for row in snapshots {
-        let Some(loaded) = all.get_mut(&ExecutionNo(get(row, 0)?)) else { continue };
-        let snapshot = read_snapshot(row)?;
-        match is_intact(&snapshot.body, get(row, 3)?) {
-            true => loaded.history.snapshot = Some(snapshot),
-            false => loaded.snapshot_is_damaged = true,
-        }
-    }
-    for row in mails {
+    Ok(all)
+}
+
+/// Adds mail to its executions, at most so many messages to each.
+fn add_mail(all: &mut HashMap<ExecutionNo, Loaded>, rows: &[Row], most: usize) -> Result<()> {
+    for row in rows {
         let execution = ExecutionNo(get(row, 0)?);
-        let Some(loaded) = all.get_mut(&execution) else { continue };
+        let Some(Loaded { history, .. }) = all.get_mut(&execution) else { continue };
+        if history.mail.len() >= most {
+            history.mail_waits = true;
+            continue;
+        }
         match mail::read(row) {
-            Ok(mail) => loaded.history.mail.push(mail),
+            Ok(mail) => history.mail.push(mail),
             // Leaving it out would hide it, and it would wake its execution for ever. As an
             // unreadable frame it makes the claiming instance quarantine the execution, and the
             // mail stays.
             Err(error) => {
-                loaded.history.snapshot = None;
-                loaded
-                    .history
-                    .frames
-                    .insert(0, StoredFrame::unreadable(execution, error.to_string()));
+                history.snapshot = None;
+                history.frames.insert(0, StoredFrame::unreadable(execution, error.to_string()));
             }
         }
     }
-    Ok(all)
+    Ok(())
 }
 
-/// Adds frames to their executions, each with the one before it as its parent.
-fn add_frames(all: &mut HashMap<ExecutionNo, Loaded>, rows: &[Row]) -> Result<()> {
+/// The frames of each execution, each with the one before it as its parent.
+fn read_frames(rows: &[Row]) -> Result<HashMap<ExecutionNo, Vec<StoredFrame>>> {
+    let mut all: HashMap<ExecutionNo, Vec<StoredFrame>> = HashMap::new();
     let mut before: Option<(ExecutionNo, Parent)> = None;
     for row in rows {
         let execution = ExecutionNo(get(row, 0)?);
         let parent = before.filter(|(whose, _)| *whose == execution).map(|(_, parent)| parent);
-        let Some(loaded) = all.get_mut(&execution) else { continue };
         match read_frame(row, parent) {
             Ok(frame) => {
                 before = Some((execution, frame.header.as_parent()));
                 // One without a body is there as a parent only.
                 if get::<Option<&[u8]>>(row, 10)?.is_some() {
-                    loaded.history.frames.push(frame);
+                    all.entry(execution).or_default().push(frame);
                 }
             }
             Err(error) => {
                 before = None;
-                loaded.history.frames.push(StoredFrame::unreadable(execution, error.to_string()));
+                let unreadable = StoredFrame::unreadable(execution, error.to_string());
+                all.entry(execution).or_default().push(unreadable);
             }
         }
     }
-    Ok(())
+    Ok(all)
 }
 
 /// A frame in the columns of `frames_load`.

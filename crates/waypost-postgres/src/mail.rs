@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use tokio_postgres::Row;
 use uuid::Uuid;
 use waypost_core::id::{ExecutionNo, InstanceId};
-use waypost_ports::store::{Mail, MailDelivery};
+use waypost_ports::store::{Mail, MailDelivery, MailOf};
 
 use crate::connection::Connection;
 use crate::error::{DbError, Result};
@@ -97,15 +97,18 @@ pub(crate) async fn put(db: &mut Connection, mail: &[Mail]) -> Result<Vec<MailDe
     Ok(deliveries.collect())
 }
 
-/// The mail of everything that an instance owns.
-pub(crate) async fn collect(
-    db: &mut Connection,
-    owner: InstanceId,
-    most: usize,
-) -> Result<Vec<Mail>> {
+/// The mail of one execution, or of everything that an instance owns.
+pub(crate) async fn collect(db: &mut Connection, of: MailOf, most: usize) -> Result<Vec<Mail>> {
     let mut asked = most;
     loop {
-        let rows = db.query(sql!("mail_collect"), &[&owner.0, &limit(asked)]).await?;
+        let rows = match of {
+            MailOf::Execution(execution) => {
+                db.query(sql!("mail_load"), &[&vec![execution.0], &limit(asked)]).await?
+            }
+            MailOf::Owner(owner) => {
+                db.query(sql!("mail_collect"), &[&owner.0, &limit(asked)]).await?
+            }
+        };
         let mut readable = Vec::with_capacity(rows.len());
         for row in &rows {
             match read(row) {

@@ -7,7 +7,7 @@ use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_ports::mirror::Mirror;
 use waypost_ports::store::{
     Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Heartbeat, History,
-    Mail, MailDelivery, NewDefinition, Renewal, Store, StoreError,
+    Mail, MailDelivery, MailOf, NewDefinition, Renewal, Store, StoreError, StoredFrame,
 };
 
 use crate::address::Address;
@@ -155,8 +155,12 @@ impl Store for PostgresStore {
         self.run(Role::Engine, async |db| history::load(db, execution, LoadFrom::Snapshot).await)
     }
 
-    fn load_all(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError> {
-        self.run(Role::Engine, async |db| history::load(db, execution, LoadFrom::Beginning).await)
+    fn load_after(
+        &self,
+        execution: ExecutionNo,
+        after: u64,
+    ) -> Result<Vec<StoredFrame>, StoreError> {
+        self.run(Role::Engine, async |db| history::load_after(db, execution, after).await)
     }
 
     fn deliver(&self, mail: &[Mail]) -> Result<Vec<MailDelivery>, StoreError> {
@@ -167,8 +171,8 @@ impl Store for PostgresStore {
         })?)
     }
 
-    fn collect(&self, owner: InstanceId, limit: usize) -> Result<Vec<Mail>, StoreError> {
-        self.run(Role::Engine, async |db| mail::collect(db, owner, limit).await)
+    fn collect(&self, of: MailOf, limit: usize) -> Result<Vec<Mail>, StoreError> {
+        self.run(Role::Engine, async |db| mail::collect(db, of, limit).await)
     }
 
     fn hold(

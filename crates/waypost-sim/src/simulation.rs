@@ -185,7 +185,7 @@ impl Simulation {
         let seed = Random::new(options.seed);
         let truth = TrueTime::default();
         let weather = Weather::draw(&seed, &options.without);
-        let store = SimStore::new(truth.clone(), weather);
+        let store = SimStore::new(truth.clone(), weather, &mut seed.split("pages"));
         let catalog = waypost_nodes::catalog();
         let compile = move |canonical: &str| {
             waypost_lang::compile_canonical(canonical.as_bytes(), &catalog)

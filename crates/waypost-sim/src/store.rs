@@ -8,14 +8,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::time::Timestamp;
-use waypost_ports::memory::{Claimable, Tables};
+use waypost_ports::memory::{Claimable, Pages, Tables};
 use waypost_ports::store::{
     Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Heartbeat, History,
-    Mail, MailDelivery, NewDefinition, Renewal, Store, StoreError,
+    Mail, MailDelivery, MailOf, NewDefinition, Renewal, Store, StoreError, StoredFrame,
 };
 
 use crate::clock::TrueTime;
 use crate::fault::{Fault, Weather};
+use crate::random::Random;
 
 /// The one store of a world. Clones share it.
 #[derive(Clone)]
@@ -40,9 +41,12 @@ pub struct Inner {
 }
 
 impl SimStore {
-    /// An empty store.
-    pub fn new(truth: TrueTime, weather: Weather) -> Self {
-        let tables = Tables::default();
+    /// An empty store. In half of all worlds its pages are so small that most reads take several.
+    pub fn new(truth: TrueTime, weather: Weather, random: &mut Random) -> Self {
+        let mut tables = Tables::default();
+        if random.percent(50) {
+            tables.pages = Pages { log_bytes: *random.pick(&[1, 500]), mail: 1 + random.index(3) };
+        }
         let inner = Inner {
             tables,
             weather,
@@ -129,16 +133,20 @@ impl Store for Connection {
         self.call(false, |tables, _| tables.load(execution))
     }
 
-    fn load_all(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError> {
-        self.call(false, |tables, _| tables.load_all(execution))
+    fn load_after(
+        &self,
+        execution: ExecutionNo,
+        after: u64,
+    ) -> Result<Vec<StoredFrame>, StoreError> {
+        self.call(false, |tables, _| tables.load_after(execution, after))
     }
 
     fn deliver(&self, mail: &[Mail]) -> Result<Vec<MailDelivery>, StoreError> {
         self.call(true, |tables, _| mail.iter().map(|mail| tables.deliver(mail)).collect())
     }
 
-    fn collect(&self, owner: InstanceId, limit: usize) -> Result<Vec<Mail>, StoreError> {
-        self.call(false, |tables, _| tables.collect(owner, limit))
+    fn collect(&self, of: MailOf, limit: usize) -> Result<Vec<Mail>, StoreError> {
+        self.call(false, |tables, _| tables.collect(of, limit))
     }
 
     fn hold(

@@ -1,2 +1,2 @@
--- load, claim: the mail of an execution, oldest first. Served by the unique key of inbox.
-SELECT execution, message, actor, body FROM inbox WHERE execution = ?1 ORDER BY id
+-- load, claim, collect: the oldest mail of an execution. Served by the unique key of inbox.
+SELECT execution, message, actor, body FROM inbox WHERE execution = ?1 ORDER BY id LIMIT ?2

@@ -5,66 +5,104 @@ use uuid::Uuid;
 use waypost_core::frame::{FrameHeader, Parent};
 use waypost_core::id::{AppendId, ExecutionNo, InstanceId};
 use waypost_core::time::Timestamp;
-use waypost_ports::store::{Control, History, Snapshot, StoredFrame};
+use waypost_ports::store::{
+    Control, History, LOG_PAGE_BYTES, MAIL_PAGE_MAX, Snapshot, StoredFrame,
+};
 
 use crate::connection::{from_stored, is_intact};
 use crate::{mail, permits, queries};
 
-/// Everything that is known of one execution.
+/// Everything that is known of one execution: of its log the first page, of its mail as well.
 pub(crate) fn load(
     connection: &Connection,
     execution: ExecutionNo,
 ) -> rusqlite::Result<Option<History>> {
-    match load_snapshot(connection, execution)? {
-        Some((snapshot, first_seq)) => load_from(connection, execution, Some(snapshot), first_seq),
-        None => load_all(connection, execution),
-    }
+    let (snapshot, from) = load_snapshot(connection, execution)?.unzip();
+    let Some(history) = load_log(connection, execution, from.unwrap_or(0))? else {
+        return Ok(None);
+    };
+    let mut mail = mail::load(connection, execution, MAIL_PAGE_MAX + 1)?;
+    let mail_waits = mail.len() > MAIL_PAGE_MAX;
+    mail.truncate(MAIL_PAGE_MAX);
+    Ok(Some(History { snapshot, mail, mail_waits, ..history }))
 }
 
-/// The history without a snapshot: the whole log.
-pub(crate) fn load_all(
+/// As [`load`], from the first frame on, without a snapshot, and with all mail.
+pub(crate) fn examine(
     connection: &Connection,
     execution: ExecutionNo,
 ) -> rusqlite::Result<Option<History>> {
-    load_from(connection, execution, None, 0)
+    let Some(history) = load_log(connection, execution, 0)? else { return Ok(None) };
+    Ok(Some(History { mail: mail::load(connection, execution, usize::MAX)?, ..history }))
+}
+
+/// A page of the log after a seq.
+pub(crate) fn load_after(
+    connection: &Connection,
+    execution: ExecutionNo,
+    after: u64,
+) -> rusqlite::Result<Vec<StoredFrame>> {
+    let from = i64::try_from(after).unwrap_or(i64::MAX).saturating_add(1);
+    Ok(load_page(connection, execution, from)?.0)
 }
 
 /// The history of an execution whose rows cannot be read.
 pub(crate) fn unreadable(execution: ExecutionNo, reason: String) -> History {
     let frames = vec![StoredFrame::unreadable(execution, reason)];
-    History { execution, control: None, snapshot: None, frames, mail: Vec::new() }
+    let (control, snapshot, last, mail) = (None, None, None, Vec::new());
+    History { execution, control, snapshot, frames, last, mail, mail_waits: false }
 }
 
-fn load_from(
+/// The control row and the log from a seq on, without the rest.
+fn load_log(
     connection: &Connection,
     execution: ExecutionNo,
-    snapshot: Option<Snapshot>,
     from: i64,
 ) -> rusqlite::Result<Option<History>> {
-    let frames = load_frames(connection, execution, from)?;
+    let (frames, is_cut) = load_page(connection, execution, from)?;
     if frames.is_empty() {
         return Ok(None);
     }
+    let last = if is_cut { last_header(connection, execution)? } else { None };
+    let read = frames.last().map(|frame| frame.header.first_seq);
     Ok(Some(History {
         execution,
         control: load_control(connection, execution)?,
-        snapshot,
+        snapshot: None,
+        last: last.filter(|last| Some(last.first_seq) != read),
         frames,
-        mail: mail::load(connection, execution)?,
+        mail: Vec::new(),
+        mail_waits: false,
     }))
 }
 
-fn load_frames(
+/// A page of frames from a seq on. Was it cut, so that more may follow?
+fn load_page(
     connection: &Connection,
     execution: ExecutionNo,
     from: i64,
-) -> rusqlite::Result<Vec<StoredFrame>> {
-    let mut frames = Vec::new();
+) -> rusqlite::Result<(Vec<StoredFrame>, bool)> {
+    let (mut frames, mut bytes) = (Vec::new(), 0);
     each_frame(connection, execution, from, |frame| {
+        bytes += frame.body.as_ref().map_or(0, Vec::len);
         frames.push(frame);
+        bytes < LOG_PAGE_BYTES
+    })?;
+    Ok((frames, bytes >= LOG_PAGE_BYTES))
+}
+
+fn last_header(
+    connection: &Connection,
+    execution: ExecutionNo,
+) -> rusqlite::Result<Option<FrameHeader>> {
+    let last = parent_of(connection, execution, i64::MAX)?;
+    let from = last.map_or(0, |last| i64::try_from(last.first_seq).unwrap_or(i64::MAX));
+    let mut header = None;
+    each_frame(connection, execution, from, |frame| {
+        header = Some(frame.header);
         true
     })?;
-    Ok(frames)
+    Ok(header)
 }
 
 /// Visits the frames of an execution from a seq on, each with the frame before it as its parent,

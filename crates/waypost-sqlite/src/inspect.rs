@@ -137,7 +137,7 @@ fn examine(
     execution: ExecutionNo,
     now: Timestamp,
 ) -> rusqlite::Result<Option<Examined>> {
-    let Some(history) = history::load_all(connection, execution)? else { return Ok(None) };
+    let Some(history) = history::examine(connection, execution)? else { return Ok(None) };
     let snapshot = history::stored_snapshot(connection, execution)?;
     let mut select = connection.prepare_cached(queries::CONTROL_STANDING)?;
     let standing = select.query_row([execution.0], |row| {

@@ -4,7 +4,7 @@
 use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 use waypost_core::id::{ExecutionNo, InstanceId};
-use waypost_ports::store::{Mail, MailDelivery};
+use waypost_ports::store::{Mail, MailDelivery, MailOf};
 
 use crate::connection::{all, first, run};
 use crate::queries;
@@ -36,17 +36,24 @@ fn deliver_one(write: &Write<'_>, mail: &Mail) -> rusqlite::Result<MailDelivery>
     Ok(MailDelivery::Accepted { owner })
 }
 
-/// The mail of everything that an instance owns.
+/// The mail of one execution, or of everything that an instance owns.
 pub(crate) fn collect(
     connection: &Connection,
-    owner: InstanceId,
+    of: MailOf,
     limit: usize,
 ) -> rusqlite::Result<Vec<Mail>> {
-    let mut collect = connection.prepare_cached(queries::MAIL_COLLECT)?;
+    let mut collect = connection.prepare_cached(match of {
+        MailOf::Execution(_) => queries::MAIL_LOAD,
+        MailOf::Owner(_) => queries::MAIL_COLLECT,
+    })?;
     let mut asked = limit;
     loop {
-        let most = i64::try_from(asked).unwrap_or(i64::MAX);
-        let mut rows = collect.query(params![owner.0.as_bytes().as_slice(), most])?;
+        let mut rows = match of {
+            MailOf::Execution(execution) => collect.query(params![execution.0, most(asked)])?,
+            MailOf::Owner(owner) => {
+                collect.query(params![owner.0.as_bytes().as_slice(), most(asked)])?
+            }
+        };
         let (mut found, mut readable) = (0, Vec::new());
         while let Some(row) = rows.next()? {
             found += 1;
@@ -69,9 +76,17 @@ pub(crate) fn collect(
     }
 }
 
-/// The mail of one execution.
-pub(crate) fn load(connection: &Connection, execution: ExecutionNo) -> rusqlite::Result<Vec<Mail>> {
-    all(connection, queries::MAIL_LOAD, [execution.0], read)
+/// The oldest mail of one execution. Fails where one of them cannot be read.
+pub(crate) fn load(
+    connection: &Connection,
+    execution: ExecutionNo,
+    limit: usize,
+) -> rusqlite::Result<Vec<Mail>> {
+    all(connection, queries::MAIL_LOAD, [execution.0, most(limit)], read)
+}
+
+fn most(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
 /// An instance's id in a column, where there is one.

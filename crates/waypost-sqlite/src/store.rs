@@ -13,7 +13,7 @@ use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::clock::Clock;
 use waypost_ports::store::{
     Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Heartbeat, History,
-    Mail, MailDelivery, NewDefinition, Renewal, Store, StoreError,
+    Mail, MailDelivery, MailOf, NewDefinition, Renewal, Store, StoreError, StoredFrame,
 };
 
 use crate::cache::{self, PageCache};
@@ -305,8 +305,12 @@ impl Store for SqliteStore {
         self.readers.read(|connection| history::load(connection, execution))
     }
 
-    fn load_all(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError> {
-        self.readers.read(|connection| history::load_all(connection, execution))
+    fn load_after(
+        &self,
+        execution: ExecutionNo,
+        after: u64,
+    ) -> Result<Vec<StoredFrame>, StoreError> {
+        self.readers.read(|connection| history::load_after(connection, execution, after))
     }
 
     fn deliver(&self, mail: &[Mail]) -> Result<Vec<MailDelivery>, StoreError> {
@@ -315,8 +319,8 @@ impl Store for SqliteStore {
         Ok(deliveries)
     }
 
-    fn collect(&self, owner: InstanceId, limit: usize) -> Result<Vec<Mail>, StoreError> {
-        self.readers.read(|connection| mail::collect(connection, owner, limit))
+    fn collect(&self, of: MailOf, limit: usize) -> Result<Vec<Mail>, StoreError> {
+        self.readers.read(|connection| mail::collect(connection, of, limit))
     }
 
     fn hold(

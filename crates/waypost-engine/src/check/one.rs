@@ -20,15 +20,19 @@ pub(super) struct Read {
     changes: Changes,
 }
 
-/// Reads a log, and folds it for readers up to a seq.
+/// Reads a log page by page, and folds it for readers up to a seq.
 pub(super) fn read(
-    history: &History,
+    history: &mut History,
     plans: &Plans,
     store: &dyn Store,
     upto: Option<u64>,
 ) -> Result<Read, StoreError> {
-    let mut frames = history.frames.iter().map(|frame| (frame, events_of(frame))).peekable();
-    let first = frames.peek().and_then(|(_, events)| events.as_ref().ok()?.first());
+    let decoded = |frame: StoredFrame| {
+        let events = events_of(&frame);
+        (frame, events)
+    };
+    let mut frames = history.take_log(store).map(|frame| frame.map(decoded)).peekable();
+    let first = frames.peek().and_then(|read| read.as_ref().ok()?.1.as_ref().ok()?.first());
     let (log, key) = match first {
         Some(Event::Run(RunEvent::Created(created))) => {
             let log = match plans.get(created.definition, store) {
@@ -43,7 +47,8 @@ pub(super) fn read(
     };
     let mut read = Read { log, key, changes: Changes::default() };
     let mut snapshot = history.snapshot.as_ref();
-    for (frame, events) in frames {
+    for read_frame in frames {
+        let (frame, events) = read_frame?;
         let header = &frame.header;
         let given = events.as_deref().map_err(String::as_str);
         read.log.frame(header, frame.at, given);
@@ -65,18 +70,19 @@ pub(super) fn read(
 /// Checks one execution with everything around it. The projections, if they are checked, must have
 /// been read before the rest.
 pub fn check_examined(
-    examined: &Examined,
+    mut examined: Examined,
     shown: Option<&Shown>,
     plans: &Plans,
     store: &dyn Store,
 ) -> Result<CheckReport, StoreError> {
-    let history = &examined.history;
     let upto = shown.and_then(|shown| shown.rows.as_ref()).map(|rows| rows.view.seq);
+    let history = &mut examined.history;
+    let requires = history.last_header().map_or(0, |last| last.requires);
+    let execution = history.execution;
     let mut read = read(history, plans, store, upto)?;
     let counts = read.log.counts();
     let tally =
         Tally { executions: 1, frames: counts.frames, events: counts.events, nodes: counts.nodes };
-    let execution = history.execution;
     let shown_key = || shown?.rows.as_ref().map(|rows| ExecutionId(Arc::clone(&rows.key)));
     let key = read.key.take().or_else(shown_key);
     let mut findings = Vec::new();
@@ -91,8 +97,7 @@ pub fn check_examined(
     }
     // Rows are not compared with a damaged log.
     if let Some(state) = read.log.state().filter(|_| sound) {
-        let requires = history.frames.last().map_or(0, |frame| frame.header.requires);
-        for (invariant, what) in rows::check(examined, state, requires) {
+        for (invariant, what) in rows::check(&examined, state, requires) {
             let seq = state.seq;
             note(Violation { execution, invariant, seq, what }, Some(Cure::Rows));
         }

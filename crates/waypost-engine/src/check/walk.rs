@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 use waypost_core::check::Invariant;
 use waypost_core::id::ExecutionNo;
 use waypost_core::time::Timestamp;
-use waypost_ports::inspect::{ChunkRequest, Shown};
+use waypost_ports::inspect::{ChunkRequest, Examined, Shown};
 use waypost_ports::store::StoreError;
 
 use super::{CheckReport, Checker, Cure, Finding, Tally, one};
@@ -101,7 +101,7 @@ impl StoreWalk<'_> {
         let shown = store.shown(executions)?;
         let examined = store.examine(executions)?;
         let last = examined.last().map(|examined| examined.history.execution);
-        for examined in &examined {
+        for examined in examined {
             let execution = examined.history.execution;
             let shown = shown.iter().find(|shown| shown.execution == execution);
             let found = one::check_examined(examined, shown, plans, store)?;
@@ -148,16 +148,17 @@ impl Checker<'_> {
             }
             other => other?.pop(),
         };
-        let mut report = match store.examine(&[execution]) {
+        let check = |mut found: Vec<Examined>| match found.pop() {
+            Some(examined) => one::check_examined(examined, shown.as_ref(), plans, store),
+            None => Ok(CheckReport::default()),
+        };
+        let mut report = match store.examine(&[execution]).and_then(check) {
             Err(StoreError::Corrupt(reason)) => {
                 findings.push(unreadable(Invariant::Folds, reason, None));
                 let tally = Tally { executions: 1, ..Tally::default() };
                 CheckReport { tally, ..CheckReport::default() }
             }
-            other => match other?.pop() {
-                Some(examined) => one::check_examined(&examined, shown.as_ref(), plans, store)?,
-                None => CheckReport::default(),
-            },
+            other => other?,
         };
         report.findings.extend(findings);
         Ok(report)

@@ -38,6 +38,8 @@ pub(super) struct Claims {
     read_until: Option<Timestamp>,
     /// May the inbox have more than is read at once?
     full: bool,
+    /// Did the last read leave some of it, or a claim?
+    rest_waits: bool,
     reserving: bool,
     unanswered: u32,
 }
@@ -69,6 +71,22 @@ impl Claims {
 
     pub(super) fn look_for_mail(&mut self, now: Timestamp) {
         self.collect_at = self.collect_at.min(now);
+    }
+
+    /// An execution came in without all of its mail. The rest is read when this part of it has been
+    /// consumed; a read that is under way may be older than the claim, and is followed by another.
+    pub(super) fn more_mail(&mut self, now: Timestamp) {
+        self.rest_waits = true;
+        if self.collecting.is_some() {
+            self.look_for_mail(now);
+        }
+    }
+
+    /// A frame was committed that consumed mail: there is room for the rest, if some was left.
+    pub(super) fn consumed_mail(&mut self, now: Timestamp) {
+        if self.rest_waits {
+            self.look_for_mail(now);
+        }
     }
 
     /// An execution left memory; it is to be claimed again shortly before it is due.
@@ -106,6 +124,7 @@ impl Claims {
     /// Mail was read; `whole` if all of it came in.
     pub(super) fn collected(&mut self, now: Timestamp, whole: bool, config: &Config) {
         self.full |= !whole;
+        self.rest_waits = !whole;
         self.read_until = self.collecting.take().filter(|_| whole).or(self.read_until);
         // Mail that came while the question was out may not be in the answer.
         self.collect_at = self.collect_at.min(now.plus(config.poll_every));

@@ -18,6 +18,9 @@ impl Driver {
                 self.measures.committed(&frame.events, live);
                 self.measures.reports_landed(&frame.reported, self.now);
                 self.measures.takeovers += u64::from(live.confirm_take_over());
+                if frame.consumes {
+                    self.claims.consumed_mail(self.now);
+                }
                 let next = live.committed(at, frame, &mut self.outputs);
                 if !live.suspicion.doubt {
                     self.settled(execution);

@@ -10,6 +10,7 @@ use waypost_core::id::{ExecutionId, ExecutionNo, Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::plan::Plan;
 use waypost_core::state::State;
+use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 use waypost_ports::store::{Appended, Idempotency, Mail};
 use waypost_ports::tasks::Holds;
@@ -175,4 +176,13 @@ pub struct Loaded {
     /// Bytes of log since the last snapshot, and of that snapshot.
     pub sizes: (usize, usize),
     pub mail: Vec<Mail>,
+    /// Is there more mail in its inbox?
+    pub mail_waits: bool,
+}
+
+impl Loaded {
+    /// Does it act on nothing but a request to resume or cancel, or on its turn in a queue?
+    pub fn is_held(&self) -> bool {
+        self.row_held || !self.state.moves() || self.state.status == Status::Scheduling
+    }
 }

@@ -6,7 +6,6 @@ use waypost_core::command::{Command, Request};
 use waypost_core::event::Origin;
 use waypost_core::id::ExecutionNo;
 use waypost_core::planted::{Bug, is_planted};
-use waypost_core::status::Status;
 use waypost_ports::store::{Mail, MailBody};
 
 use super::Driver;
@@ -105,9 +104,7 @@ impl Driver {
 /// request that ends the pause or the execution, whichever came first. Their senders were promised
 /// that they are or will be in the log: see [`Receipt::Kept`](crate::Receipt::Kept).
 pub(super) fn signals_first(loaded: &mut Loaded) {
-    let state = &loaded.state;
-    let is_held = loaded.row_held || !state.moves() || state.status == Status::Scheduling;
-    if is_held && !is_planted(Bug::CancelBeforeKept) {
+    if loaded.is_held() && !is_planted(Bug::CancelBeforeKept) {
         loaded
             .mail
             .sort_by_key(|mail| !matches!(mail.body, MailBody::Request(Request::Signal { .. })));

@@ -18,6 +18,9 @@ impl Driver {
         }
         let execution = loaded.state.execution;
         requests::signals_first(&mut loaded);
+        if loaded.mail_waits {
+            self.claims.more_mail(self.now);
+        }
         let taken_over = |live: &&mut Live| !matches!(live.phase, LivePhase::Early);
         if let Some(live) = self.live.get_mut(&execution).filter(taken_over) {
             // Ownership was lost and regained without this instance noticing. If no other instance
@@ -27,6 +30,7 @@ impl Driver {
             live.claimed_again |= live.is_in_flight();
             if live.is_in_flight() || live.is_as_new_as(&loaded.parent) {
                 live.suspicion = loaded.suspicion;
+                live.mail_waits |= loaded.mail_waits;
                 let admits = admits(&loaded) && !live.is_in_flight();
                 loaded.mail.into_iter().for_each(|mail| self.mail(mail));
                 if admits {
@@ -44,7 +48,9 @@ impl Driver {
         if let Some(due) = loaded.state.next_due().filter(|due| *due <= self.now) {
             self.measures.timer(due, self.now);
         }
+        let mail_waits = loaded.mail_waits;
         let mut live = Live::loaded(loaded);
+        live.mail_waits = mail_waits;
         if live.suspicion.is_alone() {
             self.suspects.took(execution);
         }

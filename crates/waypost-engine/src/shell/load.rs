@@ -6,12 +6,13 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use waypost_core::apply::{apply, begin};
 use waypost_core::event::{Event, RunEvent};
-use waypost_core::frame::decode;
+use waypost_core::frame::{FrameHeader, decode};
 use waypost_core::id::DefinitionHash;
 use waypost_core::plan::Plan;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::state::State;
-use waypost_ports::store::{Control, DefinitionRef, History, Store, StoreError, StoredFrame};
+use waypost_core::time::Timestamp;
+use waypost_ports::store::{Control, DefinitionRef, History, LogReader, Store, StoreError};
 
 use crate::driver::{Loaded, Suspicion};
 
@@ -69,30 +70,33 @@ impl Plans {
     }
 }
 
-/// Folds a history into a state. A snapshot that cannot be used is passed over: it is a cache, and
-/// the whole log is read instead.
-pub fn fold(history: History, plans: &Plans, store: &dyn Store) -> Result<Loaded, Damage> {
+/// Folds a history into a state, reading its log page by page. A snapshot that cannot be used is
+/// passed over: it is a cache, and the whole log is read instead.
+pub fn fold(mut history: History, plans: &Plans, store: &dyn Store) -> Result<Loaded, Damage> {
     let from_snapshot = match &history.snapshot {
         Some(snapshot) => start_from_snapshot(&snapshot.body, snapshot.seq, plans, store)?,
         None => None,
     };
+    let snapshot_bytes = history.snapshot.as_ref().map_or(0, |snapshot| snapshot.body.len());
+    let log = match (&from_snapshot, &history.snapshot) {
+        (None, Some(_)) => {
+            let mut bodies = history.frames.iter().map(|frame| &frame.body);
+            if let Some(Err(reason)) = bodies.find(|body| body.is_err()) {
+                return Err(Damage::Log(reason.clone())); // its header may not say where the log ends
+            }
+            history.whole_log(store)
+        }
+        _ => history.take_log(store),
+    };
+    let Folded { plan, state, last, at, log_bytes } =
+        fold_frames(log, from_snapshot, plans, store)?;
     let control = history.control.as_ref();
     let permit = control.and_then(|control| control.permit.as_ref());
     let suspicion = |row: &Control| Suspicion { crashes: row.crashes, doubt: row.doubt };
-    let snapshot_bytes = history.snapshot.as_ref().map_or(0, |snapshot| snapshot.body.len());
-    let (frames, start) = match (from_snapshot, &history.snapshot) {
-        (None, Some(_)) => {
-            let full = store.load_all(history.execution)?;
-            (full.map_or_else(Vec::new, |full| full.frames), None)
-        }
-        (start, _) => (history.frames, start),
-    };
-    let (plan, state, log_bytes) = fold_frames(&frames, start, plans, store)?;
-    let last = frames.last().expect("a folded log has a last frame");
     Ok(Loaded {
-        parent: last.header.as_parent(),
-        stored_at: last.at,
-        requires: last.header.requires,
+        parent: last.as_parent(),
+        stored_at: at,
+        requires: last.requires,
         row_held: control.is_some_and(|control| control.held.is_some()),
         suspicion: control.map(suspicion).unwrap_or_default(),
         holds_permit: permit.is_some_and(|permit| permit.holding),
@@ -100,6 +104,7 @@ pub fn fold(history: History, plans: &Plans, store: &dyn Store) -> Result<Loaded
         state,
         sizes: (log_bytes, snapshot_bytes),
         mail: history.mail,
+        mail_waits: history.mail_waits,
     })
 }
 
@@ -120,15 +125,27 @@ fn start_from_snapshot(
 
 type Start = Option<(Arc<Plan>, State)>;
 
+struct Folded {
+    plan: Arc<Plan>,
+    state: State,
+    /// The last frame, and when it was committed.
+    last: FrameHeader,
+    at: Timestamp,
+    log_bytes: usize,
+}
+
 fn fold_frames(
-    frames: &[StoredFrame],
+    log: LogReader<'_>,
     mut folded: Start,
     plans: &Plans,
     store: &dyn Store,
-) -> Result<(Arc<Plan>, State, usize), Damage> {
+) -> Result<Folded, Damage> {
     let mut log_bytes = 0;
-    for frame in frames {
+    let mut end = None;
+    for frame in log {
+        let frame = frame?;
         let header = &frame.header;
+        end = Some((*header, frame.at));
         let seq = folded.as_ref().map_or(0, |(_, state)| state.seq);
         if header.last_seq <= seq {
             continue; // covered by the snapshot; read for its header
@@ -162,6 +179,7 @@ fn fold_frames(
             return Err(damaged("the frame does not hold the events its header names".into()));
         }
     }
-    let (plan, state) = folded.ok_or_else(|| Damage::Log("the log is empty".into()))?;
-    Ok((plan, state, log_bytes))
+    let read = folded.zip(end).ok_or_else(|| Damage::Log("the log is empty".into()));
+    let ((plan, state), (last, at)) = read?;
+    Ok(Folded { plan, state, last, at, log_bytes })
 }

@@ -17,8 +17,8 @@ use waypost_core::frame::decode;
 use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_ports::nudge::Nudges;
 use waypost_ports::store::{
-    About, Append, ClaimRequest, Claims, Heartbeat, History, Renewal, SUSPECT_FROM, Store,
-    StoreError,
+    About, Append, ClaimRequest, Claims, Heartbeat, History, MailOf, Renewal, SUSPECT_FROM, Store,
+    StoreError, StoredFrame,
 };
 
 use super::{Damage, Plans, fold, ownership};
@@ -161,7 +161,7 @@ impl StoreCalls {
     fn collect(&self, known: usize) -> Performed {
         let mut inputs = Vec::new();
         let limit = self.config.claim_batch.saturating_add(known);
-        let mail = self.store.collect(self.instance, limit);
+        let mail = self.store.collect(MailOf::Owner(self.instance), limit);
         let whole = mail.as_ref().is_ok_and(|mail| mail.len() < limit);
         match mail {
             Ok(mail) if mail.is_empty() => {}
@@ -176,7 +176,7 @@ impl StoreCalls {
     /// answer it is read again, and one that cannot be driven is quarantined.
     fn load(&self, history: History) -> Performed {
         let execution = history.execution;
-        let needed = history.frames.last().map_or(0, |frame| frame.header.requires);
+        let needed = history.last_header().map_or(0, |last| last.requires);
         if needed > self.config.fold {
             // A claim never returns such a one; but an owner may find that a newer version has
             // written meanwhile.
@@ -188,12 +188,25 @@ impl StoreCalls {
         if crashes >= SUSPECT_FROM.saturating_add(self.config.crashes_max) {
             return self.hold(execution, killed_its_owners(crashes));
         }
-        match fold_guarded(history, &self.plans, &*self.store) {
+        let loaded = fold_guarded(history, &self.plans, &*self.store);
+        match loaded.and_then(|loaded| Ok(self.with_all_mail(loaded)?)) {
             Ok(loaded) => Performed::with(vec![Input::Reloaded(Box::new(loaded))]),
             Err(Damage::Store(StoreError::Corrupt(reason))) => self.hold(execution, reason),
             Err(Damage::Store(error)) => Performed::not(StoreWork::Reload(execution), error),
             Err(damage) => self.hold(execution, damage.to_string()),
         }
+    }
+
+    /// Reads the rest of the mail of a held execution: its signals are decided before everything
+    /// else, so all of them must be there. The server bounds their size
+    /// ([`EARLY_SIGNALS_BYTES_MAX`](waypost_core::limits::EARLY_SIGNALS_BYTES_MAX)).
+    fn with_all_mail(&self, mut loaded: Loaded) -> Result<Loaded, StoreError> {
+        if loaded.mail_waits && loaded.is_held() {
+            let of = MailOf::Execution(loaded.state.execution);
+            loaded.mail = self.store.collect(of, usize::MAX)?;
+            loaded.mail_waits = false;
+        }
+        Ok(loaded)
     }
 
     fn reload(&self, execution: ExecutionNo) -> Performed {
@@ -227,11 +240,19 @@ impl StoreCalls {
         if history.control.is_some() {
             return Ok(None);
         }
-        let end = end_of(&history);
+        let end = self.end_of(&history)?;
         if end.is_none() {
             warn!(%execution, "the end of an execution cannot be read");
         }
         Ok(Some(end.map_or(Answer::Unknown, Answer::Ended)))
+    }
+
+    /// How an execution ended, from its last event. Nothing is folded, which would need a definition
+    /// that may be gone.
+    fn end_of(&self, history: &History) -> Result<Option<EndSummary>, StoreError> {
+        let Some(last) = &history.last else { return Ok(history.frames.last().and_then(end_in)) };
+        let page = self.store.load_after(history.execution, last.first_seq.saturating_sub(1))?;
+        Ok(page.first().and_then(end_in))
     }
 }
 
@@ -245,10 +266,9 @@ fn killed_its_owners(crashes: u32) -> String {
     )
 }
 
-/// How an execution ended, from its last event. Nothing is folded, which would need a definition
-/// that may be gone.
-fn end_of(history: &History) -> Option<EndSummary> {
-    let last = history.frames.last()?.body.as_ref().ok()?;
+/// How an execution ended, if this frame ends it.
+fn end_in(last: &StoredFrame) -> Option<EndSummary> {
+    let last = last.body.as_ref().ok()?;
     let Event::Run(event) = decode(last).ok()?.pop()? else { return None };
     let status = event.row().end()?;
     let (output, failure) = match event {

@@ -12,6 +12,7 @@ mod found;
 mod inherited;
 mod measures;
 mod mirror;
+mod pages;
 mod parking;
 mod queue;
 mod receipts;

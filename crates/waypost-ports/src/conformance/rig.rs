@@ -7,6 +7,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 use waypost_core::command::Request;
 use waypost_core::event::RunCreated;
+use waypost_core::frame::FrameHeader;
 use waypost_core::id::{DefinitionHash, ExecutionNo, InstanceId};
 use waypost_core::json::Json;
 use waypost_core::time::{Millis, Timestamp};
@@ -255,7 +256,7 @@ pub fn new_definition(name: &str, canonical: &str) -> NewDefinition {
 
 /// A repair of an execution that was just examined.
 pub fn repair_of(examined: &Examined, remedy: Remedy) -> Repair {
-    let last = examined.history.frames.last().map(|frame| frame.header.as_parent());
+    let last = examined.history.last_header().map(FrameHeader::as_parent);
     let seen = examined.history.control.clone();
     Repair { execution: examined.history.execution, last, seen, remedy }
 }

@@ -14,7 +14,7 @@ use crate::inspect::{
     Chunk, ChunkRequest, DerivedRow, Examined, Inspect, Ownership, PermitQueue, Remedy, Repair,
     Shown, ShownNode, ShownRows, Standing, Stray, StrayKind, open_waits,
 };
-use crate::store::{Control, History, StoreError, Urgency};
+use crate::store::{Control, History, MailOf, StoreError, Urgency};
 
 impl Inspect for MemoryStore {
     fn executions(&self, request: &ChunkRequest) -> Result<Chunk, StoreError> {
@@ -98,8 +98,9 @@ impl Inspect for MemoryStore {
 impl Tables {
     /// Everything that is stored of one execution.
     pub fn examine(&self, execution: ExecutionNo, now: Timestamp) -> Option<Examined> {
-        let history = self.load(execution)?;
-        let frames = self.frames_from(execution, 0).cloned().collect();
+        let snapshot = self.snapshots.get(&execution).map(|kept| kept.snapshot.clone());
+        let history = self.history(execution, 0, snapshot)?;
+        let mail = self.collect(MailOf::Execution(execution), usize::MAX);
         let standing = self.control.get(&execution).map(|row| Standing {
             ownership: match row.control.owner {
                 None => Ownership::Unowned,
@@ -110,7 +111,8 @@ impl Tables {
             requires: row.requires,
         });
         let permit = self.permit(execution);
-        Some(Examined { history: History { frames, ..history }, standing, permit })
+        let history = History { mail, mail_waits: false, ..history };
+        Some(Examined { history, standing, permit })
     }
 
     fn shown(&self, execution: ExecutionNo) -> Shown {

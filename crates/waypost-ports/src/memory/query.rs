@@ -19,7 +19,7 @@ use crate::query::{
     FeedRequest, Filter, InstanceRow, ListRequest, Looked, MAIL_ROW_BYTES, PageBudget,
     ProjectionLag, Query, Read, Submitted, read_events,
 };
-use crate::store::{History, Mail, Store, StoreError, StoredFrame};
+use crate::store::{History, Mail, MailOf, Store, StoreError, StoredFrame};
 
 impl Query for MemoryStore {
     fn find(&self, key: Option<&str>) -> Result<Option<ExecutionNo>, StoreError> {
@@ -78,15 +78,18 @@ impl Query for MemoryStore {
         let bytes_of = |frame: &StoredFrame| frame.body.as_ref().map_or(0, Vec::len);
         let mail_bytes = |mail: &Mail| serde_json::to_vec(&mail.body).map_or(0, |body| body.len());
         let bytes = match read {
-            Read::State(execution) => self.load(execution)?.map_or(0, |history| {
-                let mail = history.mail.iter().map(mail_bytes);
-                let snapshot = history.snapshot.map_or(0, |snapshot| snapshot.body.len());
-                snapshot + mail.sum::<usize>() + history.frames.iter().map(bytes_of).sum::<usize>()
+            Read::State(execution) => self.with(|data, _| {
+                let kept = data.snapshots.get(&execution);
+                let from = kept.map_or(0, |kept| kept.first_seq);
+                let frames: usize = data.frames_from(execution, from).map(bytes_of).sum();
+                let mail = data.collect(MailOf::Execution(execution), usize::MAX);
+                let mail: usize = mail.iter().map(mail_bytes).sum();
+                frames + mail + kept.map_or(0, |kept| kept.snapshot.body.len())
             }),
-            Read::Mail(execution) => self.load(execution)?.map_or(0, |history| {
+            Read::Mail(execution) => {
                 let row = |mail: &Mail| mail_bytes(mail) + MAIL_ROW_BYTES;
-                history.mail.iter().map(row).sum()
-            }),
+                self.collect(MailOf::Execution(execution), usize::MAX)?.iter().map(row).sum()
+            }
             Read::Events { execution, after, limit, bytes } => self.with(|data, _| {
                 let frames = data.frames_from(execution, 0);
                 let mut sum = 0;

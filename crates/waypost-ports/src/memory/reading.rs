@@ -8,9 +8,24 @@ use waypost_core::time::Timestamp;
 use super::Tables;
 use super::tables::{KeptDefinition, KeptSnapshot};
 use crate::store::{
-    Control, Defined, Definition, DefinitionRef, History, Mail, NewDefinition, Snapshot,
-    StoredFrame,
+    Control, Defined, Definition, DefinitionRef, History, LOG_PAGE_BYTES, MAIL_PAGE_MAX, Mail,
+    MailOf, NewDefinition, Snapshot, StoredFrame,
 };
+
+/// How much of an execution is read at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Pages {
+    /// A page of a log ends with the frame that reaches so many bytes.
+    pub log_bytes: usize,
+    /// Messages that are read together with a log.
+    pub mail: usize,
+}
+
+impl Default for Pages {
+    fn default() -> Self {
+        Self { log_bytes: LOG_PAGE_BYTES, mail: MAIL_PAGE_MAX }
+    }
+}
 
 impl Tables {
     /// An execution from its newest snapshot on.
@@ -20,21 +35,33 @@ impl Tables {
         self.history(execution, from, kept.map(|kept| kept.snapshot.clone()))
     }
 
-    /// An execution from its first frame on.
-    pub fn load_all(&self, execution: ExecutionNo) -> Option<History> {
-        self.history(execution, 0, None)
+    /// A page of its frames after a seq.
+    pub fn load_after(&self, execution: ExecutionNo, after: u64) -> Vec<StoredFrame> {
+        self.page(execution, after.saturating_add(1))
     }
 
-    fn history(
+    fn page(&self, execution: ExecutionNo, from: u64) -> Vec<StoredFrame> {
+        let mut bytes = 0;
+        let fits = |frame: &&StoredFrame| {
+            let before = bytes;
+            bytes += frame.body.as_ref().map_or(0, Vec::len);
+            before < self.pages.log_bytes
+        };
+        self.frames_from(execution, from).take_while(fits).cloned().collect()
+    }
+
+    pub(super) fn history(
         &self,
         execution: ExecutionNo,
         from: u64,
         snapshot: Option<Snapshot>,
     ) -> Option<History> {
-        let frames: Vec<_> = self.frames_from(execution, from).cloned().collect();
-        if frames.is_empty() {
-            return None;
-        }
+        let frames = self.page(execution, from);
+        let read = frames.last()?.header.last_seq;
+        let last = self.frames_from(execution, from).next_back()?.header;
+        let mut mail = self.collect(MailOf::Execution(execution), self.pages.mail + 1);
+        let mail_waits = mail.len() > self.pages.mail;
+        mail.truncate(self.pages.mail);
         Some(History {
             execution,
             control: self.control.get(&execution).map(|row| {
@@ -43,7 +70,9 @@ impl Tables {
             }),
             snapshot,
             frames,
-            mail: self.inbox.iter().filter(|mail| mail.execution == execution).cloned().collect(),
+            last: (last.last_seq > read).then_some(last),
+            mail,
+            mail_waits,
         })
     }
 

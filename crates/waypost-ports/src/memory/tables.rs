@@ -20,15 +20,17 @@ use waypost_core::permits::PermitRequest;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::Timestamp;
 
+use super::reading::Pages;
 use crate::access::{AuditEntry, KeyRow};
 use crate::store::{
     About, Append, Appended, Control, ControlChange, Definition, Heartbeat, Mail, MailDelivery,
-    Renewal, Settled, Snapshot, StoredFrame, Submission, TakenName, Urgency,
+    MailOf, Renewal, Settled, Snapshot, StoredFrame, Submission, TakenName, Urgency,
 };
 
 /// See the module.
 #[derive(Clone, Default)]
 pub struct Tables {
+    pub pages: Pages,
     /// The latest time ever given out.
     latest: Timestamp,
     /// The last number reserved for an execution.
@@ -371,11 +373,15 @@ impl Tables {
     }
 
     /// The mail of all executions that an instance owns.
-    pub fn collect(&self, owner: InstanceId, limit: usize) -> Vec<Mail> {
-        let owned = |mail: &&Mail| {
-            self.control.get(&mail.execution).is_some_and(|row| row.control.owner == Some(owner))
+    pub fn collect(&self, of: MailOf, limit: usize) -> Vec<Mail> {
+        let wanted = |mail: &&Mail| match of {
+            MailOf::Execution(execution) => mail.execution == execution,
+            MailOf::Owner(owner) => {
+                let row = self.control.get(&mail.execution);
+                row.is_some_and(|row| row.control.owner == Some(owner))
+            }
         };
-        self.inbox.iter().filter(owned).take(limit).cloned().collect()
+        self.inbox.iter().filter(wanted).take(limit).cloned().collect()
     }
 }
 

@@ -31,4 +31,9 @@ impl StoredFrame {
         };
         Self { header, at: Timestamp(0), body: Err(reason) }
     }
+
+    /// Is not even its header known?
+    pub fn is_unreadable(&self) -> bool {
+        self.body.is_err() && self.header.append_id.0.is_nil()
+    }
 }

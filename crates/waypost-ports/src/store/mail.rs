@@ -19,6 +19,14 @@ pub struct Mail {
     pub body: MailBody,
 }
 
+/// Whose mail is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MailOf {
+    Execution(ExecutionNo),
+    /// All executions that this instance owns.
+    Owner(InstanceId),
+}
+
 /// The content of a message.
 ///
 /// A row has either as JSON with the kind as its only key, as in `{"cancel": …}` or `{"report":

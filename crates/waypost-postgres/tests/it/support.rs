@@ -12,7 +12,7 @@ use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::time::Millis;
 use waypost_ports::conformance::rig::{Draft, Hand};
 use waypost_ports::store::{
-    About, Append, Appended, ClaimRequest, ControlChange, Heartbeat, LEASE, Mail, Store,
+    About, Append, Appended, ClaimRequest, ControlChange, Heartbeat, LEASE, LogReader, Mail, Store,
 };
 use waypost_postgres::{Options, PostgresStore};
 use waypost_testbed::Proxy;
@@ -177,7 +177,7 @@ pub(crate) fn mail(execution: ExecutionNo, message: &str, body: Request) -> Mail
 
 /// Checks that a log has neither gaps nor forks, by what is stored.
 pub(crate) fn check_chain(store: &PostgresStore, execution: ExecutionNo) {
-    let frames = store.load_all(execution).unwrap().unwrap().frames;
+    let frames: Vec<_> = LogReader::whole(store, execution).map(Result::unwrap).collect();
     let mut next = 1;
     for frame in &frames {
         assert_eq!(frame.header.first_seq, next, "{execution}");

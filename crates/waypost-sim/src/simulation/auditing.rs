@@ -294,7 +294,7 @@ impl Simulation {
             let examined = self.store.with(|tables, now| tables.examine(execution, now));
             let Some(examined) = examined else { continue };
             let connection = crate::store::Connection(self.store.clone());
-            if let Ok(report) = check_examined(&examined, None, &self.plans, &connection) {
+            if let Ok(report) = check_examined(examined, None, &self.plans, &connection) {
                 // The log is checked with every commit, and snapshots may have been spoiled. A
                 // claim that was lost in a failover is made again; until then its row is behind.
                 let failed_over = self.auditor.failed_over;

@@ -14,7 +14,7 @@ use waypost_ports::query::{
     EventsRequest, FeedPosition, FeedRequest, ListRequest, Query, UNREADABLE,
 };
 use waypost_ports::store::{
-    About, Appended, ClaimRequest, Heartbeat, LEASE, Mail, MailDelivery, Store, StoreError,
+    About, Appended, ClaimRequest, Heartbeat, LEASE, Mail, MailDelivery, MailOf, Store, StoreError,
 };
 use waypost_sqlite::{Options, SqliteStore, engine_of, migrations};
 
@@ -355,7 +355,7 @@ fn unreadable_mail_does_not_block_other_mail() {
     let raw = Connection::open(folder.path().join("log.db")).unwrap();
     let spoil = "UPDATE inbox SET body = '\"unknown kind\"' WHERE execution = ?1";
     assert_eq!(raw.execute(spoil, [chains[0].execution.0]).unwrap(), 1);
-    let collected = store.collect(INSTANCE, 10).unwrap();
+    let collected = store.collect(MailOf::Owner(INSTANCE), 10).unwrap();
     assert_eq!(collected.len(), 1);
     assert_eq!(collected[0].execution, chains[1].execution);
 }

@@ -32,7 +32,7 @@ use waypost_ports::memory::MemoryStore;
 use waypost_ports::query::{EventsRequest, FeedPosition, FeedRequest, ListRequest};
 use waypost_ports::store::{
     About, Append, Appended, ClaimRequest, ControlChange, Heartbeat, History, Idempotency, LEASE,
-    Mail, MailDelivery, NewDefinition, Submission,
+    Mail, MailDelivery, MailOf, NewDefinition, Submission,
 };
 use waypost_postgres::PostgresStore;
 use waypost_sim::random::Random;
@@ -445,7 +445,7 @@ impl World {
         let instance = self.instance();
         self.ask(
             "collect",
-            |store| store.collect(instance, 1_000).unwrap(),
+            |store| store.collect(MailOf::Owner(instance), 1_000).unwrap(),
             |mail| {
                 let mut mail: Vec<String> = mail.iter().map(|mail| format!("{mail:?}")).collect();
                 mail.sort();
@@ -533,7 +533,11 @@ impl World {
             let request = EventsRequest::all(*execution);
             let events = |store: &dyn Inspect| store.events(&request).unwrap();
             self.ask("events", events, |events| format!("{events:#?}"));
-            let load = |store: &dyn Inspect| store.load_all(*execution).unwrap().unwrap();
+            let load = |store: &dyn Inspect| {
+                let history = store.load(*execution).unwrap().unwrap();
+                let frames = history.whole_log(store).map(Result::unwrap).collect();
+                History { frames, ..history }
+            };
             self.ask("log", load, whole);
             let shown = |store: &dyn Inspect| store.shown(&[*execution]).unwrap().remove(0);
             self.ask("rows", shown, |shown| {
@@ -579,11 +583,11 @@ fn whole_feed(store: &dyn Inspect) -> Vec<String> {
     frames
 }
 
-/// Log, snapshot, mail, and the place in the queue.
+/// Log, mail, and the place in the queue.
 fn whole(history: &History) -> String {
-    let History { execution, control, snapshot, frames, mail } = history;
+    let History { execution, control, frames, mail, mail_waits, .. } = history;
     let permit = control.as_ref().and_then(|control| control.permit.as_ref());
-    format!("{execution} {permit:?} {snapshot:?} {frames:#?} {mail:#?}")
+    format!("{execution} {permit:?} {frames:#?} {mail:#?} {mail_waits}")
 }
 
 fn of_the_living(delivery: MailDelivery, living: &[InstanceId]) -> MailDelivery {

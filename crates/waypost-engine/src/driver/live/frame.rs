@@ -28,6 +28,8 @@ pub(in crate::driver) struct PendingFrame {
     /// When the reports came that it answers to.
     pub(in crate::driver) reported: Vec<Timestamp>,
     parked: bool,
+    /// Does it delete mail?
+    pub(in crate::driver) consumes: bool,
     settled: Option<Settled>,
     /// Its copy for a mirror, if it parks.
     context: Option<Box<Context>>,
@@ -111,6 +113,7 @@ impl Live {
             answers,
             reported: std::mem::take(&mut self.reported),
             parked,
+            consumes: !side.consumed.is_empty(),
             settled: side.settled,
         });
         Output::Store(StoreWork::Append(Append { header, body, side }))

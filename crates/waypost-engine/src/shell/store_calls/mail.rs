@@ -10,7 +10,7 @@ use waypost_core::state::State;
 use waypost_ports::nudge::Nudge;
 use waypost_ports::store::{History, Mail, MailBody, MailDelivery, StoreError};
 
-use super::{Damage, Performed, StoreCalls, end_of, fold_guarded};
+use super::{Damage, Performed, StoreCalls, fold_guarded};
 use crate::driver::{Answer, ControlRequest, Input, Loaded, Outgoing, StoreWork, Ticket};
 
 impl StoreCalls {
@@ -172,7 +172,7 @@ impl StoreCalls {
             // It was opened again since.
             return Ok(Answer::Moved);
         }
-        let Some(end) = end_of(&history) else {
+        let Some(end) = self.end_of(&history)? else {
             warn!(execution = %mail.execution, "the end of an execution cannot be read");
             return Ok(Answer::Unknown);
         };

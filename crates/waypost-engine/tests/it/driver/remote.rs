@@ -10,7 +10,7 @@ use waypost_core::json::Json;
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Millis;
 use waypost_engine::driver::{Answer, Input, Look, StoreWork, TaskReport};
-use waypost_ports::store::{Appended, LEASE, MailDelivery, Store};
+use waypost_ports::store::{Appended, LEASE, LogReader, MailDelivery, Store};
 use waypost_ports::tasks::OfferId;
 
 use crate::support::rig::token_of;
@@ -651,8 +651,8 @@ fn frame_names_its_log_format_and_older_builds_write_none_newer() {
     let mut rig = Rig::new(&world);
     let execution = rig.start("a = worker; b");
     let requires = |of: ExecutionNo| {
-        let frames = world.store.load_all(of).unwrap().unwrap().frames;
-        frames.iter().map(|frame| frame.header.requires).collect::<Vec<_>>()
+        let log = LogReader::whole(&world.store, of);
+        log.map(|frame| frame.unwrap().header.requires).collect::<Vec<_>>()
     };
     assert_eq!(requires(execution), [1]);
     rig.say(1, (execution, "a", 1), Outcome::Started);

@@ -295,7 +295,7 @@ async fn the_end_of_any_execution_can_be_awaited() {
 
 /// The event that opened the only wait of an execution, as `why` tells it.
 fn open_wait(lab: &Lab, execution: ExecutionNo) -> u64 {
-    let history = lab.store.inner.load_all(execution).unwrap().unwrap();
+    let history = lab.store.inner.load(execution).unwrap().unwrap();
     let loaded = fold(history, &Plans::new(Box::new(flow::compile)), &lab.store.inner).unwrap();
     let reasons = why(&loaded.plan, &loaded.state, None);
     reasons.iter().find_map(|reason| reason.wait).expect("something waits")

@@ -9,7 +9,7 @@ use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_ports::memory::MemoryStore;
 use waypost_ports::store::{
     Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Heartbeat, History,
-    Mail, MailDelivery, NewDefinition, Renewal, Store, StoreError,
+    Mail, MailDelivery, MailOf, NewDefinition, Renewal, Store, StoreError, StoredFrame,
 };
 
 /// Which calls a fault concerns.
@@ -152,12 +152,16 @@ impl TestStore {
     }
 
     fn read(&self, mut history: History) -> History {
-        if self.damaged.lock().contains(&history.execution)
-            && let Some(last) = history.frames.last_mut()
+        self.spoil_last(history.execution, &mut history.frames);
+        history
+    }
+
+    fn spoil_last(&self, execution: ExecutionNo, frames: &mut [StoredFrame]) {
+        if self.damaged.lock().contains(&execution)
+            && let Some(last) = frames.last_mut()
         {
             last.body = Err("the checksum is wrong".to_owned());
         }
-        history
     }
 }
 
@@ -187,17 +191,22 @@ impl Store for TestStore {
         Ok(history.map(|history| self.read(history)))
     }
 
-    fn load_all(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError> {
-        let history = self.call(Call::Read, || self.inner.load_all(execution))?;
-        Ok(history.map(|history| self.read(history)))
+    fn load_after(
+        &self,
+        execution: ExecutionNo,
+        after: u64,
+    ) -> Result<Vec<StoredFrame>, StoreError> {
+        let mut frames = self.call(Call::Read, || self.inner.load_after(execution, after))?;
+        self.spoil_last(execution, &mut frames);
+        Ok(frames)
     }
 
     fn deliver(&self, mail: &[Mail]) -> Result<Vec<MailDelivery>, StoreError> {
         self.call(Call::Deliver, || self.inner.deliver(mail))
     }
 
-    fn collect(&self, owner: InstanceId, limit: usize) -> Result<Vec<Mail>, StoreError> {
-        self.call(Call::Read, || self.inner.collect(owner, limit))
+    fn collect(&self, of: MailOf, limit: usize) -> Result<Vec<Mail>, StoreError> {
+        self.call(Call::Read, || self.inner.collect(of, limit))
     }
 
     fn hold(

@@ -21,7 +21,7 @@ use waypost_engine::driver::TaskOrder;
 use waypost_engine::{Plans, fold};
 use waypost_ports::clock::{Clock, ManualClock};
 use waypost_ports::memory::MemoryStore;
-use waypost_ports::store::{Append, Appended, Control, LEASE, NewDefinition, Store};
+use waypost_ports::store::{Append, Appended, Control, LEASE, LogReader, NewDefinition, Store};
 
 /// A moment in 2026: tests that print times stay readable.
 pub(crate) const START: Timestamp = Timestamp(1_780_000_000_000);
@@ -123,9 +123,8 @@ impl World {
 
     /// The whole log of an execution.
     pub(crate) fn events(&self, execution: ExecutionNo) -> Vec<Event> {
-        let history = self.store.load_all(execution).unwrap();
-        let frames = history.map(|history| history.frames).unwrap_or_default();
-        frames.iter().flat_map(|frame| decode(frame.body.as_ref().unwrap()).unwrap()).collect()
+        let frames = LogReader::whole(&self.store, execution).map(Result::unwrap);
+        frames.flat_map(|frame| decode(frame.body.as_ref().unwrap()).unwrap()).collect()
     }
 
     /// The names of its events, to compare with.
@@ -134,7 +133,7 @@ impl World {
     }
 
     pub(crate) fn frames(&self, execution: ExecutionNo) -> usize {
-        self.store.load_all(execution).unwrap().map_or(0, |history| history.frames.len())
+        LogReader::whole(&self.store, execution).count()
     }
 
     pub(crate) fn control(&self, execution: ExecutionNo) -> Option<Control> {

@@ -40,7 +40,7 @@ impl Hand {
     /// The hand of the instance that claimed this execution.
     pub fn of(history: &History) -> Self {
         let control = history.control.as_ref().expect("what was claimed has a control row");
-        let last = history.frames.last().expect("what was claimed has frames").header;
+        let last = history.last_header().expect("what was claimed has frames");
         Self {
             execution: history.execution,
             instance: control.owner.expect("what was claimed has an owner"),

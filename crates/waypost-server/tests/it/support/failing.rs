@@ -7,7 +7,7 @@ use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_ports::memory::MemoryStore;
 use waypost_ports::store::{
     Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Heartbeat, History,
-    Mail, MailDelivery, NewDefinition, Renewal, Store, StoreError,
+    Mail, MailDelivery, MailOf, NewDefinition, Renewal, Store, StoreError, StoredFrame,
 };
 
 pub(crate) struct Failing {
@@ -48,8 +48,12 @@ impl Store for Failing {
         self.store.load(execution)
     }
 
-    fn load_all(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError> {
-        self.store.load_all(execution)
+    fn load_after(
+        &self,
+        execution: ExecutionNo,
+        after: u64,
+    ) -> Result<Vec<StoredFrame>, StoreError> {
+        self.store.load_after(execution, after)
     }
 
     fn deliver(&self, mail: &[Mail]) -> Result<Vec<MailDelivery>, StoreError> {
@@ -57,8 +61,8 @@ impl Store for Failing {
         self.store.deliver(mail)
     }
 
-    fn collect(&self, owner: InstanceId, limit: usize) -> Result<Vec<Mail>, StoreError> {
-        self.store.collect(owner, limit)
+    fn collect(&self, of: MailOf, limit: usize) -> Result<Vec<Mail>, StoreError> {
+        self.store.collect(of, limit)
     }
 
     fn hold(

@@ -9,7 +9,7 @@ use waypost_core::event::{Event, RunEvent};
 use waypost_core::frame::decode;
 use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_ports::inspect::{ChunkRequest, Inspect};
-use waypost_ports::store::{History, Store};
+use waypost_ports::store::{LogReader, Store};
 use waypost_sim::model::{Ran, judge};
 use waypost_sqlite::SqliteStore;
 
@@ -41,8 +41,7 @@ pub(super) fn audit(
     let store = wiring::open_store(&program.data())?;
     let mut histories = BTreeMap::new();
     for execution in executions(&store)? {
-        let history = store.load_all(execution)?.context("an execution has no log")?;
-        let log = Log::read(history)?;
+        let log = Log::read(&store, execution)?;
         let n = workload::number(seed, &log.key);
         let n = n.with_context(|| format!("nobody submitted {}", log.key))?;
         if let Some(twice) = histories.insert(n, log) {
@@ -119,9 +118,10 @@ struct Log {
 }
 
 impl Log {
-    fn read(history: History) -> Result<Self> {
+    fn read(store: &dyn Store, execution: ExecutionNo) -> Result<Self> {
         let (mut events, mut instances) = (Vec::new(), Vec::new());
-        for frame in history.frames {
+        for frame in LogReader::whole(store, execution) {
+            let frame = frame?;
             let body = frame.body.map_err(anyhow::Error::msg)?;
             events.extend(decode(&body)?);
             instances.push(frame.header.instance);
@@ -129,10 +129,10 @@ impl Log {
         instances.sort_unstable();
         instances.dedup();
         let Some(Event::Run(RunEvent::Created(created))) = events.first() else {
-            bail!("execution {} has no beginning", history.execution.0);
+            bail!("execution {} has no beginning", execution.0);
         };
         let key = created.key.0.to_string();
-        Ok(Self { execution: history.execution, key, events, instances })
+        Ok(Self { execution, key, events, instances })
     }
 
     fn was_quarantined(&self) -> bool {
