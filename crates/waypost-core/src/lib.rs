@@ -23,6 +23,7 @@
 //! | `planted` | bugs for the simulator to find, in builds of their own |
 //! | `slot` | which limit of an instance an attempt counts against |
 //! | `retry`, `failure` | failures as data, and what follows them |
+//! | `blob` | references to payloads outside of the log |
 //! | `id`, `time`, `json`, `status`, `limits` | the small values |
 //!
 //! Nothing here may read a clock, use a hash map's order, log, or use a store.
@@ -31,6 +32,7 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod apply;
+pub mod blob;
 pub mod check;
 pub mod command;
 pub mod decide;

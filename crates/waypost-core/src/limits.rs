@@ -17,6 +17,8 @@ pub const WORKFLOW_NAME_CHARS_MAX: usize = 128;
 pub const CONCURRENCY_KEY_BYTES_MAX: usize = 512;
 /// Bytes of one payload in the log: an input, an output, a signal's body.
 pub const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of one blob.
+pub const BLOB_BYTES_MAX: u64 = 5 * 1024 * 1024 * 1024;
 /// Bytes of a `fail` node's message.
 pub const FAILURE_MESSAGE_BYTES_MAX: usize = 4 * 1024;
 /// Bytes of a `fail` node's details, as JSON.

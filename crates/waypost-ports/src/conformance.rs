@@ -23,12 +23,17 @@
 //! | `access` | API keys and the audit log |
 //! | `hostile` | text that would do harm if it were more than text |
 //! | `inspect` | a checker's reads, and its repairs |
+//! | `blob_refs` | which executions name a blob |
+//! | `blobs` | places for blobs; its own list: [`blobs_conformance_tests!`] |
 //! | `tasks` | tasks for remote workers; its own list: [`tasks_conformance_tests!`] |
 //!
 //! [`conformance_tests!`]: crate::conformance_tests
+//! [`blobs_conformance_tests!`]: crate::blobs_conformance_tests
 //! [`tasks_conformance_tests!`]: crate::tasks_conformance_tests
 
 pub mod access;
+pub mod blob_refs;
+pub mod blobs;
 pub mod chain;
 pub mod crashes;
 pub mod definitions;
@@ -50,13 +55,14 @@ pub mod tasks;
 use std::sync::Arc;
 
 use crate::access::Access;
+use crate::blobs::BlobRefs;
 use crate::clock::Clock;
 use crate::inspect::Inspect;
 
 /// Implemented by a backend's test binary: some data, empty at first.
 pub trait StoreUnderTest {
     /// The store under test.
-    type Store: Inspect + Access;
+    type Store: Inspect + Access + BlobRefs;
 
     /// Opens the data. Called again after the store was dropped, for the same data.
     fn open(&self, clock: Arc<dyn Clock>) -> Self::Store;
@@ -225,6 +231,18 @@ macro_rules! conformance_tests {
                 the_dead_are_listed_while_they_own_something,
                 heartbeat_description_is_kept,
                 backlog_counts_unclaimed_executions,
+            ];
+            blob_refs: [
+                blobs_of_a_frame_are_referenced,
+                blobs_of_mail_are_referenced_before_it_is_consumed,
+                blobs_of_a_first_frame_are_referenced,
+                refused_frame_references_nothing,
+                refused_mail_references_nothing,
+                repeated_frame_references_its_blobs_once,
+                references_outlive_the_end_of_the_execution,
+                frames_with_and_without_blobs_share_a_batch,
+                named_blobs_are_listed_once_in_order_and_pages,
+                sweep_of_blobs_is_leased_to_one_instance,
             ];
             access: [
                 keys_are_kept_exactly_and_in_order,

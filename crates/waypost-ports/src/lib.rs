@@ -14,6 +14,7 @@
 //! | `nudge` | "poll now", between instances |
 //! | `relay` | mail straight to its owner |
 //! | `mirror` | copies outside of the store, for speed and for people |
+//! | `blobs` | payloads outside of the log, by the digest of their content |
 //! | `clock` | time |
 //! | `memory` | a store without a disk, for tests |
 //! | `conformance` | the tests that every store must pass; behind the feature of that name |
@@ -21,6 +22,7 @@
 //! Nothing here decides what becomes of an execution, and no backend is named.
 
 pub mod access;
+pub mod blobs;
 pub mod clock;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;

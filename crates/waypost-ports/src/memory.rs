@@ -6,6 +6,7 @@
 //! operation at a time. The simulator runs the same statements with others in between.
 
 mod access;
+mod blob_refs;
 mod claiming;
 mod inspect;
 mod permits;

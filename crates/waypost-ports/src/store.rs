@@ -14,6 +14,7 @@ mod suspicion;
 use std::ops::Range;
 use std::sync::Arc;
 
+use waypost_core::blob::BlobDigest;
 use waypost_core::event::MessageId;
 use waypost_core::frame::FrameHeader;
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
@@ -220,6 +221,9 @@ pub struct Side {
     /// its place in the queue. [`waypost_core::permits`] decides what follows, with the rows as they are
     /// when the frame is stored.
     pub permit: Option<PermitRequest>,
+    /// The blobs that the frame names. They are durable, and are not swept as long as the execution's
+    /// log exists.
+    pub blobs: Vec<BlobDigest>,
 }
 
 /// A change of a control row.

@@ -20,6 +20,7 @@ use waypost_core::id::ExecutionNo;
 use waypost_core::time::Timestamp;
 use waypost_ports::store::{Append, Appended, ControlChange, StoreError, Submission, TakenName};
 
+use crate::blob_refs;
 use crate::connection::{Connection, Role};
 use crate::error::{DbError, Result, in_spite_of_others};
 use crate::permits;
@@ -86,13 +87,15 @@ fn claims(append: &Append) -> impl Iterator<Item = Claim<'_>> {
     [key, idempotency, permit].into_iter().flatten()
 }
 
-/// A round in statements of bounded size; frames that want permits apart from the others, since they need
-/// a transaction.
+/// A round in statements of bounded size; frames that want permits or name blobs apart from the others,
+/// since they need a transaction.
 fn parts(batch: &[Append], round: &[usize]) -> Vec<Vec<usize>> {
     let (permits, others): (Vec<usize>, Vec<usize>) =
         round.iter().partition(|index| batch[**index].side.permit.is_some());
+    let (blobs, others): (Vec<usize>, Vec<usize>) =
+        others.into_iter().partition(|index| !batch[*index].side.blobs.is_empty());
     let mut parts = Vec::new();
-    for kind in [others, permits] {
+    for kind in [others, blobs, permits] {
         let (mut part, mut bytes) = (Vec::new(), 0);
         for index in kind {
             let append = &batch[index];
@@ -121,9 +124,10 @@ fn append_part(
     // The order of locks leaves one way into a conflict: names in two orders in two batches.
     let result = in_spite_of_others(|| {
         store.try_run(Role::Writers, async |db| {
-            match part.first().is_some_and(|index| batch[*index].side.permit.is_some()) {
-                true => permits::append(db, batch, part).await,
-                false => append_plain(db, batch, part).await,
+            match part.first().map(|index| &batch[*index].side) {
+                Some(side) if side.permit.is_some() => permits::append(db, batch, part).await,
+                Some(side) if !side.blobs.is_empty() => append_blobs(db, batch, part).await,
+                _ => append_plain(db, batch, part).await,
             }
         })
     });
@@ -155,6 +159,34 @@ async fn append_plain(
     let outcomes = outcomes(db, batch, part, &inserted).await?;
     after_commit(db, batch, part, &inserted).await;
     Ok(outcomes)
+}
+
+/// Frames that name blobs: the frames and the references are one transaction.
+async fn append_blobs(
+    db: &mut Connection,
+    batch: &[Append],
+    part: &[usize],
+) -> Result<Vec<Appended>> {
+    db.begin().await?;
+    let inserted = insert(db, batch, part).await?;
+    write_blob_refs(db, batch, part, &inserted).await?;
+    db.commit().await?;
+    let outcomes = outcomes(db, batch, part, &inserted).await?;
+    after_commit(db, batch, part, &inserted).await;
+    Ok(outcomes)
+}
+
+/// Inside of a transaction: the blobs that the inserted frames name.
+pub(crate) async fn write_blob_refs(
+    db: &mut Connection,
+    batch: &[Append],
+    part: &[usize],
+    inserted: &Inserted,
+) -> Result<()> {
+    let appends = part.iter().map(|index| &batch[*index]);
+    let went_in = appends.filter(|append| inserted.at.contains_key(&append.header.execution.0));
+    let named = went_in.map(|append| (append.header.execution, &append.side.blobs[..]));
+    blob_refs::insert(db, named).await
 }
 
 #[derive(Default)]

@@ -18,6 +18,8 @@
 //! | `history` | reading executions back |
 //! | `definitions` | versions of workflows |
 //! | `access` | API keys and the audit log |
+//! | `blob_refs` | which executions name a blob |
+//! | `blobs` | blobs, where they are in the database |
 //! | `query`, `feed` | lists and logs for people |
 //! | `inspect` | reads and repairs of a checker |
 //! | `projections` | rows for readers, and the thread that writes them |
@@ -39,6 +41,8 @@
 mod access;
 mod address;
 mod append;
+mod blob_refs;
+mod blobs;
 mod claim;
 mod connection;
 mod definitions;
@@ -62,6 +66,7 @@ mod tasks;
 mod text;
 mod waiting;
 
+pub use blobs::PostgresBlobs;
 pub use claim::Copies;
 pub use migrate::{migrate, migrations};
 pub use nudges::PostgresNudges;

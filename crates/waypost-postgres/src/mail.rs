@@ -9,6 +9,7 @@ use uuid::Uuid;
 use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_ports::store::{Mail, MailDelivery, MailOf};
 
+use crate::blob_refs;
 use crate::connection::Connection;
 use crate::error::{DbError, Result};
 use crate::queries::sql;
@@ -19,7 +20,10 @@ pub(crate) async fn deliver(db: &mut Connection, mail: &[Mail]) -> Result<Vec<Ma
     if mail.is_empty() {
         return Ok(Vec::new());
     }
-    let mut deliveries = put(db, mail).await?;
+    let mut deliveries = match mail.iter().all(|mail| mail.blobs.is_empty()) {
+        true => put(db, mail).await?,
+        false => put_with_blobs(db, mail).await?,
+    };
     let executions = |are: fn(&MailDelivery) -> bool| -> Vec<i64> {
         let put = mail.iter().zip(&deliveries).filter(|(_, delivery)| are(delivery));
         put.map(|(mail, _)| mail.execution.0).collect()
@@ -47,6 +51,20 @@ pub(crate) async fn deliver(db: &mut Connection, mail: &[Mail]) -> Result<Vec<Ma
     if !ended.is_empty() {
         db.execute(sql!("mail_discard"), &[&ended]).await?;
     }
+    Ok(deliveries)
+}
+
+/// As `put`, in one transaction with the blobs that the mail names.
+async fn put_with_blobs(db: &mut Connection, mail: &[Mail]) -> Result<Vec<MailDelivery>> {
+    db.begin().await?;
+    let deliveries = put(db, mail).await?;
+    let accepted = mail
+        .iter()
+        .zip(&deliveries)
+        .filter(|(_, delivery)| matches!(delivery, MailDelivery::Accepted { .. }));
+    let named = accepted.map(|(mail, _)| (mail.execution, &mail.blobs[..]));
+    blob_refs::insert(db, named).await?;
+    db.commit().await?;
     Ok(deliveries)
 }
 
@@ -139,5 +157,6 @@ pub(crate) fn read(row: &Row) -> Result<Mail> {
         message: text(row, 1)?,
         actor: text_or_none(row, 2)?,
         body,
+        blobs: Vec::new(),
     })
 }

@@ -36,6 +36,7 @@ const KNOWN: &[Migration] = &[
         name: "node ends",
         sql: include_str!("../migrations/0008_node_ends.sql"),
     },
+    Migration { version: 9, name: "blobs", sql: include_str!("../migrations/0009_blobs.sql") },
 ];
 
 /// The layout of a database, without changing it.

@@ -230,7 +230,11 @@ fn open(wire: &Wire, stream: &str, (_, name, sealed): &StreamEntry) -> Option<Op
         let plain = wire.sealer.open(Purpose::Mail, &place(stream, name), sealed)?;
         let Letter { from, execution, message, actor, body } =
             serde_json::from_slice(&plain).ok()?;
-        Some(Opened { name, from, mail: Mail { execution, message, actor, body } })
+        Some(Opened {
+            name,
+            from,
+            mail: Mail { execution, message, actor, body, blobs: Vec::new() },
+        })
     });
     if opened.is_none() {
         wire.counters.repaired.add(1);

@@ -14,7 +14,7 @@ use waypost_ports::store::{
 
 use crate::connection::{checksum, first, is_about_data, run, to_stored, value};
 use crate::store::Write;
-use crate::{permits, queries};
+use crate::{blob_refs, permits, queries};
 
 /// The fold that every control row can be assumed to need.
 const FIRST_LOG_FORMAT: u16 = 1;
@@ -245,6 +245,7 @@ fn write_side(write: &Write<'_>, header: &FrameHeader, side: &Side) -> rusqlite:
     if let Some(request) = &side.permit {
         permits::request(write, header, request)?;
     }
+    blob_refs::insert(write, header.execution, &side.blobs)?;
     if let Some(body) = &side.snapshot {
         let (first_seq, last_seq) = (to_stored(header.first_seq)?, to_stored(header.last_seq)?);
         let row = params![execution, first_seq, last_seq, checksum(body), body];

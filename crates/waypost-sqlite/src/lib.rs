@@ -23,6 +23,7 @@
 //! | `feed` | the frames of all executions, in the order of commits |
 //! | `definitions` | versions of workflows |
 //! | `access` | API keys and the audit log |
+//! | `blob_refs` | which executions name a blob |
 //! | `query` | lists and logs for people |
 //! | `inspect` | everything of every execution, for a checker |
 //! | `projections` | the second file and the thread that writes it |
@@ -37,6 +38,7 @@
 
 mod access;
 mod append;
+mod blob_refs;
 mod cache;
 mod checkpoint;
 mod claim;

@@ -7,8 +7,8 @@ use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_ports::store::{Mail, MailDelivery, MailOf};
 
 use crate::connection::{all, first, run};
-use crate::queries;
 use crate::store::Write;
+use crate::{blob_refs, queries};
 
 /// Puts mail into inboxes and wakes who listens.
 pub(crate) fn deliver(write: &Write<'_>, mail: &[Mail]) -> rusqlite::Result<Vec<MailDelivery>> {
@@ -32,6 +32,7 @@ fn deliver_one(write: &Write<'_>, mail: &Mail) -> rusqlite::Result<MailDelivery>
     if run(&write.tx, queries::MAIL_INSERT, row)? == 0 {
         return Ok(MailDelivery::Duplicate);
     }
+    blob_refs::insert(write, mail.execution, &mail.blobs)?;
     run(&write.tx, queries::CONTROL_WAKE, params![execution, urgency])?;
     Ok(MailDelivery::Accepted { owner })
 }
@@ -105,5 +106,6 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Mail> {
         message: message.into(),
         actor: actor.map(Into::into),
         body,
+        blobs: Vec::new(),
     })
 }

@@ -20,6 +20,11 @@ const KNOWN: &[Migration] = &[
     Migration { version: 4, name: "current", sql: include_str!("../migrations/0004_current.sql") },
     Migration { version: 5, name: "crashes", sql: include_str!("../migrations/0005_crashes.sql") },
     Migration { version: 6, name: "names", sql: include_str!("../migrations/0006_names.sql") },
+    Migration {
+        version: 7,
+        name: "blob refs",
+        sql: include_str!("../migrations/0007_blob_refs.sql"),
+    },
 ];
 
 /// The layout of a folder, without changing it.

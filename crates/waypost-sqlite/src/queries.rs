@@ -12,6 +12,10 @@ macro_rules! queries {
 
 queries! {
     BACKLOG = "backlog";
+    BLOB_NAMED_BY = "blob_named_by";
+    BLOB_REF_INSERT = "blob_ref_insert";
+    BLOB_SWEEP_TAKE = "blob_sweep_take";
+    BLOBS_NAMED = "blobs_named";
     CLAIM_DUE = "claim_due";
     CLAIM_FORGOTTEN = "claim_forgotten";
     CLAIM_NEXT_DUE = "claim_next_due";

@@ -27,7 +27,7 @@ impl Driver {
         let ControlRequest { execution, request, origin: Origin { message, actor } } = request;
         let chosen = message.is_some();
         let message = message.unwrap_or_else(|| format!("msg_{}", self.ids.uuid().simple()).into());
-        let mail = Mail { execution, message, actor, body: request.into() };
+        let mail = Mail { execution, message, actor, body: request.into(), blobs: Vec::new() };
         self.deliver(Outgoing { mail, chosen, ticket });
     }
 
@@ -61,7 +61,7 @@ impl Driver {
 
     /// Mail from the inbox. No caller awaits its answer.
     pub(super) fn mail(&mut self, mail: Mail) {
-        let Mail { execution, message, actor, body } = mail;
+        let Mail { execution, message, actor, body, blobs: _ } = mail;
         let letter = match body {
             MailBody::Request(request) => {
                 let origin = Origin { message: Some(message), actor };

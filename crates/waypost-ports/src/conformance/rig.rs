@@ -245,7 +245,7 @@ pub fn executions(claims: &Claims) -> Vec<ExecutionNo> {
 }
 
 pub fn mail(execution: ExecutionNo, message: &str, body: impl Into<MailBody>) -> Mail {
-    Mail { execution, message: message.into(), actor: None, body: body.into() }
+    Mail { execution, message: message.into(), actor: None, body: body.into(), blobs: Vec::new() }
 }
 
 /// A definition that is to become the current version of its workflow.

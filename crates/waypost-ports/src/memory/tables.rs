@@ -20,6 +20,7 @@ use waypost_core::permits::PermitRequest;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::Timestamp;
 
+use super::blob_refs::BlobTables;
 use super::reading::Pages;
 use crate::access::{AuditEntry, KeyRow};
 use crate::store::{
@@ -52,6 +53,7 @@ pub struct Tables {
     pub(super) current_versions: BTreeMap<Arc<str>, u32>,
     /// In the order in which they were added.
     pub(super) api_keys: Vec<KeyRow>,
+    pub(super) blobs: BlobTables,
     /// In the order in which it was recorded.
     pub(super) audit: Vec<AuditEntry>,
 }
@@ -271,6 +273,7 @@ impl Tables {
         if let Some(request) = &side.permit {
             self.request_permit(header, request);
         }
+        self.blobs.reference(execution, &side.blobs);
         if let Some(body) = &side.snapshot {
             let snapshot = Snapshot { seq: header.last_seq, body: body.clone() };
             let kept = KeptSnapshot { first_seq: header.first_seq, snapshot };
@@ -355,7 +358,8 @@ impl Tables {
         if self.inbox.iter().any(same) {
             return MailDelivery::Duplicate;
         }
-        self.inbox.push(mail.clone());
+        self.blobs.reference(mail.execution, &mail.blobs);
+        self.inbox.push(Mail { blobs: Vec::new(), ..mail.clone() });
         MailDelivery::Accepted { owner: row.control.owner }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
+use waypost_core::blob::BlobDigest;
 use waypost_core::command::{Report, Request, Urgency};
 use waypost_core::event::MessageId;
 use waypost_core::id::{ExecutionNo, InstanceId};
@@ -17,6 +18,10 @@ pub struct Mail {
     pub message: MessageId,
     pub actor: Option<Arc<str>>,
     pub body: MailBody,
+    /// The blobs that the body names: referenced by the execution from the delivery on, because the mail
+    /// may wait for long. Not read back with the mail. Relayed mail is not stored: there, the frame
+    /// that takes it names them.
+    pub blobs: Vec<BlobDigest>,
 }
 
 /// Whose mail is read.

@@ -15,7 +15,7 @@ pub fn cancel_message(newcomer: &FrameHeader, key: &str, superseded: ExecutionNo
     let message = format!("permit-{}-{}", newcomer.execution.0, newcomer.first_seq);
     let reason = format!("a newer execution of concurrency key {key:?} took its place");
     let body = Request::Cancel { reason: Some(reason) }.into();
-    Mail { execution: superseded, message: message.into(), actor: None, body }
+    Mail { execution: superseded, message: message.into(), actor: None, body, blobs: Vec::new() }
 }
 
 /// The place of an execution in the queue of its concurrency key.

@@ -109,7 +109,9 @@ pub(super) fn check(append: &Append) -> Result<()> {
 
 /// Does the frame come alone?
 pub(super) fn is_plain(append: &Append) -> bool {
-    let Side { control, submission, consumed, snapshot, digest: _, settled, permit } = &append.side;
+    // Blobs are written by a statement of their own.
+    let Side { control, submission, consumed, snapshot, digest: _, settled, permit, blobs: _ } =
+        &append.side;
     control.is_none()
         && settled.is_none()
         && submission.is_none()

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test helper that fails is a test that fails")]
 
+mod blobs;
 mod conformance;
 mod connections;
 mod copies;

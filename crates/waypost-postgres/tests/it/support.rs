@@ -172,7 +172,7 @@ pub(crate) fn claimed(store: &PostgresStore, instance: InstanceId) -> Vec<Execut
 }
 
 pub(crate) fn mail(execution: ExecutionNo, message: &str, body: Request) -> Mail {
-    Mail { execution, message: message.into(), actor: None, body: body.into() }
+    Mail { execution, message: message.into(), actor: None, body: body.into(), blobs: Vec::new() }
 }
 
 /// Checks that a log has neither gaps nor forks, by what is stored.

@@ -22,6 +22,7 @@ pub(crate) fn mail(number: i64) -> Mail {
         message: format!("m{number}").into(),
         actor: Some("somebody".into()),
         body: body.into(),
+        blobs: Vec::new(),
     }
 }
 

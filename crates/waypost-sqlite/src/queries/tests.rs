@@ -17,6 +17,8 @@ fn queries_are_served_by_indexes() {
         (PERMIT_WAITING, "INDEX permits_waiting (key=?)"),
         (PERMIT_HOLDING, "COVERING INDEX permits_holding (key=?)"),
         (PERMIT_OLDEST, "INDEX permits_by_key (key=?)"),
+        (BLOB_NAMED_BY, "USING PRIMARY KEY (digest=?)"),
+        (BLOBS_NAMED, "USING PRIMARY KEY (digest>?)"),
         (KEY_REVOKE, "SEARCH api_keys USING INDEX"),
         (AUDIT_LIST, "SEARCH audit USING INTEGER PRIMARY KEY (rowid<?)"),
         (AUDIT_BY_ACTOR, "USING INDEX audit_by_actor (actor=? AND id<?)"),

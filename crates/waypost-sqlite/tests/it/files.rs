@@ -194,7 +194,7 @@ fn the_lock_says_where_the_server_of_a_folder_is() {
 fn big_mail(execution: ExecutionNo, message: &str) -> Mail {
     let reason = Some("x".repeat(50_000));
     let body = Request::Cancel { reason };
-    Mail { execution, message: message.into(), actor: None, body: body.into() }
+    Mail { execution, message: message.into(), actor: None, body: body.into(), blobs: Vec::new() }
 }
 
 #[test]

@@ -27,6 +27,7 @@ fn mail_from_a_guest_reaches_the_engine() {
             message: "m1".into(),
             actor: Some("ann".into()),
             body: Request::Resume { reason: None }.into(),
+            blobs: Vec::new(),
         })
         .collect();
     let deliveries = guest.deliver(&mail).unwrap();

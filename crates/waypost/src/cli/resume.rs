@@ -84,7 +84,13 @@ async fn resume(
             return requests::show_outcome(&first, context);
         }
         let message = message.unwrap_or_else(new_message);
-        store.deliver(&[Mail { execution, message, actor: actor(), body: request.into() }])?;
+        store.deliver(&[Mail {
+            execution,
+            message,
+            actor: actor(),
+            body: request.into(),
+            blobs: Vec::new(),
+        }])?;
     }
     let (engine, events) = engine::open(store, &context.settings)?;
     let started = engine.adopt(execution);

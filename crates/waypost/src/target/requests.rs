@@ -105,7 +105,13 @@ impl Channel for Folder {
         if self.reader.load(execution)?.state.messages.contains(&message) {
             return Ok(Sent::Refused(Refusal::Duplicate));
         }
-        let mail = Mail { execution, message: Arc::clone(&message), actor, body: request.into() };
+        let mail = Mail {
+            execution,
+            message: Arc::clone(&message),
+            actor,
+            body: request.into(),
+            blobs: Vec::new(),
+        };
         match self.store.deliver(&[mail])?.first() {
             Some(MailDelivery::Accepted { .. }) => Ok(Sent::Mailed { message, duplicate: false }),
             // The first one is there, or was when the execution ended: the log shows which.

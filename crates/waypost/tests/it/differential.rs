@@ -396,6 +396,7 @@ impl World {
                 message: format!("m{}", self.messages).as_str().into(),
                 actor: None,
                 body: body.into(),
+                blobs: Vec::new(),
             });
         }
         let living = self.instances.clone();

@@ -108,7 +108,7 @@ impl TaskReport {
         let execution = self.execution;
         let report = Report::from(self);
         let message = message_of(&report);
-        Mail { execution, message, actor: None, body: MailBody::Report(report) }
+        Mail { execution, message, actor: None, body: MailBody::Report(report), blobs: Vec::new() }
     }
 
     /// As it was before it was sent. `None` for mail that is not a worker's report.

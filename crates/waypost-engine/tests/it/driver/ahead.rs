@@ -111,7 +111,13 @@ fn claimed_early_reads_mail_from_its_inbox() {
     let mut rig = Rig::new(&world);
     let execution = claimed_early(&mut rig);
     let body = Request::Cancel { reason: None };
-    let mail = Mail { execution, message: "stop".into(), actor: None, body: body.into() };
+    let mail = Mail {
+        execution,
+        message: "stop".into(),
+        actor: None,
+        body: body.into(),
+        blobs: Vec::new(),
+    };
     world.store.deliver(&[mail]).unwrap();
     rig.inputs.push(Input::MailWaits);
     rig.settle();

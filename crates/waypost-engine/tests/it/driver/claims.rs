@@ -30,6 +30,7 @@ fn park_many(world: &World, count: usize) -> Vec<ExecutionNo> {
         message: format!("go-{id}").into(),
         actor: None,
         body: Request::Signal { name: "go".into(), body: Json::null() }.into(),
+        blobs: Vec::new(),
     };
     world.store.deliver(&ids.iter().map(mail).collect::<Vec<_>>()).unwrap();
     ids
@@ -249,6 +250,7 @@ fn bug_execution_woken_for_consumed_mail_stayed_in_memory() {
         message: "m1".into(),
         actor: None,
         body: Request::Signal { name: "go".into(), body: Json::null() }.into(),
+        blobs: Vec::new(),
     };
     world.store.with(|tables, _| tables.put(&mail));
     world.pass(rig.config.poll_every.0);

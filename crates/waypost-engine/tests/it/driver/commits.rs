@@ -314,6 +314,7 @@ fn a_take_over_with_more_mail_than_a_frame_holds_still_recovers() {
             message: format!("m{number}").into(),
             actor: None,
             body: signal("noise").into(),
+            blobs: Vec::new(),
         };
         world.store.deliver(&[mail]).unwrap();
     }

@@ -54,7 +54,13 @@ fn bug_a_take_over_under_a_claim_that_was_lost_left_a_row_without_owner() {
     let mut rig = Rig::new(&world);
     let execution = rig.start("w = signal(go); a needs w");
     rig.settle();
-    let mail = Mail { execution, message: "m1".into(), actor: None, body: signal("go").into() };
+    let mail = Mail {
+        execution,
+        message: "m1".into(),
+        actor: None,
+        body: signal("go").into(),
+        blobs: Vec::new(),
+    };
     let before = world.store.with(|tables, _| tables.clone());
     world.store.deliver(&[mail]).unwrap();
     world.pass(rig.config.poll_every.0);
@@ -216,7 +222,13 @@ fn effects_of_a_decision_without_events_are_not_lost() {
     first.perform_appends();
     assert_eq!(world.names(execution).last(), Some(&"NodeWaiting"), "e is not evaluated yet");
     drop(first);
-    let mail = Mail { execution, message: "m1".into(), actor: None, body: signal("go").into() };
+    let mail = Mail {
+        execution,
+        message: "m1".into(),
+        actor: None,
+        body: signal("go").into(),
+        blobs: Vec::new(),
+    };
     world.store.deliver(&[mail]).unwrap();
     world.outlive_leases();
     // Take-over and mail share a frame; the recovery is decided together with what follows it.
@@ -333,6 +345,7 @@ fn mail_with_which_an_execution_ended_is_not_answered_as_too_late() {
         message: message.into(),
         actor: None,
         body: signal("go").into(),
+        blobs: Vec::new(),
     };
     world.store.deliver(&[mail("m1")]).unwrap();
     rig.run_to_end();

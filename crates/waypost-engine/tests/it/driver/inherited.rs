@@ -48,7 +48,13 @@ fn forged_report_in_the_inbox_changes_nothing() {
     let outcome = Outcome::Completed(Json::parse("\"a lie\"").unwrap());
     let worker = Some(WorkerId(Uuid::from_u128(7)));
     let report = Report { node: "a".into(), attempt: 1, token: Token(7), worker, outcome };
-    let mail = Mail { execution, message: "m".into(), actor: None, body: MailBody::Report(report) };
+    let mail = Mail {
+        execution,
+        message: "m".into(),
+        actor: None,
+        body: MailBody::Report(report),
+        blobs: Vec::new(),
+    };
     world.store.deliver(&[mail]).unwrap();
     world.pass(rig.config.poll_every.0);
     rig.renew();

@@ -17,7 +17,7 @@ fn small_pages(mail: usize) -> World {
 }
 
 fn request(execution: ExecutionNo, message: &str, body: Request) -> Mail {
-    Mail { execution, message: message.into(), actor: None, body: body.into() }
+    Mail { execution, message: message.into(), actor: None, body: body.into(), blobs: Vec::new() }
 }
 
 fn signal(execution: ExecutionNo, number: usize) -> Mail {

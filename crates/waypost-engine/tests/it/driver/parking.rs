@@ -14,7 +14,7 @@ fn go() -> Request {
 }
 
 fn mail(execution: waypost_core::id::ExecutionNo, message: &str, body: Request) -> Mail {
-    Mail { execution, message: message.into(), actor: None, body: body.into() }
+    Mail { execution, message: message.into(), actor: None, body: body.into(), blobs: Vec::new() }
 }
 
 #[test]

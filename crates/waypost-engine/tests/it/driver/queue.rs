@@ -119,7 +119,8 @@ fn a_cancellation_comes_before_the_slot() {
     rig.step();
     rig.perform_appends();
     let message = "m".into();
-    let mail = Mail { execution: second, message, actor: None, body: cancel().into() };
+    let mail =
+        Mail { execution: second, message, actor: None, body: cancel().into(), blobs: Vec::new() };
     world.store.deliver(&[mail]).unwrap();
     assert_eq!(place(&world, second), (true, 0));
     rig.settle();
@@ -189,6 +190,7 @@ fn a_slot_that_comes_while_it_is_owned_is_not_forgotten() {
         message,
         actor: None,
         body: Request::Resume { reason: None }.into(),
+        blobs: Vec::new(),
     };
     world.store.deliver(&[mail]).unwrap();
     other.inputs.push(Input::Nudge);

@@ -13,7 +13,7 @@ use crate::support::{Rig, World};
 
 fn signal(execution: ExecutionNo, message: &str) -> Mail {
     let body = Request::Signal { name: "s".into(), body: Json::null() };
-    Mail { execution, message: message.into(), actor: None, body: body.into() }
+    Mail { execution, message: message.into(), actor: None, body: body.into(), blobs: Vec::new() }
 }
 
 fn receipt(world: &World, execution: ExecutionNo, message: &str) -> Receipt {
@@ -29,7 +29,13 @@ fn held(rig: &mut Rig<'_>, cancel: bool) -> ExecutionNo {
     assert!(rig.world.control(execution).unwrap().held.is_some());
     if cancel {
         let body = Request::Cancel { reason: None };
-        let mail = Mail { execution, message: "c".into(), actor: None, body: body.into() };
+        let mail = Mail {
+            execution,
+            message: "c".into(),
+            actor: None,
+            body: body.into(),
+            blobs: Vec::new(),
+        };
         rig.world.store.deliver(&[mail]).unwrap();
     }
     execution

@@ -159,6 +159,7 @@ fn a_message_that_keeps_coming_back_is_deleted_with_the_next_frame() {
         message: "m".into(),
         actor: None,
         body: Request::Signal { name: "s".into(), body: Json::null() }.into(),
+        blobs: Vec::new(),
     };
     world.store.deliver(std::slice::from_ref(&mail)).unwrap();
     rig.inputs.push(Input::Mail(vec![mail.clone()]));
@@ -215,6 +216,7 @@ fn decide_panic_quarantines_the_execution_and_answers_callers() {
         message: "m".into(),
         actor: None,
         body: Request::Signal { name: "s".into(), body: Json::null() }.into(),
+        blobs: Vec::new(),
     };
     world.store.deliver(&[mail]).unwrap();
     let history = world.store.claim(&request).unwrap().claimed.remove(0);
@@ -314,7 +316,7 @@ fn requests_that_go_together_are_each_answered_for_themselves() {
     let addressed = [(waits, "one"), (waits, "one"), (waits, "before"), (ended, "two")];
     for (execution, message) in addressed.into_iter().chain([(ExecutionNo(4711), "three")]) {
         let (message, actor, body) = (message.into(), None, signal("go"));
-        let mail = Mail { execution, message, actor, body: body.into() };
+        let mail = Mail { execution, message, actor, body: body.into(), blobs: Vec::new() };
         work.push(StoreWork::Deliver(Outgoing { mail, chosen: true, ticket: rig.ticket() }));
     }
     let performed = rig.store_calls().perform_all(work);

@@ -356,8 +356,13 @@ async fn mail_that_is_no_report_is_refused() {
     let pair = Pair::new(Habit::Carries);
     let task = pair.task().await;
     let body = Request::Cancel { reason: None };
-    let mail =
-        Mail { execution: task.number, message: "m1".into(), actor: None, body: body.into() };
+    let mail = Mail {
+        execution: task.number,
+        message: "m1".into(),
+        actor: None,
+        body: body.into(),
+        blobs: Vec::new(),
+    };
     let relayed = pair.board.hand_over(pair.owner.instance(), mail);
     assert!(matches!(relayed, Some(Relayed::Refused(_))), "{relayed:?}");
     assert_eq!(pair.mail(), []);

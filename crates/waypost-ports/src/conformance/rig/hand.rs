@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use uuid::Uuid;
+use waypost_core::blob::BlobDigest;
 use waypost_core::event::{Event, NodeEvent, Origin, PauseReason, RunCreated, RunEvent, Wait};
 use waypost_core::frame::{FrameHeader, Parent, encode};
 use waypost_core::id::{AppendId, DefinitionHash, ExecutionId, ExecutionNo, InstanceId};
@@ -159,6 +160,11 @@ impl Draft {
 
     pub fn permit(mut self, request: PermitRequest) -> Self {
         self.0.side.permit = Some(request);
+        self
+    }
+
+    pub fn blobs(mut self, digests: &[BlobDigest]) -> Self {
+        self.0.side.blobs = digests.to_vec();
         self
     }
 

@@ -1,0 +1,2 @@
+-- blobs: the time by which ages are measured.
+SELECT waypost_now()
