@@ -13,11 +13,13 @@
 //! before the log, so that they are compared with that very point of the log; and findings in rows
 //! are checked once more before they are reported.
 
+mod blobs;
 mod one;
 mod rows;
 mod shown;
 mod walk;
 
+pub use blobs::{BlobTally, check_blobs};
 pub use one::check_examined;
 
 use tracing::warn;

@@ -23,6 +23,7 @@
 //! | `tokens`, `sealed` | tokens that authorise reports on remote attempts; the bodies of offers |
 //! | `engine` | the library's API; `engine/remote` is its part for remote workers |
 //! | `metrics` | the engine's metrics; `driver/measures` is what one step measured |
+//! | `blob_sweep` | deletes blobs that no execution names |
 //! | `check` | verifies the invariants, and repairs what can be derived from the logs |
 //! | `receipt` | the outcome of a message in an inbox |
 //! | `config` | intervals and limits |
@@ -31,6 +32,7 @@
 //! `waypost-core` decides what happens to an execution; where it is stored is behind `waypost-ports`.
 //! Nothing here names a backend, a node kind or a file format.
 
+pub mod blob_sweep;
 pub mod check;
 pub mod config;
 pub mod driver;

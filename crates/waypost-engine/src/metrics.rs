@@ -60,6 +60,9 @@ crate::metrics! {
         tasks_broken_total: Counter, "Tasks dropped because their seal did not verify.";
         reports_refused_total: Counter, "Reports of remote workers that came too late, or with a token of another attempt.";
         reports_relayed_total: CounterFamily("outcome", &RELAYED), "Reports of remote workers forwarded to the owner through Redis, by outcome; all but the committed ones went through the inbox.";
+        blob_bytes_put_total: Counter, "Bytes of blobs put on this instance, before compression.";
+        blobs_swept_total: Counter, "Blobs deleted by this instance because no execution names them.";
+        blob_bytes_swept_total: Counter, "Bytes of those blobs, as they were stored.";
     }
 }
 

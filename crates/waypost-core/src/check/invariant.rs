@@ -61,6 +61,7 @@ invariants! {
     MailWakes = "mail.wakes", "mail wakes the execution it is for";
     ControlAgrees = "control.matches-log", "the control row agrees with the log";
     NothingStray = "rows.belong", "no row belongs to an execution without a log";
+    BlobsStored = "blobs.stored", "every blob that an execution names is stored, and its bytes hash to its digest";
 }
 
 impl fmt::Display for Invariant {
