@@ -1,4 +1,4 @@
-//! The HTTP of the sink and the stub: a listener that reads requests and sends the responses that its
+//! The HTTP of the sink, the stub and the bucket: a listener that reads requests and sends the responses that its
 //! owner chooses.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -33,6 +33,20 @@ impl Received {
     }
 }
 
+/// A response.
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl From<(u16, String)> for Response {
+    fn from((status, body): (u16, String)) -> Self {
+        let headers = vec![("Content-Type", "application/json".to_owned())];
+        Self { status, headers, body: body.into_bytes() }
+    }
+}
+
 /// A server on a free port of loopback. Its connections end when it is dropped.
 #[derive(Debug)]
 pub(crate) struct HttpListener {
@@ -42,11 +56,12 @@ pub(crate) struct HttpListener {
 }
 
 impl HttpListener {
-    /// Starts one. `respond` may block; it returns a status and a JSON body, or `None` to end the
-    /// connection.
-    pub(crate) fn start<R>(respond: R) -> Self
+    /// Starts one. `respond` may block; it returns a response, such as a status and a JSON body, or
+    /// `None` to end the connection.
+    pub(crate) fn start<R, T>(respond: R) -> Self
     where
-        R: Fn(Received) -> Option<(u16, String)> + Clone + Send + 'static,
+        R: Fn(Received) -> Option<T> + Clone + Send + 'static,
+        T: Into<Response>,
     {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
         let port = listener.local_addr().expect("a listener has an address").port();
@@ -92,19 +107,25 @@ impl Drop for HttpListener {
 }
 
 /// Answers the requests of one connection, until it ends.
-fn converse(
+fn converse<T: Into<Response>>(
     stream: &TcpStream,
-    respond: impl Fn(Received) -> Option<(u16, String)>,
+    respond: impl Fn(Received) -> Option<T>,
 ) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream);
     while let Some(request) = read_request(&mut reader)? {
-        let Some((status, body)) = respond(request) else { return Ok(()) };
-        let head = format!(
-            "HTTP/1.1 {status} Test\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-            body.len()
-        );
-        (&*stream).write_all((head + &body).as_bytes())?;
+        let is_head = request.method == "HEAD";
+        let Some(response) = respond(request) else { return Ok(()) };
+        let Response { status, headers, body } = response.into();
+        let mut head = format!("HTTP/1.1 {status} Test\r\nContent-Length: {}\r\n", body.len());
+        for (name, value) in headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        let mut bytes = (head + "\r\n").into_bytes();
+        if !is_head {
+            bytes.extend(body);
+        }
+        (&*stream).write_all(&bytes)?;
     }
     Ok(())
 }

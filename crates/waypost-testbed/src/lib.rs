@@ -1,5 +1,5 @@
 //! For tests only: real servers on free ports, a proxy that breaks connections, a sink that counts,
-//! a stub whose responses the test chooses.
+//! a stub whose responses the test chooses, a bucket of S3 in memory.
 //!
 //! ```text
 //!   test ──▶ Proxy ──▶ Postgres, Redis        private servers in folders of their own
@@ -14,6 +14,7 @@
 //! Nothing here knows Waypost. A server that is not installed is a panic that names its package: a test
 //! that is left out because a server is missing would be a test that cannot fail.
 
+mod bucket;
 mod certificate;
 mod http;
 mod peers;
@@ -25,6 +26,7 @@ mod redis;
 mod sink;
 mod stub;
 
+pub use bucket::Bucket;
 pub use certificate::make_certificate;
 pub use http::Received;
 pub use peers::peers;

@@ -3,3 +3,4 @@
 #![expect(clippy::unwrap_used, reason = "a test helper that fails is a test that fails")]
 
 mod folder;
+mod s3;
