@@ -17,6 +17,9 @@
 //! An upload that fails is aborted. What the parts of an upload whose process died cost, a lifecycle rule of
 //! the bucket limits (`AbortIncompleteMultipartUpload`): S3 does not list them with its objects.
 
+mod copies;
+mod upload;
+
 use std::collections::HashSet;
 use std::future::Future;
 use std::io::Read;
@@ -28,17 +31,15 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use object_store::aws::AmazonS3Builder;
 use object_store::path::Path;
-use object_store::{
-    ClientOptions, MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutPayload,
-    RetryConfig,
-};
+use object_store::{ClientOptions, ObjectMeta, ObjectStore, ObjectStoreExt as _, RetryConfig};
 use tokio::runtime::Runtime;
 use uuid::Uuid;
 use waypost_core::blob::{BlobDigest, BlobRef};
 use waypost_core::time::{Millis, Timestamp};
-use waypost_ports::blobs::format::{self, FOOTER_BYTES, Index};
 use waypost_ports::blobs::{BlobError, BlobReader, BlobStat, Blobs, ListedBlob};
 use waypost_ports::clock::Clock;
+
+use upload::Sending;
 
 /// A copy that is younger than this counts as just put.
 const FRESH: Millis = Millis::from_secs(12 * 3_600);
@@ -76,21 +77,6 @@ struct Inner {
     prefix: String,
     clock: Arc<dyn Clock>,
     runtime: Option<Runtime>,
-}
-
-/// A stored copy of a blob.
-#[derive(Clone)]
-struct BlobCopy {
-    digest: BlobDigest,
-    id: String,
-    is_whole: bool,
-    object: ObjectMeta,
-}
-
-impl BlobCopy {
-    fn touched_at(&self) -> Timestamp {
-        Timestamp(self.object.last_modified.timestamp_millis())
-    }
 }
 
 impl S3Blobs {
@@ -160,50 +146,6 @@ impl S3Blobs {
         Path::from(format!("{}{rest}", self.0.prefix))
     }
 
-    fn content(&self, id: &str) -> Path {
-        self.path(&format!("content/{id}"))
-    }
-
-    fn copy_path(&self, digest: &BlobDigest, id: &str, is_whole: bool) -> Path {
-        let kind = if is_whole { "whole" } else { "index" };
-        self.path(&format!("blobs/{digest}/{id}.{kind}"))
-    }
-
-    /// What a key of `blobs/` names.
-    fn read_copy(&self, object: ObjectMeta) -> Option<BlobCopy> {
-        let rest = object.location.as_ref().strip_prefix(&format!("{}blobs/", self.0.prefix))?;
-        let (digest, name) = rest.split_once('/')?;
-        let (id, kind) = name.split_once('.')?;
-        let is_whole = match kind {
-            "whole" => true,
-            "index" => false,
-            _ => return None,
-        };
-        Some(BlobCopy { digest: digest.parse().ok()?, id: id.to_owned(), is_whole, object })
-    }
-
-    /// The copies of a blob, the youngest first.
-    fn copies(&self, digest: &BlobDigest) -> Result<Vec<BlobCopy>, BlobError> {
-        let under = self.path(&format!("blobs/{digest}"));
-        let objects = self.with_store(|store| async move {
-            let listed: Vec<_> = store.list(Some(&under)).collect().await;
-            listed.into_iter().collect::<object_store::Result<Vec<_>>>()
-        });
-        let objects = objects.map_err(|error| failed(&error, digest))?;
-        let mut copies: Vec<_> =
-            objects.into_iter().filter_map(|object| self.read_copy(object)).collect();
-        copies.sort_by_key(|copy| std::cmp::Reverse(copy.touched_at()));
-        Ok(copies)
-    }
-
-    fn newest(&self, digest: &BlobDigest) -> Result<BlobCopy, BlobError> {
-        self.copies(digest)?.into_iter().next().ok_or(BlobError::NotFound(*digest))
-    }
-
-    fn is_fresh(&self, copy: &BlobCopy) -> bool {
-        self.0.clock.now().since(copy.touched_at()) < FRESH
-    }
-
     fn read(
         &self,
         path: Path,
@@ -211,100 +153,6 @@ impl S3Blobs {
         digest: &BlobDigest,
     ) -> Result<Bytes, BlobError> {
         self.with_store(|store| async move { store.get_range(&path, range).await })
-            .map_err(|error| failed(&error, digest))
-    }
-
-    fn read_index(&self, copy: &BlobCopy) -> Result<Index, BlobError> {
-        let size = copy.object.size;
-        let start = size.saturating_sub(INDEX_BYTES_MAX);
-        let end = self.read(copy.object.location.clone(), start..size, &copy.digest)?;
-        let footer = end.len().saturating_sub(FOOTER_BYTES);
-        let length = Index::length(end.get(footer..).unwrap_or_default()).unwrap_or(0);
-        let index = end.get(end.len().saturating_sub(length)..).unwrap_or_default();
-        Index::decode(&copy.digest, index)
-    }
-
-    /// Sends the parts of the content as they come.
-    fn upload(
-        &self,
-        sending: &mut Sending,
-        content: &mut dyn Read,
-        limit: u64,
-    ) -> Result<(BlobRef, Index), BlobError> {
-        format::encode(content, limit, |part| {
-            sending.buffer.extend_from_slice(part);
-            while sending.buffer.len() >= CHUNK_BYTES {
-                let rest = sending.buffer.split_off(CHUNK_BYTES);
-                self.send_chunk(sending, rest)?;
-            }
-            Ok(())
-        })
-    }
-
-    /// Sends the buffer, and leaves `rest` in it.
-    fn send_chunk(&self, sending: &mut Sending, rest: Vec<u8>) -> Result<(), BlobError> {
-        if sending.upload.is_none() {
-            let path = self.content(&sending.id);
-            let begun = self.with_store(|store| async move { store.put_multipart(&path).await });
-            sending.upload = Some(begun.map_err(|error| unavailable(&error))?);
-        }
-        let chunk = std::mem::replace(&mut sending.buffer, rest);
-        let Some(upload) = &mut sending.upload else { return Ok(()) };
-        let sent = upload.put_part(PutPayload::from(chunk));
-        self.run(sent).map_err(|error| unavailable(&error))
-    }
-
-    /// Makes what was sent a blob, unless there is a young copy already.
-    fn finish(
-        &self,
-        sending: &mut Sending,
-        blob: &BlobRef,
-        index: &Index,
-    ) -> Result<(), BlobError> {
-        if self.copies(&blob.digest)?.first().is_some_and(|copy| self.is_fresh(copy)) {
-            self.abort(sending);
-            return Ok(());
-        }
-        let is_whole = sending.upload.is_none();
-        if !is_whole {
-            if !sending.buffer.is_empty() {
-                self.send_chunk(sending, Vec::new())?;
-            }
-            if let Some(mut upload) = sending.upload.take() {
-                let completed = self.run(async move { upload.complete().await });
-                completed.map_err(|error| unavailable(&error))?;
-            }
-        }
-        let mut body = std::mem::take(&mut sending.buffer);
-        body.extend(index.encode());
-        let path = self.copy_path(&blob.digest, &sending.id, is_whole);
-        let put = self.with_store(|store| async move { store.put(&path, body.into()).await });
-        put.map(drop).map_err(|error| unavailable(&error))
-    }
-
-    /// Gives up an upload: the parts that were sent are deleted.
-    fn abort(&self, sending: &mut Sending) {
-        let Some(mut upload) = sending.upload.take() else { return };
-        if let Err(error) = self.run(async move { upload.abort().await }) {
-            tracing::warn!(%error, "could not abort an upload; the bucket's lifecycle rule has to");
-        }
-    }
-
-    fn delete_object(&self, path: Path) -> Result<(), BlobError> {
-        match self.with_store(|store| async move { store.delete(&path).await }) {
-            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-            Err(error) => Err(unavailable(&error)),
-        }
-    }
-
-    /// The blob goes first, and then its content: what is left if this fails is swept.
-    fn delete_copy(&self, copy: &BlobCopy) -> Result<(), BlobError> {
-        self.delete_object(copy.object.location.clone())?;
-        if copy.is_whole { Ok(()) } else { self.delete_object(self.content(&copy.id)) }
-    }
-
-    fn copy_object(&self, from: Path, to: Path, digest: &BlobDigest) -> Result<(), BlobError> {
-        self.with_store(|store| async move { store.copy(&from, &to).await })
             .map_err(|error| failed(&error, digest))
     }
 
@@ -325,16 +173,6 @@ impl S3Blobs {
     }
 }
 
-/// An upload in progress.
-struct Sending {
-    /// Of the copy that it becomes.
-    id: String,
-    /// What is not sent yet.
-    buffer: Vec<u8>,
-    /// Begun when there is more than a chunk.
-    upload: Option<Box<dyn MultipartUpload>>,
-}
-
 impl Blobs for S3Blobs {
     fn put(&self, content: &mut dyn Read, limit: u64) -> Result<BlobRef, BlobError> {
         let id = Uuid::new_v4().simple().to_string();
@@ -353,7 +191,7 @@ impl Blobs for S3Blobs {
         let copy = self.newest(digest)?;
         let index = self.read_index(&copy)?;
         let path = match copy.is_whole {
-            true => copy.object.location.clone(),
+            true => copy.object.location,
             false => self.content(&copy.id),
         };
         let (blobs, digest) = (self.clone(), *digest);

@@ -41,7 +41,7 @@ const CANDIDATES_MAX: usize = 1_000_000;
 
 /// What is to become of a blob.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Verdict {
+enum BlobVerdict {
     Keep,
     /// Deleted by a later pass, unless it is named or touched until then.
     Candidate,
@@ -54,14 +54,16 @@ fn judge(
     is_referenced: bool,
     candidate_since: Option<Timestamp>,
     now: Timestamp,
-) -> Verdict {
+) -> BlobVerdict {
     if is_referenced || now.since(touched_at) < UNTOUCHED {
-        return Verdict::Keep;
+        return BlobVerdict::Keep;
     }
     match candidate_since {
         // Touched since then, and old again: it is a candidate anew.
-        Some(since) if touched_at < since && now.since(since) >= BETWEEN_PASSES => Verdict::Delete,
-        _ => Verdict::Candidate,
+        Some(since) if touched_at < since && now.since(since) >= BETWEEN_PASSES => {
+            BlobVerdict::Delete
+        }
+        _ => BlobVerdict::Candidate,
     }
 }
 
@@ -146,13 +148,13 @@ impl BlobSweep {
             let since = before.get(&blob.digest).copied();
             let is_referenced = referenced.binary_search(&blob.digest).is_ok();
             match judge(blob.touched_at, is_referenced, since, now) {
-                Verdict::Keep => {}
-                Verdict::Candidate if self.candidates.len() < CANDIDATES_MAX => {
+                BlobVerdict::Keep => {}
+                BlobVerdict::Candidate if self.candidates.len() < CANDIDATES_MAX => {
                     let since = since.filter(|since| blob.touched_at < *since).unwrap_or(now);
                     self.candidates.insert(blob.digest, since);
                 }
-                Verdict::Candidate => {}
-                Verdict::Delete => {
+                BlobVerdict::Candidate => {}
+                BlobVerdict::Delete => {
                     if self.blobs.delete(&blob.digest, now.minus(UNTOUCHED))? {
                         swept += 1;
                         self.metrics.blobs_swept_total.add(1);

@@ -55,6 +55,8 @@ pub struct Tally {
 #[derive(Clone, Debug, Default)]
 pub struct CheckReport {
     pub tally: Tally,
+    /// How many blobs were read, where they were.
+    pub blobs: Option<BlobTally>,
     pub findings: Vec<Finding>,
 }
 

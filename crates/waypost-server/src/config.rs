@@ -4,6 +4,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use waypost_core::limits::BLOB_BYTES_MAX;
+
+use crate::http::upload::UPLOAD_BYTES_PER_SECOND_MIN;
+
 /// A server's configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -17,6 +21,10 @@ pub struct Config {
     /// Certificate and key, PEM, if it uses TLS.
     pub tls: Option<Tls>,
     pub body_bytes_max: usize,
+    /// Bytes of one blob.
+    pub blob_bytes_max: u64,
+    /// Blobs that are sent and received at once. Each takes a thread, and up to 3 MiB of memory.
+    pub blob_transfers_max: usize,
     /// How long a body may take to come.
     pub body_timeout: Duration,
     /// How long the head of a request may take to come, and a connection may idle.
@@ -66,6 +74,8 @@ impl Default for Config {
             tls: None,
             // A definition may have 4 MiB, and a payload 1 MiB.
             body_bytes_max: 5 * 1024 * 1024,
+            blob_bytes_max: BLOB_BYTES_MAX,
+            blob_transfers_max: 32,
             body_timeout: Duration::from_secs(30),
             header_timeout: Duration::from_secs(20),
             header_bytes_max: 32 * 1024,
@@ -99,6 +109,9 @@ impl Config {
         let seconds = |span: Duration| span.as_secs();
         vec![
             ("http_body_bytes_max", self.body_bytes_max as u64),
+            ("http_blob_bytes_max", self.blob_bytes_max),
+            ("http_blob_transfers_max", self.blob_transfers_max as u64),
+            ("http_upload_bytes_per_second_min", UPLOAD_BYTES_PER_SECOND_MIN),
             ("http_body_timeout_seconds", seconds(self.body_timeout)),
             ("http_header_timeout_seconds", seconds(self.header_timeout)),
             ("http_header_bytes_max", self.header_bytes_max as u64),

@@ -8,6 +8,7 @@
 //! | `route`, `parameter` | the row of a route; its parameters |
 //! | `call` | an admitted request, and its reply |
 //! | `openapi` | the description of all routes |
+//! | `upload` | bodies of any length, passed on as they come |
 //! | `stall` | peers that stop reading |
 
 pub mod call;
@@ -18,3 +19,4 @@ pub mod openapi;
 pub mod parameter;
 pub mod route;
 mod stall;
+pub mod upload;

@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use waypost_core::command::Refusal;
 use waypost_engine::EngineError;
+use waypost_ports::blobs::BlobError;
 use waypost_ports::store::StoreError;
 
 use crate::rate_limited_log::RateLimitedLog;
@@ -65,6 +66,7 @@ codes! {
     UnknownDefinition => 404 "unknown_definition" "there is no such definition",
     /// No open wait has this id.
     UnknownWait => 404 "unknown_wait" "there is no such wait",
+    UnknownBlob => 404 "unknown_blob" "there is no such blob",
     UnknownKey => 404 "unknown_key" "there is no such key",
     /// No event of the stream has this id.
     UnknownEvent => 404 "unknown_event" "there is no such event",
@@ -85,6 +87,7 @@ codes! {
     BodyTooLarge => 413 "body_too_large" "the body is too large",
     /// The body is neither JSON nor, where that is allowed, YAML; or it is compressed.
     UnsupportedMediaType => 415 "unsupported_media_type" "the body has the wrong content type or encoding",
+    RangeNotSatisfiable => 416 "range_not_satisfiable" "the range is beyond the end",
     InvalidDefinition => 422 "invalid_definition" "the definition has faults",
     InvalidInput => 422 "invalid_input" "the input does not fit the workflow",
     IdempotencyMismatch => 422 "idempotency_mismatch" "the key was used for something else",
@@ -92,6 +95,8 @@ codes! {
     Unstorable => 422 "unstorable" "the store cannot hold this data",
     RateLimited => 429 "rate_limited" "too many requests",
     Internal => 500 "internal" "internal server error",
+    /// The stored bytes of the blob are not those that were put.
+    BlobDamaged => 500 "blob_damaged" "the blob is damaged",
     /// The instance is about to stop; another one takes it.
     Draining => 503 "draining" "this instance is stopping",
     /// The store does not answer or is full.
@@ -248,6 +253,28 @@ impl From<StoreError> for Problem {
             StoreError::Full(_) => unavailable("the store is full"),
             StoreError::ReadOnly(_) => unavailable("the store is read-only"),
             _ => Self::internal(&error),
+        }
+    }
+}
+
+impl From<BlobError> for Problem {
+    fn from(error: BlobError) -> Self {
+        match &error {
+            BlobError::NotFound(digest) => {
+                Self::new(Code::UnknownBlob, format!("there is no blob {digest}"))
+            }
+            BlobError::TooLarge { limit } => {
+                Self::new(Code::BodyTooLarge, format!("a blob may have at most {limit} bytes"))
+                    .hint("GET /v1/limits lists all limits")
+            }
+            BlobError::Interrupted(_) => Self::new(Code::BadRequest, "the body broke off"),
+            BlobError::Corrupt { digest, .. } => {
+                tracing::error!(%error, "a blob could not be read");
+                Self::new(Code::BlobDamaged, format!("blob {digest} is damaged"))
+                    .hint("`waypost check --blobs` lists damaged blobs; storing the content again may help")
+            }
+            BlobError::Full(_) => StoreError::Full(error.to_string()).into(),
+            _ => StoreError::Unavailable(error.to_string()).into(),
         }
     }
 }

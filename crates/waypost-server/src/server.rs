@@ -14,6 +14,7 @@ use waypost_core::id::ExecutionNo;
 use waypost_engine::{Engine, Plans};
 use waypost_lang::{Compiled, Diagnostics};
 use waypost_ports::access::Access;
+use waypost_ports::blobs::{BlobRefs, Blobs};
 use waypost_ports::clock::Clock;
 use waypost_ports::query::{Query, Read};
 use waypost_ports::store::Store;
@@ -33,9 +34,9 @@ use crate::watchers::Watchers;
 use crate::workflows::Workflows;
 
 /// Everything that a server needs of a store.
-pub trait Backend: Store + Query + Access {}
+pub trait Backend: Store + Query + Access + BlobRefs {}
 
-impl<T: Store + Query + Access> Backend for T {}
+impl<T: Store + Query + Access + BlobRefs> Backend for T {}
 
 /// Compiles a definition from its source.
 pub type Compiler = dyn Fn(&[u8]) -> Result<Compiled, Box<Diagnostics>> + Send + Sync;
@@ -49,6 +50,7 @@ const REPLY_PATIENCE: Duration = Duration::from_secs(30);
 pub struct Parts {
     pub engine: Engine,
     pub backend: Arc<dyn Backend>,
+    pub blobs: Arc<dyn Blobs>,
     pub plans: Arc<Plans>,
     /// Makes plans of sources.
     pub compiler: Box<Compiler>,
@@ -67,6 +69,7 @@ pub struct Parts {
 pub struct Server {
     pub engine: Engine,
     pub reader: Arc<Reader>,
+    pub blobs: Arc<dyn Blobs>,
     pub workflows: Workflows,
     pub watchers: Arc<Watchers>,
     pub config: Config,
@@ -77,6 +80,8 @@ pub struct Server {
     pub clock: Arc<dyn Clock>,
     /// Streams that may be open.
     pub streams: Arc<Semaphore>,
+    /// Blobs that may be sent and received at once.
+    pub blob_transfers: Arc<Semaphore>,
     /// Bytes that are in memory for clients.
     pub budget: Budget,
     /// Ends streams and waiting requests when the server stops.
@@ -99,7 +104,9 @@ pub struct Server {
 impl Server {
     /// Builds a server. It does not listen yet.
     pub fn new(parts: Parts) -> Result<Self, Problem> {
-        let Parts { engine, backend, plans, compiler, clock, watchers, config, limits, .. } = parts;
+        let Parts {
+            engine, backend, blobs, plans, compiler, clock, watchers, config, limits, ..
+        } = parts;
         let description = openapi::document(config.needs_keys(), &parts.definition_schema);
         let keys = KeyRing::load(&*backend)?;
         let audit = AuditLog::start(Arc::clone(&backend) as Arc<dyn Access>)
@@ -108,12 +115,14 @@ impl Server {
             engine,
             workflows: Workflows::new(Arc::clone(&backend), Arc::clone(&plans), compiler),
             reader: Arc::new(Reader::new(backend, plans)),
+            blobs,
             watchers,
             keys,
             audit,
             metrics: HttpMetrics::default(),
             clock,
             streams: Arc::new(Semaphore::new(config.streams_max)),
+            blob_transfers: Arc::new(Semaphore::new(config.blob_transfers_max)),
             budget: Budget::new(
                 config.reply_bytes_max,
                 config.read_bytes_max,

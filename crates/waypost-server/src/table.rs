@@ -6,6 +6,7 @@
 //! of its headings.
 
 mod administration;
+mod blobs;
 mod control;
 mod definitions;
 mod executions;
@@ -36,6 +37,7 @@ static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         executions::ROUTES,
         control::ROUTES,
         workers::ROUTES,
+        blobs::ROUTES,
         system::ROUTES,
         administration::ROUTES,
     ];

@@ -30,6 +30,7 @@ macro_rules! wire {
     };
 }
 
+pub mod blob;
 pub mod control;
 pub mod definition;
 pub mod execution;
@@ -39,6 +40,7 @@ pub mod system;
 pub mod why;
 pub mod worker;
 
+pub use blob::Blob;
 pub use control::*;
 pub use definition::{Definition, DefinitionList, DefinitionSummary, Deployed};
 pub use execution::{

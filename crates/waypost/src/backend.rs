@@ -5,16 +5,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
+use waypost_blobs::{FolderBlobs, S3Blobs, S3Options};
+use waypost_ports::blobs::Blobs;
+use waypost_ports::clock::SystemClock;
 use waypost_ports::inspect::Inspect;
 use waypost_ports::mirror::Mirror;
 use waypost_ports::nudge::Nudges;
 use waypost_ports::query::Query as _;
 use waypost_ports::store::{Store, StoreError};
 use waypost_ports::tasks::Tasks;
-use waypost_postgres::PostgresStore;
+use waypost_postgres::{PostgresBlobs, PostgresStore};
 use waypost_sqlite::SqliteStore;
 
-use crate::settings::{Database, Settings};
+use crate::settings::{BlobPlace, Database, Settings};
 use crate::wiring;
 
 /// A store as commands see it.
@@ -27,6 +30,9 @@ pub trait Backend: waypost_server::server::Backend + Inspect {
 
     /// Where tasks for remote workers wait, where several instances share the backend.
     fn tasks(self: Arc<Self>) -> Option<Arc<dyn Tasks>>;
+
+    /// Blobs in the backend itself, where it has room for them.
+    fn blobs(self: Arc<Self>) -> Option<Arc<dyn Blobs>>;
 
     /// How these instances nudge each other.
     fn nudges(&self) -> Option<Arc<dyn Nudges>>;
@@ -45,6 +51,10 @@ impl Backend for SqliteStore {
     }
 
     fn tasks(self: Arc<Self>) -> Option<Arc<dyn Tasks>> {
+        None
+    }
+
+    fn blobs(self: Arc<Self>) -> Option<Arc<dyn Blobs>> {
         None
     }
 
@@ -71,6 +81,10 @@ impl Backend for PostgresStore {
 
     fn tasks(self: Arc<Self>) -> Option<Arc<dyn Tasks>> {
         Some(self)
+    }
+
+    fn blobs(self: Arc<Self>) -> Option<Arc<dyn Blobs>> {
+        Some(Arc::new(PostgresBlobs::new(self)))
     }
 
     fn nudges(&self) -> Option<Arc<dyn Nudges>> {
@@ -103,6 +117,28 @@ pub fn open_engine(settings: &Settings) -> Result<Arc<dyn Backend>> {
 pub fn open_database(database: &Database) -> Result<PostgresStore> {
     PostgresStore::open(&database.url.0, wiring::database_options(database))
         .with_context(|| format!("the database {} cannot be opened", database.url))
+}
+
+/// Opens the configured place of blobs.
+pub fn open_blobs(backend: &Arc<dyn Backend>, settings: &Settings) -> Result<Arc<dyn Blobs>> {
+    match &settings.blobs {
+        BlobPlace::Folder(folder) => Ok(Arc::new(FolderBlobs::new(folder, Arc::new(SystemClock)))),
+        BlobPlace::Postgres => Arc::clone(backend)
+            .blobs()
+            .context("blobs = \"postgres\" is for a cluster, which needs database_url as well"),
+        BlobPlace::S3(s3) => {
+            let options = S3Options {
+                bucket: s3.bucket.clone(),
+                prefix: s3.prefix.clone(),
+                endpoint: s3.endpoint.clone(),
+                region: s3.region.clone(),
+                access_key: None,
+            };
+            let blobs = S3Blobs::open(&options, Arc::new(SystemClock))
+                .with_context(|| format!("cannot use the bucket {}", s3.bucket))?;
+            Ok(Arc::new(blobs))
+        }
+    }
 }
 
 /// Makes a backend where there is none yet.

@@ -20,7 +20,7 @@ use crate::secrets::GrantedSecrets;
 
 use draft::Draft;
 
-pub use draft::{Cluster, Database, RedisSettings};
+pub use draft::{BlobPlace, Cluster, Database, RedisSettings, S3Settings};
 pub use flags::{Flags, ServerFlags};
 pub use table::{Flag, Must, SECTIONS, Setting};
 pub use value::SecretUrl;
@@ -70,6 +70,8 @@ pub struct Settings {
     pub data: PathBuf,
     /// What instances of a cluster share.
     pub cluster: Cluster,
+    /// Where blobs are.
+    pub blobs: BlobPlace,
     /// The engine's config.
     pub engine: Config,
     /// The handlers' settings.

@@ -8,9 +8,11 @@ use waypost_core::json::Json;
 use waypost_core::kind::Family;
 use waypost_core::plan::Plan;
 use waypost_core::projection::inputs::Describe;
+use waypost_engine::blob_sweep::{BlobSweep, BlobSweeper};
 use waypost_engine::config::Config;
 use waypost_engine::{Engine, Observer, Parts, Plans};
 use waypost_lang::{Compiled, Diagnostics, InputFault, InputSchema};
+use waypost_ports::blobs::BlobRefs;
 use waypost_ports::clock::SystemClock;
 use waypost_ports::secret::Secrets;
 use waypost_ports::store::{About, Definition, NewDefinition, Store, StoreError};
@@ -18,7 +20,7 @@ use waypost_server::server::Server;
 use waypost_server::watchers::Watchers;
 use waypost_sqlite::{Options, SqliteStore};
 
-use crate::backend::Backend;
+use crate::backend::{self, Backend};
 use crate::cluster_services::ClusterServices;
 use crate::settings::{Database, Settings};
 
@@ -171,6 +173,7 @@ pub fn open_server(backend: Arc<dyn Backend>, url: &str, settings: &Settings) ->
         true => Watchers::among_others(),
         false => Watchers::default(),
     });
+    let blobs = backend::open_blobs(&backend, settings)?;
     let store = Arc::clone(&backend) as Arc<dyn Store>;
     let secrets = Arc::clone(&settings.secrets) as Arc<dyn Secrets>;
     let mut parts = parts(&around, store, &settings.nodes, secrets, settings.engine.clone());
@@ -181,6 +184,7 @@ pub fn open_server(backend: Arc<dyn Backend>, url: &str, settings: &Settings) ->
     Ok(Server::new(waypost_server::server::Parts {
         engine,
         backend,
+        blobs,
         plans,
         compiler: Box::new(compile),
         definition_schema: waypost_lang::schema(&waypost_nodes::catalog()),
@@ -189,6 +193,14 @@ pub fn open_server(backend: Arc<dyn Backend>, url: &str, settings: &Settings) ->
         config: settings.server.clone(),
         limits: limits(settings),
     })?)
+}
+
+/// Starts to sweep the blobs of a server, until the sweeper is dropped.
+pub fn sweep_blobs(server: &Server, backend: Arc<dyn Backend>) -> Result<BlobSweeper> {
+    let refs = backend as Arc<dyn BlobRefs>;
+    let (instance, metrics) = (server.engine.instance(), server.engine.metrics());
+    let sweep = BlobSweep::new(Arc::clone(&server.blobs), refs, instance, metrics);
+    BlobSweeper::start(sweep).context("cannot start the thread that sweeps blobs")
 }
 
 /// The limits that the server crate does not have.

@@ -19,16 +19,23 @@ fn verdict_follows_references_ages_and_passes() {
     let day = 24 * H;
     // Touched at, referenced, a candidate since, now.
     for (title, touched, referenced, since, now, expected) in [
-        ("young", 0, false, None, day - 1, Verdict::Keep),
-        ("old and referenced", 0, true, None, 9 * day, Verdict::Keep),
-        ("old", 0, false, None, day, Verdict::Candidate),
-        ("found a moment ago", 0, false, Some(day), day + 1, Verdict::Candidate),
-        ("found almost an hour ago", 0, false, Some(day), day + H - 1, Verdict::Candidate),
-        ("found an hour ago", 0, false, Some(day), day + H, Verdict::Delete),
-        ("found, then referenced", 0, true, Some(day), day + H, Verdict::Keep),
-        ("found, then touched", day + 1, false, Some(day), day + H, Verdict::Keep),
-        ("found, touched, and old again", day + 1, false, Some(day), 3 * day, Verdict::Candidate),
-        ("touched by a clock that is ahead", 2 * day, false, None, day, Verdict::Keep),
+        ("young", 0, false, None, day - 1, BlobVerdict::Keep),
+        ("old and referenced", 0, true, None, 9 * day, BlobVerdict::Keep),
+        ("old", 0, false, None, day, BlobVerdict::Candidate),
+        ("found a moment ago", 0, false, Some(day), day + 1, BlobVerdict::Candidate),
+        ("found almost an hour ago", 0, false, Some(day), day + H - 1, BlobVerdict::Candidate),
+        ("found an hour ago", 0, false, Some(day), day + H, BlobVerdict::Delete),
+        ("found, then referenced", 0, true, Some(day), day + H, BlobVerdict::Keep),
+        ("found, then touched", day + 1, false, Some(day), day + H, BlobVerdict::Keep),
+        (
+            "found, touched, and old again",
+            day + 1,
+            false,
+            Some(day),
+            3 * day,
+            BlobVerdict::Candidate,
+        ),
+        ("touched by a clock that is ahead", 2 * day, false, None, day, BlobVerdict::Keep),
     ] {
         let verdict = judge(Timestamp(touched), referenced, since.map(Timestamp), Timestamp(now));
         assert_eq!(verdict, expected, "{title}");

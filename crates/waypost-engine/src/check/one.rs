@@ -106,7 +106,7 @@ pub fn check_examined(
             note(Violation { execution, invariant, seq, what }, Some(Cure::Projections));
         }
     }
-    Ok(CheckReport { tally, findings })
+    Ok(CheckReport { tally, findings, ..CheckReport::default() })
 }
 
 fn events_of(frame: &StoredFrame) -> Result<Vec<Event>, String> {

@@ -17,8 +17,13 @@ fn digest(number: u8) -> BlobDigest {
 /// Those of the first nine blobs that are referenced.
 fn referenced<B: StoreUnderTest>(rig: &Rig<B>) -> Vec<u8> {
     let all: Vec<_> = (1..=9).map(digest).collect();
-    let mut found: Vec<u8> =
-        rig.store().referenced(&all).unwrap().iter().map(|digest| digest.0[0]).collect();
+    let mut found: Vec<u8> = rig
+        .store()
+        .referenced(&all)
+        .expect("it is answered")
+        .iter()
+        .map(|digest| digest.0[0])
+        .collect();
     found.sort_unstable();
     found
 }
@@ -32,8 +37,8 @@ pub fn blobs_of_a_frame_are_referenced<B: StoreUnderTest>(rig: &mut Rig<B>) {
     assert!(referenced(rig).is_empty());
     rig.commit(hand.next(1).blobs(&[digest(1), digest(3)]));
     assert_eq!(referenced(rig), [1, 3]);
-    assert_eq!(rig.store().named_by(&digest(3)).unwrap(), Some(hand.execution));
-    assert_eq!(rig.store().named_by(&digest(2)).unwrap(), None);
+    assert_eq!(rig.store().named_by(&digest(3)).expect("it is answered"), Some(hand.execution));
+    assert_eq!(rig.store().named_by(&digest(2)).expect("it is answered"), None);
     rig.reopen();
     assert_eq!(referenced(rig), [1, 3]);
 }
@@ -43,7 +48,7 @@ pub fn blobs_of_mail_are_referenced_before_it_is_consumed<B: StoreUnderTest>(rig
     let delivery = rig.deliver(with_blobs(mail(hand.execution, "m1", signal()), &[1, 2]));
     assert!(matches!(delivery, MailDelivery::Accepted { .. }));
     assert_eq!(referenced(rig), [1, 2]);
-    assert_eq!(rig.store().named_by(&digest(1)).unwrap(), Some(hand.execution));
+    assert_eq!(rig.store().named_by(&digest(1)).expect("it is answered"), Some(hand.execution));
     // The frame that takes the mail need not name them again.
     rig.commit(hand.next(1).consuming(&["m1"]));
     assert_eq!(referenced(rig), [1, 2]);
@@ -88,7 +93,7 @@ pub fn repeated_frame_references_its_blobs_once<B: StoreUnderTest>(rig: &Rig<B>)
     rig.commit(hand.next(1).blobs(&[digest(1)]));
     let delivery = rig.deliver(with_blobs(mail(hand.execution, "m1", signal()), &[1, 1]));
     assert!(matches!(delivery, MailDelivery::Accepted { .. }));
-    assert_eq!(rig.store().named_blobs(None, 10).unwrap(), [digest(1)]);
+    assert_eq!(rig.store().named_blobs(None, 10).expect("it is answered"), [digest(1)]);
 }
 
 pub fn references_outlive_the_end_of_the_execution<B: StoreUnderTest>(rig: &Rig<B>) {
@@ -112,7 +117,7 @@ pub fn frames_with_and_without_blobs_share_a_batch<B: StoreUnderTest>(rig: &Rig<
     assert_eq!(outcomes[3], Appended::Fenced);
     assert!(outcomes[..3].iter().all(|outcome| matches!(outcome, Appended::Committed { .. })));
     assert_eq!(referenced(rig), [5, 6]);
-    assert_eq!(rig.load(hands[2].execution).snapshot.unwrap().body, b"state");
+    assert_eq!(rig.load(hands[2].execution).snapshot.expect("it is answered").body, b"state");
 }
 
 pub fn named_blobs_are_listed_once_in_order_and_pages<B: StoreUnderTest>(rig: &Rig<B>) {
@@ -122,7 +127,7 @@ pub fn named_blobs_are_listed_once_in_order_and_pages<B: StoreUnderTest>(rig: &R
     }
     let page = |after: Option<u8>| {
         let after = after.map(digest);
-        let found = rig.store().named_blobs(after.as_ref(), 3).unwrap();
+        let found = rig.store().named_blobs(after.as_ref(), 3).expect("it is answered");
         found.iter().map(|digest| digest.0[0]).collect::<Vec<_>>()
     };
     assert_eq!(page(None), [1, 2, 3]);
@@ -132,7 +137,8 @@ pub fn named_blobs_are_listed_once_in_order_and_pages<B: StoreUnderTest>(rig: &R
 
 pub fn sweep_of_blobs_is_leased_to_one_instance<B: StoreUnderTest>(rig: &Rig<B>) {
     let (one, two) = (rig.instance(1), rig.instance(2));
-    let take = |instance| rig.store().take_blob_sweep(instance, Millis(1_000)).unwrap();
+    let take =
+        |instance| rig.store().take_blob_sweep(instance, Millis(1_000)).expect("it is answered");
     assert!(take(one));
     assert!(take(one), "its holder renews it");
     assert!(!take(two));

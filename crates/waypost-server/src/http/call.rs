@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use waypost_core::json::Json;
 
 use super::parameter::Values;
+use super::upload::Upload;
 use crate::access::Identity;
 use crate::budget::{SMALL_BYTES, Share, TINY_BYTES};
 use crate::problem::{self, Code, Problem};
@@ -30,6 +31,8 @@ pub struct Call {
     pub headers: HeaderMap,
     /// The body; empty where there was none.
     pub body: Bytes,
+    /// The body of an upload, which is read as it comes.
+    pub upload: Upload,
     /// Ends the connection that it came on.
     pub connection: CancellationToken,
 }

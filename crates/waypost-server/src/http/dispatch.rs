@@ -18,6 +18,7 @@ use waypost_ports::access::AuditEntry;
 use super::call::{Call, Reply, ReplyBody};
 use super::parameter::Values;
 use super::route::{Access, Body, Effect, Matched, Route, find};
+use super::upload::{self, Upload, announced, too_large};
 use crate::access::{Identity, keys};
 use crate::budget::Share;
 use crate::problem::{self, Code, Problem};
@@ -139,11 +140,23 @@ async fn judge(
     }
     let values = Values::read(route.parameters, path, parts.uri.query(), &parts.headers)?;
     check_accept(route, &parts.headers)?;
-    let body = read_body(server, route, &parts.headers, body).await?;
+    let is_upload = matches!(route.body, Body::Upload);
+    let whole = match is_upload {
+        true => upload::check(server, &parts.headers)?,
+        false => read_body(server, route, &parts.headers, body).await?,
+    };
     let Peer { address, connection } = peer.clone();
-    let call = Call { identity, address, values, headers: parts.headers, body, connection };
+    let (pieces, upload) = Upload::new();
+    let call =
+        Call { identity, address, values, headers: parts.headers, body: whole, upload, connection };
     let reply = if parts.method == Method::GET {
         read(server, route, call).await?
+    } else if is_upload {
+        let acted = (route.action)(Arc::clone(server), call);
+        let (reply, passed) =
+            tokio::join!(acted, upload::pass_on(body, pieces, server.config.body_timeout));
+        // Where the body broke off, that is what went wrong.
+        reply.map_err(|problem| passed.err().unwrap_or(problem))?
     } else {
         let connection = call.connection.clone();
         let reply = (route.action)(Arc::clone(server), call).await?;
@@ -262,13 +275,8 @@ async fn read_body(
     body: &mut Incoming,
 ) -> Result<Bytes, Problem> {
     let limit = server.config.body_bytes_max;
-    let too_large = || {
-        Problem::new(Code::BodyTooLarge, format!("a body may have at most {limit} bytes"))
-            .hint("GET /v1/limits lists all limits")
-    };
-    let announced = headers.get(header::CONTENT_LENGTH);
-    let announced = announced.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    if announced.is_some_and(|length| length > limit) {
+    let too_large = || too_large(limit as u64);
+    if announced(headers).is_some_and(|length| length > limit as u64) {
         // Refused before a byte of it is read.
         return Err(too_large());
     }
@@ -299,7 +307,7 @@ fn check_content(route: &Route, headers: &HeaderMap, bytes: &Bytes) -> Result<()
             let problem = Problem::new(Code::BadBody, "a body is needed, and there is none");
             return Err(problem.hint("/openapi.json says what the body must be"));
         }
-        Body::Json { .. } | Body::Definition => {}
+        Body::Json { .. } | Body::Definition | Body::Upload => {}
     }
     check_encoding(headers)?;
     let fits = |kind: &str| {
@@ -315,7 +323,7 @@ fn check_content(route: &Route, headers: &HeaderMap, bytes: &Bytes) -> Result<()
 }
 
 /// Bodies must not be compressed: a small one may become a very large one.
-fn check_encoding(headers: &HeaderMap) -> Result<(), Problem> {
+pub(super) fn check_encoding(headers: &HeaderMap) -> Result<(), Problem> {
     for value in headers.get_all(header::CONTENT_ENCODING) {
         let value = String::from_utf8_lossy(value.as_bytes());
         let mut names = value.split(',').map(str::trim).filter(|name| !name.is_empty());
@@ -379,10 +387,9 @@ fn respond(reply: Reply, head: bool) -> Response<ReplyBody> {
     // Responses are data: no browser is to guess otherwise, or to show them inside of another page.
     let fixed = header::HeaderValue::from_static;
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, fixed("nosniff"));
-    headers.insert(
-        header::CONTENT_SECURITY_POLICY,
-        fixed("default-src 'none'; frame-ancestors 'none'"),
-    );
+    headers
+        .entry(header::CONTENT_SECURITY_POLICY)
+        .or_insert(fixed("default-src 'none'; frame-ancestors 'none'"));
     headers.entry(header::CACHE_CONTROL).or_insert(fixed("no-store"));
     response
 }

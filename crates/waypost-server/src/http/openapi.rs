@@ -88,6 +88,7 @@ fn tags() -> Value {
         { "name": "executions", "description": "Durable lives of definitions." },
         { "name": "control", "description": "What can be asked of an execution." },
         { "name": "workers", "description": "Remote workers: taking tasks, and reporting on them." },
+        { "name": "blobs", "description": "Payloads by the digest of their content." },
         { "name": "streams", "description": "Events as they happen." },
         { "name": "system", "description": "The server itself." },
         { "name": "administration", "description": "Keys, and who did what." },
@@ -115,6 +116,12 @@ fn operation(route: &Route, needs_keys: bool, generator: &mut SchemaGenerator) -
         Body::Json { schema, optional } => {
             let schema = schema(generator);
             operation["requestBody"] = json!({ "required": !optional, "content": { "application/json": { "schema": schema } } });
+        }
+        Body::Upload => {
+            operation["requestBody"] = json!({
+                "required": true,
+                "content": { "application/octet-stream": { "schema": binary() } },
+            });
         }
         Body::Definition => {
             let reference = format!("#/components/schemas/{DEFINITION}");
@@ -152,6 +159,11 @@ fn parameter(parameter: &Parameter) -> Value {
     })
 }
 
+/// Any bytes.
+fn binary() -> Value {
+    json!({ "type": "string", "contentMediaType": "application/octet-stream" })
+}
+
 /// One of the events of a stream: until version 3.2, OpenAPI describes streams so.
 fn event(data: &Schema) -> Value {
     json!({
@@ -182,6 +194,9 @@ fn responses(route: &Route, needs_keys: bool, generator: &mut SchemaGenerator) -
                 let event = event(&generator.subschema_for::<wire::Event>());
                 response["content"] = json!({ "text/event-stream": { "schema": event } });
             }
+            Content::Bytes => {
+                response["content"] = json!({ "application/octet-stream": { "schema": binary() } });
+            }
             Content::Text => {
                 response["content"] = json!({ "text/plain": { "schema": { "type": "string" } } });
             }
@@ -195,6 +210,12 @@ fn responses(route: &Route, needs_keys: bool, generator: &mut SchemaGenerator) -
     }
     match route.body {
         Body::None => {}
+        Body::Upload => codes.extend([
+            Code::BodyTooLarge,
+            Code::UnsupportedMediaType,
+            Code::BodyTimeout,
+            Code::Draining,
+        ]),
         Body::Json { .. } | Body::Definition => codes.extend([
             Code::BadBody,
             Code::BodyTooLarge,

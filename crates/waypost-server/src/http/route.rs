@@ -23,6 +23,8 @@ pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 /// The methods of routes.
 pub const GET: &Method = &Method::GET;
 /// See [`GET`].
+pub const PUT: &Method = &Method::PUT;
+/// See [`GET`].
 pub const POST: &Method = &Method::POST;
 /// See [`GET`].
 pub const DELETE: &Method = &Method::DELETE;
@@ -91,6 +93,8 @@ pub const LOOK: Access = Access::Roles(&[Role::Admin, Role::Operator, Role::View
 pub const CONTROL: Access = Access::Roles(&[Role::Admin, Role::Operator]);
 /// Taking tasks and reporting on them.
 pub const WORK: Access = Access::Roles(&[Role::Admin, Role::Worker]);
+/// Storing blobs, for executions to name.
+pub const UPLOAD: Access = Access::Roles(&[Role::Admin, Role::Operator, Role::Worker]);
 /// Keys and the audit log.
 pub const ADMINISTER: Access = Access::Roles(&[Role::Admin]);
 /// Open to every key.
@@ -137,6 +141,8 @@ pub enum Body {
     Json { schema: SchemaOf, optional: bool },
     /// A definition, YAML or JSON.
     Definition,
+    /// Anything, of any length; passed on as it comes.
+    Upload,
 }
 
 /// A reply as it is documented.
@@ -157,6 +163,7 @@ pub enum Content {
     /// Events, as they happen.
     Stream,
     Text,
+    Bytes,
 }
 
 impl Content {
@@ -167,6 +174,7 @@ impl Content {
             Self::Json(_) => Some("application/json"),
             Self::Stream => Some("text/event-stream"),
             Self::Text => Some("text/plain"),
+            Self::Bytes => Some("application/octet-stream"),
         }
     }
 }

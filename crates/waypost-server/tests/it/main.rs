@@ -6,6 +6,7 @@
 mod access;
 mod audit;
 mod bad_input;
+mod blobs;
 mod concurrency;
 mod control;
 mod current;

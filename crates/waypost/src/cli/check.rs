@@ -2,7 +2,9 @@
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
-use waypost_engine::check::{CheckOptions, CheckReport, Finding, Tally, check, repair};
+use waypost_engine::check::{
+    BlobTally, CheckOptions, CheckReport, Finding, Tally, check, check_blobs, repair,
+};
 use waypost_server::problem::Problem;
 
 use super::{Context, Exit, when};
@@ -28,6 +30,9 @@ pub(crate) struct Args {
     /// be running
     #[arg(long)]
     repair: bool,
+    /// Also read every blob that an execution names, and compare it with its digest
+    #[arg(long, conflicts_with_all = ["execution", "since"])]
+    blobs: bool,
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
@@ -46,6 +51,14 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
     let mut report = check(&*store, &plans, &options, &|tally| {
         progress_line(&format!("checked {} executions", grouped(tally.executions)));
     })?;
+    if args.blobs {
+        let blobs = backend::open_blobs(&store, &context.settings)?;
+        let (tally, findings) = check_blobs(&*blobs, &*store, &|tally| {
+            progress_line(&format!("checked {} blobs", grouped(tally.blobs)));
+        })?;
+        report.blobs = Some(tally);
+        report.findings.extend(findings);
+    }
     progress_line("");
     if args.repair && report.findings.iter().any(|finding| finding.cure.is_some()) {
         drop(store);
@@ -76,7 +89,11 @@ fn print(report: &CheckReport, repaired: bool) {
     if more > 0 {
         print_line(&format!("… and {} more; -o json prints all", grouped(more as u64)));
     }
-    print_line(&format!("{}: {}", scope(&report.tally), verdict(report, repaired)));
+    let blobs = report.blobs.map(|BlobTally { blobs, bytes }| {
+        format!(", {} of {}", several(blobs, "blob"), several(bytes, "byte"))
+    });
+    let scope = scope(&report.tally) + &blobs.unwrap_or_default();
+    print_line(&format!("{scope}: {}", verdict(report, repaired)));
 }
 
 fn line(finding: &Finding, repaired: bool) -> String {
@@ -153,10 +170,15 @@ fn grouped(number: u64) -> String {
 fn wire(report: &CheckReport) -> Value {
     let Tally { executions, frames, events, nodes } = report.tally;
     let findings: Vec<Value> = report.findings.iter().map(wire_finding).collect();
-    json!({
+    let mut wire = json!({
         "executions": executions, "frames": frames, "events": events, "nodes": nodes,
         "well": report.is_well(), "findings": findings,
-    })
+    });
+    if let Some(BlobTally { blobs, bytes }) = report.blobs {
+        wire["blobs"] = blobs.into();
+        wire["blobBytes"] = bytes.into();
+    }
+    wire
 }
 
 fn wire_finding(finding: &Finding) -> Value {

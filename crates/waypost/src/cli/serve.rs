@@ -56,7 +56,8 @@ pub(crate) async fn run(context: &Context) -> Result<Exit> {
         }
     };
     refuse_open_server(&settings.server, &*backend)?;
-    let server = Arc::new(wiring::open_server(backend, &url, &settings)?);
+    let server = Arc::new(wiring::open_server(Arc::clone(&backend), &url, &settings)?);
+    let sweeper = wiring::sweep_blobs(&server, backend)?;
     announce(&settings, &url, context)?;
 
     let mut serving = server.tasks.spawn(serve(Arc::clone(&server), listener));
@@ -68,6 +69,7 @@ pub(crate) async fn run(context: &Context) -> Result<Exit> {
         }
         () = server.engine.over() => return give_up(&server, serving).await,
     }
+    drop(sweeper);
     server.drain();
     tell("draining: waiting for running attempts (Ctrl-C again to stop now)", context);
     let grace = settings.server.drain_timeout;

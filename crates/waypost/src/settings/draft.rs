@@ -1,6 +1,6 @@
 //! Where the values of settings go, and the rules about more than one of them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use reqwest::Url;
@@ -45,6 +45,36 @@ pub struct Cluster {
     pub redis: Option<RedisSettings>,
 }
 
+/// Where blobs are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BlobPlace {
+    /// Files of this machine, or of a file system that all instances share.
+    Folder(PathBuf),
+    /// The database of the cluster.
+    Postgres,
+    /// A bucket. Its credentials are found as the tools of AWS find them.
+    S3(S3Settings),
+}
+
+/// A bucket of S3, or of a service that is compatible with it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct S3Settings {
+    pub bucket: String,
+    /// What all keys begin with; may be empty.
+    pub prefix: String,
+    /// Where it is, if not in AWS.
+    pub endpoint: Option<String>,
+    pub region: Option<String>,
+}
+
+/// The settings of blobs as they are given.
+#[derive(Default)]
+pub(super) struct BlobSettings {
+    pub(super) place: String,
+    pub(super) endpoint: Option<String>,
+    pub(super) region: Option<String>,
+}
+
 /// The values of all settings, before the rules about more than one of them are checked.
 pub(super) struct Draft {
     pub(super) data: PathBuf,
@@ -53,6 +83,7 @@ pub(super) struct Draft {
     pub(super) allow_egress: Vec<String>,
     pub(super) database: Database,
     pub(super) redis: RedisSettings,
+    pub(super) blobs: BlobSettings,
     pub(super) server: waypost_server::config::Config,
     pub(super) tls: Tls,
     pub(super) remote: Remote,
@@ -77,6 +108,7 @@ impl Draft {
                 prefix: "waypost:".to_owned(),
                 authority: None,
             },
+            blobs: BlobSettings::default(),
             server: waypost_server::config::Config::default(),
             tls: Tls { certificate: PathBuf::new(), key: PathBuf::new() },
             remote: Remote::default(),
@@ -111,8 +143,61 @@ impl Draft {
                 "redis_url is for a cluster, which needs database_url as well: Redis alone is no backend"
             );
         }
+        let blobs = self.blobs.finish(&data, cluster.database.is_some())?;
+        let remote = self.remote;
         let (secrets, shown) = Default::default();
-        Ok(Settings { data, cluster, engine, nodes, server, remote: self.remote, secrets, shown })
+        Ok(Settings { data, cluster, blobs, engine, nodes, server, remote, secrets, shown })
+    }
+}
+
+impl BlobSettings {
+    fn finish(self, data: &Path, has_database: bool) -> Result<BlobPlace> {
+        let Self { place, endpoint, region } = self;
+        if let Some(rest) = place.strip_prefix("s3://") {
+            let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+            let prefix = prefix.trim_matches('/').to_owned();
+            let bucket = bucket.to_owned();
+            return Ok(BlobPlace::S3(S3Settings { bucket, prefix, endpoint, region }));
+        }
+        if endpoint.is_some() || region.is_some() {
+            bail!("settings blobs_endpoint and blobs_region are for blobs = \"s3://bucket\"");
+        }
+        match (place.as_str(), place.strip_prefix("folder:")) {
+            (_, Some(folder)) => Ok(BlobPlace::Folder(folder.into())),
+            ("postgres", _) if !has_database => {
+                bail!("blobs = \"postgres\" is for a cluster, which needs database_url as well")
+            }
+            ("postgres", _) => Ok(BlobPlace::Postgres),
+            _ if has_database => Ok(BlobPlace::Postgres),
+            _ => Ok(BlobPlace::Folder(data.join("blobs"))),
+        }
+    }
+}
+
+pub(super) fn blob_place(text: &str) -> Result<String> {
+    let is_bucket = |bucket: &str| {
+        (3..=63).contains(&bucket.len())
+            && bucket.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b))
+    };
+    let s3 = text.strip_prefix("s3://").map(|rest| rest.split('/').next().unwrap_or_default());
+    let folder = text.strip_prefix("folder:").is_some_and(|path| !path.is_empty());
+    match text == "postgres" || folder || s3.is_some_and(is_bucket) {
+        true => Ok(text.to_owned()),
+        false => bail!("it must be folder:PATH, postgres or s3://bucket/prefix"),
+    }
+}
+
+pub(super) fn blob_endpoint(text: &str) -> Result<String> {
+    match Url::parse(text).context("not a URL")? {
+        url if !matches!(url.scheme(), "http" | "https") => {
+            bail!("it must begin with http:// or https://")
+        }
+        url if (url.username(), url.password()) != ("", None) => {
+            bail!(
+                "credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, not from the URL"
+            )
+        }
+        _ => Ok(text.trim_end_matches('/').to_owned()),
     }
 }
 
@@ -167,6 +252,37 @@ mod tests {
             let error = format!("{:#}", redis_url(url).unwrap_err());
             assert!(!error.contains("canary"), "{error}");
         }
+    }
+
+    #[test]
+    fn place_of_blobs_follows_the_backend_unless_it_is_set() {
+        let place = |text: &str, has_database| {
+            let place = if text.is_empty() { String::new() } else { blob_place(text).unwrap() };
+            let settings = BlobSettings { place, ..BlobSettings::default() };
+            settings.finish(Path::new("/data"), has_database)
+        };
+        let bucket = |bucket: &str, prefix: &str| {
+            let (bucket, prefix) = (bucket.to_owned(), prefix.to_owned());
+            BlobPlace::S3(S3Settings { bucket, prefix, ..S3Settings::default() })
+        };
+        for (text, has_database, expected) in [
+            ("", false, BlobPlace::Folder("/data/blobs".into())),
+            ("", true, BlobPlace::Postgres),
+            ("postgres", true, BlobPlace::Postgres),
+            ("folder:/mnt/blobs", true, BlobPlace::Folder("/mnt/blobs".into())),
+            ("s3://bucket", false, bucket("bucket", "")),
+            ("s3://bucket/a/b/", true, bucket("bucket", "a/b")),
+        ] {
+            assert_eq!(place(text, has_database).unwrap(), expected, "{text}");
+        }
+        assert!(place("postgres", false).is_err());
+        for wrong in ["/mnt/blobs", "folder:", "s3://", "s3://a", "gs://bucket", "s3://bu cket"] {
+            assert!(blob_place(wrong).is_err(), "{wrong}");
+        }
+        let lost = BlobSettings { region: Some("eu-1".to_owned()), ..BlobSettings::default() };
+        assert!(lost.finish(Path::new("/data"), false).is_err());
+        assert!(blob_endpoint("https://u:canary@h").is_err());
+        assert_eq!(blob_endpoint("http://h:9000/").unwrap(), "http://h:9000");
     }
 
     #[test]

@@ -110,6 +110,13 @@ settings! {
         redis_authority: redis.authority, Rare("--redis-authority <FILE>"), BeAnything, "The CA certificate of Redis, PEM; default: the system's trust store.";
         redis_prefix: redis.prefix, Rare("--redis-prefix <TEXT>"), BeAnything, "The prefix of all keys.";
     }
+    // Blobs.
+    {
+        blobs: blobs.place, Set("PLACE"), Pass(draft::blob_place), "Where blobs are: `folder:PATH`, `postgres` or `s3://bucket/prefix`. Default: the folder `blobs` in the data folder, or the database of a cluster. All instances of a cluster must use the same place. See [blobs](blobs.md).";
+        blobs_endpoint: blobs.endpoint, Set("URL"), Pass(draft::blob_endpoint), "The address of a service that is compatible with S3; default: that of AWS in `blobs_region`.";
+        blobs_region: blobs.region, Set("NAME"), BeAnything, "The region of the bucket; default: `AWS_REGION`, or us-east-1.";
+        blob_bytes_max: server.blob_bytes_max, Set("N"), Between("1048576", "5368709120"), "Maximum bytes of one blob.";
+    }
     // Server.
     {
         listen: server.address, Serve("--listen <ADDRESS>"), BeAnything, "The address to listen on; any but loopback needs API keys. Port 0 selects a free port. See [keys](../guides/operating.md#keys-and-roles).";

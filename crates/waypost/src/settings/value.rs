@@ -49,6 +49,7 @@ macro_rules! values {
 values! {
     bool: |text| text.parse()?, |value| value.to_string(), u64::from(*value);
     u32: |text| text.parse()?, |value| value.to_string(), u64::from(*value);
+    u64: |text| text.parse()?, |value| value.to_string(), *value;
     usize: |text| text.parse()?, |value| value.to_string(), *value as u64;
     Millis: |text| Self::parse(text)?, |value| value.to_string(), value.0;
     Duration: |text| Millis::parse(text)?.to_std(), |value| millis(value).to_string(), millis(value).0;

@@ -25,6 +25,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("waypost-sqlite", &["waypost-core", "waypost-ports"]),
     ("waypost-postgres", &["waypost-core", "waypost-ports"]),
     ("waypost-redis", &["waypost-core", "waypost-ports"]),
+    ("waypost-blobs", &["waypost-core", "waypost-ports"]),
     ("waypost-testbed", &[]),
     ("waypost-nodes", &["waypost-core", "waypost-ports"]),
     ("waypost-engine", &["waypost-core", "waypost-ports"]),
@@ -38,6 +39,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "waypost",
         &[
             "waypost-bench",
+            "waypost-blobs",
             "waypost-core",
             "waypost-engine",
             "waypost-lang",
@@ -55,6 +57,7 @@ const EDGES: &[(&str, &[&str])] = &[
 const TEST_EDGES: &[(&str, &str)] = &[
     ("waypost", "waypost-sim"),
     ("waypost", "waypost-testbed"),
+    ("waypost-blobs", "waypost-testbed"),
     ("waypost-postgres", "waypost-testbed"),
     ("waypost-redis", "waypost-testbed"),
     ("waypost-server", "waypost-nodes"),

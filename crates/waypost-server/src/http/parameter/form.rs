@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use waypost_core::blob::BlobDigest;
 use waypost_core::limits::WORKFLOW_NAME_CHARS_MAX;
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
@@ -36,6 +37,8 @@ pub enum Form {
     Uuid,
     /// A task's token: 32 hexadecimal digits.
     Delivery,
+    /// A blob's digest: 64 hexadecimal digits.
+    Digest,
     OneOf(&'static [&'static str]),
 }
 
@@ -93,6 +96,7 @@ impl Form {
             Self::Delivery => {
                 value.len() == 32 && value.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
             }
+            Self::Digest => value.parse::<BlobDigest>().is_ok(),
             Self::OneOf(values) => values.contains(&value),
         };
         if fits { Ok(()) } else { Err(self.describe()) }
@@ -121,6 +125,7 @@ impl Form {
             Self::ParameterPlace => "the id of an event of this stream, or 0".to_owned(),
             Self::Uuid => "a UUID".to_owned(),
             Self::Delivery => "32 hexadecimal digits".to_owned(),
+            Self::Digest => "64 hexadecimal digits, in lower case".to_owned(),
             Self::OneOf(values) => format!("one of {}", values.join(", ")),
         }
     }
@@ -155,6 +160,7 @@ impl Form {
             }
             Self::Uuid => json!({ "type": "string", "pattern": UUID_PATTERN }),
             Self::Delivery => json!({ "type": "string", "pattern": DELIVERY_PATTERN }),
+            Self::Digest => json!({ "type": "string", "pattern": "^[0-9a-f]{64}$" }),
             Self::OneOf(values) => json!({ "type": "string", "enum": values }),
         }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use waypost_engine::{Engine, Plans};
 use waypost_ports::access::{Access, Role};
+use waypost_ports::blobs::MemoryBlobs;
 use waypost_ports::clock::SystemClock;
 use waypost_ports::memory::{MemoryStore, MemoryTasks};
 use waypost_ports::mirror::NoMirror;
@@ -36,6 +37,7 @@ pub(crate) const CHOOSY: &str = "choosy";
 pub(crate) struct House {
     pub(crate) server: Arc<Server>,
     pub(crate) store: Arc<MemoryStore>,
+    pub(crate) blobs: MemoryBlobs,
     /// The same, as the engine sees it.
     pub(crate) failing: Arc<Failing>,
     pub(crate) address: SocketAddr,
@@ -80,6 +82,7 @@ impl House {
         let address = config.address;
         let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
         let failing = Arc::new(Failing::over(Arc::clone(&store)));
+        let blobs = MemoryBlobs::new(Arc::new(SystemClock));
         let (plans, watchers) = (Arc::new(plans()), Arc::new(Watchers::default()));
         let engine = Engine::open(waypost_engine::Parts {
             store: Arc::clone(&failing) as Arc<_>,
@@ -99,6 +102,7 @@ impl House {
         let server = Server::new(Parts {
             engine: engine.unwrap(),
             backend: Arc::clone(&store) as Arc<_>,
+            blobs: Arc::new(blobs.clone()),
             plans,
             compiler: Box::new(|source| {
                 waypost_lang::parse(source, &waypost_nodes::catalog()).map_err(Box::new)
@@ -111,7 +115,7 @@ impl House {
         });
         let server = Arc::new(server.unwrap());
         tokio::spawn(serve(Arc::clone(&server), listener));
-        Self { server, store, failing, address }
+        Self { server, store, blobs, failing, address }
     }
 
     /// A new connection.

@@ -24,6 +24,7 @@ fn value(route: &Route, name: &str) -> String {
         Some(Form::Workflow) => QUICK.to_owned(),
         Some(Form::Integer(min, _)) => min.to_string(),
         Some(Form::Uuid | Form::Delivery) => "0".repeat(32),
+        Some(Form::Digest) => "0".repeat(64),
         Some(Form::Wait) => format!("{KNOWN}~1"),
         Some(Form::Id | Form::Text(_)) => KNOWN.to_owned(),
         form => panic!("{}: {name} has no sample: {form:?}", route.name),
@@ -41,6 +42,7 @@ pub(crate) fn ask(route: &Route) -> Ask {
     let ask = Ask::new(route.method.as_str(), &target(route));
     match route.body {
         Body::None => ask,
+        Body::Upload => ask.body("content"),
         Body::Json { .. } | Body::Definition => {
             ask.json(&serde_json::json!({ "no such field": 1 }))
         }

@@ -84,6 +84,7 @@ fn section(page: &mut String, route: &Route, operation: &Value) {
     }
     match route.body {
         Body::None => {}
+        Body::Upload => page.push_str("Body: the content, of any type; it is streamed.\n\n"),
         Body::Definition => page.push_str("Body: a [definition](definition.md), YAML or JSON.\n\n"),
         Body::Json { optional, .. } => {
             let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
@@ -99,6 +100,7 @@ fn section(page: &mut String, route: &Route, operation: &Value) {
             Content::Json(_) => kind(&schema["application/json"]["schema"]),
             Content::Stream => "server-sent events".to_owned(),
             Content::Text => "text".to_owned(),
+            Content::Bytes => "bytes".to_owned(),
         };
         writeln!(page, "| {} | {} | {holds} |", reply.status, reply.when).unwrap();
     }
