@@ -2,6 +2,7 @@
 //! the `target`, from a server or from the folder, and print through `output`.
 
 mod bench;
+mod blob;
 mod check;
 mod config;
 mod definitions;
@@ -108,6 +109,11 @@ enum Command {
     Why(find::Named),
     /// Verify every invariant of the logs and of the rows derived from them
     Check(check::Args),
+    /// Store and read blobs: payloads by the digest of their content
+    Blob {
+        #[command(subcommand)]
+        action: blob::Action,
+    },
     /// List the processes that drive executions
     Instances,
     /// List workers and the tasks that wait for them
@@ -337,6 +343,7 @@ async fn execute(cli: Cli, color: bool, color_errors: bool) -> Result<Exit> {
         Command::Retry(args) => retry::run(args, &context).await,
         Command::Signal(args) => requests::signal(args, &context).await,
         Command::CompleteWait(args) => requests::complete_wait(args, &context).await,
+        Command::Blob { action } => blob::run(action, &context).await,
         Command::Instances => system::instances(&context).await,
         Command::Worker(args) => worker::run(&args, &context).await,
         Command::Workers => worker::list(&context).await,

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `address` | which server, and who named it |
 //! | `ask` | one request, before it is sent |
+//! | `blobs` | blobs, streamed in both directions |
 //! | `refused` | error responses, as people read them |
 //! | `sse` | reading server-sent events |
 //! | `stream` | the events of an execution, across broken connections |
@@ -12,6 +13,7 @@
 
 mod address;
 mod ask;
+mod blobs;
 mod refused;
 mod sse;
 mod stream;

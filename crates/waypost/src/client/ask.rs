@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
-use reqwest::{Method, Url};
+use reqwest::{Body, Method, Url};
 use serde::Serialize;
 
 use crate::cli::Usage;
@@ -17,7 +17,7 @@ pub(crate) struct Ask<'a> {
     path: Vec<&'a str>,
     query: Vec<(&'static str, String)>,
     pub(super) headers: Vec<(&'static str, String)>,
-    pub(super) body: Option<(&'static str, Vec<u8>)>,
+    pub(super) body: Option<(&'static str, Body)>,
     /// The longest that the whole answer may take; `None` for one without an end.
     pub(super) patience: Option<Duration>,
 }
@@ -37,6 +37,11 @@ impl<'a> Ask<'a> {
     /// A read of something below `/v1`.
     pub(crate) fn get(path: &[&'a str]) -> Self {
         Self::new(Method::GET, path)
+    }
+
+    /// Stores something.
+    pub(crate) fn put(path: &[&'a str]) -> Self {
+        Self::new(Method::PUT, path)
     }
 
     /// Does something.
@@ -68,7 +73,12 @@ impl<'a> Ask<'a> {
 
     /// Adds a body of some type.
     pub(crate) fn body(self, kind: &'static str, body: Vec<u8>) -> Self {
-        Self { body: Some((kind, body)), ..self }
+        Self { body: Some((kind, body.into())), ..self }
+    }
+
+    /// Adds a body that is sent as it comes.
+    pub(crate) fn stream(self, body: Body) -> Self {
+        Self { body: Some(("application/octet-stream", body)), ..self }
     }
 
     /// Extends the timeout by the time that the server waits before it answers.

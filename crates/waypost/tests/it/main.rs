@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod bench;
+mod blobs;
 mod chaos;
 mod check;
 mod cli;
