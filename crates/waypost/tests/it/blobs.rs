@@ -77,6 +77,35 @@ fn blob_is_put_and_read_through_a_server() {
     server.kill();
 }
 
+/// Bytes of memory that a process has had at most.
+#[cfg(target_os = "linux")]
+fn peak_memory(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn server_holds_no_blob_in_memory() {
+    let program = Program::new();
+    let server = Running::start(program.command(&["serve", "--listen", "127.0.0.1:0"]), "http://");
+    let before = peak_memory(server.pid());
+    let content = noise().repeat(24);
+    let bytes = content.len() as u64;
+    let source = program.file("large", &content);
+    let digest = program.run(&["blob", "put", source.to_str().unwrap()]).out.trim().to_owned();
+    assert_eq!(digest, BlobDigest::of(&content).to_string());
+    drop(content);
+    let to = program.path().join("copy");
+    let got = program.run(&["blob", "get", &digest, "--to", to.to_str().unwrap()]);
+    assert_eq!(got.code, 0, "{}", got.err);
+    assert_eq!(std::fs::metadata(to).unwrap().len(), bytes);
+    let grown = peak_memory(server.pid()) - before;
+    assert!(grown < bytes / 4, "{grown} bytes more for a blob of {bytes}");
+    server.kill();
+}
+
 #[test]
 fn blob_is_put_and_read_in_a_bucket() {
     let program = Program::new();

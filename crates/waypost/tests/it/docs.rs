@@ -372,7 +372,10 @@ fn holds_test(text: &str, modules: &[&str], function: &str) -> bool {
 fn is_conformance_case(module: &str, case: &str) -> bool {
     let suite = page("crates/waypost-ports/src/conformance.rs");
     let list = suite.split_once(&format!("{module}: [")).and_then(|(_, rest)| rest.split_once(']'));
+    // Some suites have a list of their own.
+    let own = format!("crates/waypost-ports/src/conformance/{module}.rs");
     list.is_some_and(|(cases, _)| cases.split(',').any(|listed| listed.trim() == case))
+        || root().join(&own).exists() && page(&own).contains(&format!("            {case},\n"))
 }
 
 /// A case stands in its test's file. What the simulator's tests are about, its rules, faults and
