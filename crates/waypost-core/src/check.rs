@@ -5,6 +5,7 @@
 //!                     ├─ run.rs     the execution: created once, ends once, pauses, messages
 //!                     ├─ nodes.rs   the nodes; attempts.rs: the attempts and waits of one
 //!                     ├─ spans.rs   durations are not cut short
+//!                     ├─ scopes.rs  the bodies of containers: opened in order, closed when all is settled
 //!                     ├─ graph.rs   every start and every skip is justified by the edges
 //!                     └─ apply      and the log folds: the only rule that uses the engine's own code
 //! ```
@@ -21,6 +22,7 @@ mod graph;
 mod invariant;
 mod nodes;
 mod run;
+mod scopes;
 mod spans;
 
 use std::sync::Arc;
@@ -184,7 +186,7 @@ impl LogCheck {
     /// A node that may run, or must be skipped or fail, and has no event yet; none without a plan.
     /// A log that ends while its execution acts has no such node. Visits all edges, so that it is
     /// not part of the check of each frame.
-    pub fn forgotten(&self) -> Option<NodeIx> {
+    pub fn forgotten(&self) -> Option<String> {
         self.nodes.forgotten()
     }
 
@@ -257,8 +259,9 @@ impl LogCheck {
         else {
             return;
         };
-        let Some((at, lost)) = self.nodes.losses(failed) else { return };
-        let counted = state.get(at).map_or(lost, |node| node.abandoned);
+        let Some(lost) = self.nodes.losses(failed) else { return };
+        let at = self.plan.as_ref().and_then(|plan| state.find(plan, failed.node()));
+        let counted = at.and_then(|at| state.get(at)).map_or(lost, |node| node.abandoned);
         if counted != lost {
             let what = format!("{lost} attempts were lost, and {counted} are counted");
             self.report_node(place, event, (Limits, what));

@@ -218,6 +218,9 @@ pub enum Refusal {
     ForeignToken { node: Arc<str>, attempt: u32 },
     #[error("the definition has no node {0:?}")]
     UnknownNode(Arc<str>),
+    /// The node is in an iteration that is over or has not begun.
+    #[error("node {0:?} is in a body that is not open")]
+    Closed(Arc<str>),
     #[error("the execution is not paused")]
     NotPaused,
     /// It only waits; time or a signal will resume it.

@@ -5,6 +5,7 @@
 //!          ├─ request.rs   control requests: cancel, pause, resume, retry, signal, complete a wait
 //!          ├─ report.rs    workers' reports: completions, failures, retries
 //!          ├─ evaluate.rs  control nodes: conditions, values, waits
+//!          ├─ body.rs      containers: groups and loops
 //!          ├─ graph.rs     what a settled node opens, skips or ends
 //!          ├─ time.rs      due timers
 //!          └─ recover.rs   continuing after a take-over: the same steps from a loaded state
@@ -14,6 +15,7 @@
 //! the decision see it. A rejected command has changed nothing. If the commit of a decision is lost
 //! to another owner, the whole state is discarded; nothing is ever rolled back.
 
+mod body;
 mod evaluate;
 mod graph;
 mod queue;

@@ -30,7 +30,12 @@ pub use run::{EndCause, PauseReason, RunCreated, RunEvent};
 /// run remotely (`NodeStarted` has a remote worker, and outlives its owner).
 ///
 /// 4: a failure may skip its node's `onError` (`on_error_skipped` of the failure in `NodeFailed`).
-pub const LOG_FORMAT: u16 = 4;
+///
+/// 5: nodes have bodies (`BodyOpened`, `BodyEnding`, paths with several steps).
+pub const LOG_FORMAT: u16 = 5;
+
+/// The log format with bodies. A definition that has some cannot be started in an older one.
+pub const BODIES_LOG_FORMAT: u16 = 5;
 
 /// The log format with remote attempts. An engine that writes an older one starts none.
 pub const REMOTE_LOG_FORMAT: u16 = 3;

@@ -98,6 +98,8 @@ pub mod kind {
         CONNECTION = "connection",
         /// The server answered with a status that was not accepted.
         HTTP = "http",
+        /// A loop would have begun more iterations than its `maxIterations`.
+        LOOP_LIMIT = "loop_limit",
         /// A call was answered, and the node's `failWhen` holds for the response.
         FAIL_WHEN = "fail_when",
         /// A call was answered, and the node's `retryWhen` holds for the response.

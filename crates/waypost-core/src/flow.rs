@@ -13,18 +13,23 @@
 //!   g timeout 5s deadline 1m once       once: at most once
 //!   h set total = output.n              a variable, from the node's own output
 //!   i handler hold                      another handler than `work`
+//!   j = group {a; b needs a}            a container, with the nodes of its body
 //! ```
 //!
 //! Statements about the definition: `partial` sets the failure policy, `within 5s` its timeout,
 //! `keyed <template> [limit [policy]]` its concurrency key.
 
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use crate::expr::{Expression, Template};
 use crate::id::{DefinitionHash, NodeIx};
-use crate::kind::{Behaviour, Case, Delay, DurationTemplate, Fail, Family};
+use crate::kind::{
+    Behaviour, Case, Collect, Delay, DurationTemplate, Fail, Family, Loop, LoopTest,
+};
 use crate::plan::{
     Concurrency, ConcurrencyPolicy, Condition, Delivery, FailurePolicy, Join, OnError, Plan,
     PlanDraft, PlanFault, PlanNode,
@@ -54,10 +59,35 @@ pub fn build(text: &str) -> Result<Plan, PlanFault> {
             },
         }
     }
-    let ids: Vec<&str> = statements.iter().map(|statement| statement.id).collect();
-    let nodes = statements.iter().map(|statement| statement.node(&ids)).collect();
+    let (nodes, bodies) = scopes(statements);
     let hash = DefinitionHash::of(text.as_bytes());
-    Plan::build(PlanDraft { hash, concurrency, timeout, ..draft(nodes, failure_policy) })
+    let draft = draft(nodes, failure_policy);
+    Plan::build(PlanDraft { hash, bodies, concurrency, timeout, ..draft })
+}
+
+/// The nodes of a definition, scope by scope, and which of them are the body of which container.
+fn scopes(own: Vec<Statement<'_>>) -> (Vec<PlanNode>, Vec<(NodeIx, Range<u32>)>) {
+    let (mut nodes, mut bodies) = (Vec::new(), Vec::new());
+    let mut left = VecDeque::from([(None, own)]);
+    while let Some((container, statements)) = left.pop_front() {
+        let first = nodes.len();
+        let ids: Vec<&str> = statements.iter().map(|statement| statement.id).collect();
+        for (place, statement) in statements.iter().enumerate() {
+            nodes.push(statement.node(&ids, first));
+            if let Some(body) = statement.body {
+                let inside = split(body, &[';', '\n']).into_iter().filter(|text| !text.is_empty());
+                left.push_back((Some(at(first + place)), inside.map(Statement::parse).collect()));
+            }
+        }
+        if let Some(container) = container {
+            bodies.push((container, at(first).0..at(nodes.len()).0));
+        }
+    }
+    (nodes, bodies)
+}
+
+fn at(place: usize) -> NodeIx {
+    NodeIx(u32::try_from(place).expect("a few nodes"))
 }
 
 /// [`build`] with its error as text: the compiler of the engine's tests.
@@ -167,6 +197,7 @@ fn call(text: &str) -> (&str, &str) {
 struct Statement<'a> {
     id: &'a str,
     behaviour: Option<&'a str>,
+    body: Option<&'a str>,
     clauses: Vec<(&'a str, String)>,
 }
 
@@ -183,6 +214,13 @@ impl<'a> Statement<'a> {
             behaviour = Some(*what);
             rest = more;
         }
+        let mut body = None;
+        if let [word, more @ ..] = rest
+            && let Some(inside) = word.strip_prefix('{')
+        {
+            body = Some(inside.strip_suffix('}').expect("a closing brace"));
+            rest = more;
+        }
         let mut clauses: Vec<(&str, String)> = Vec::new();
         for word in rest {
             match clauses.last_mut() {
@@ -192,17 +230,17 @@ impl<'a> Statement<'a> {
                 None => panic!("{text}: {word:?} is not a clause"),
             }
         }
-        Self { id, behaviour, clauses }
+        Self { id, behaviour, body, clauses }
     }
 
-    fn node(&self, ids: &[&str]) -> PlanNode {
+    fn node(&self, ids: &[&str], first: usize) -> PlanNode {
         let behaviour =
             self.behaviour.map_or_else(|| task(self.id), |text| behaviour(self.id, text));
         let mut node = node(self.id, behaviour, Vec::new());
         for (clause, text) in &self.clauses {
             let words: Vec<&str> = text.split(' ').collect();
             match *clause {
-                "needs" => node.needs = needs(text, ids),
+                "needs" => node.needs = needs(text, ids, first),
                 "join" => {
                     let count = match words[0] {
                         "any" => 1,
@@ -247,15 +285,15 @@ impl<'a> Statement<'a> {
     }
 }
 
-fn needs(text: &str, ids: &[&str]) -> Vec<Condition> {
+fn needs(text: &str, ids: &[&str], first: usize) -> Vec<Condition> {
     let mut needs: Vec<Condition> = Vec::new();
     for edge in text.split(',').map(str::trim) {
         let (source, branch) = match edge.split_once(':') {
             Some((source, branch)) => (source, Some(Arc::<str>::from(branch))),
             None => (edge, None),
         };
-        let at = ids.iter().position(|id| *id == source);
-        let at = at.map_or(NodeIx(u32::MAX), |at| NodeIx(u32::try_from(at).expect("a few nodes")));
+        let place = ids.iter().position(|id| *id == source);
+        let at = place.map_or(NodeIx(u32::MAX), |place| at(first + place));
         if !needs.iter().any(|condition| condition.source == at) {
             needs.push(Condition { source: at, unlabelled: false, branches: Vec::new() });
         }
@@ -276,7 +314,8 @@ pub fn millis(text: &str) -> Millis {
 
 /// `task(json)`, `call(json)`, `worker(json)`, `pass`, `input`, `gather`, `value(json)`, `output(json)`, `if(expression)`, `fail(text)`,
 /// `switch(expression -> branch, else -> branch)`, `delay(5s)`, `delay(${{ … }})`, `until(time)`,
-/// `signal(name, where expression, within 5s)`.
+/// `signal(name, where expression, within 5s)`, `group`,
+/// `loop(until expression, max 5, delay 1s, all)`.
 fn behaviour(id: &str, text: &str) -> Behaviour {
     let (word, inside) = call(text);
     let value = || serde_json::from_str(inside).unwrap_or_else(|_| json!(inside));
@@ -305,6 +344,8 @@ fn behaviour(id: &str, text: &str) -> Behaviour {
         "delay" => Behaviour::Delay(Delay::For(duration(inside))),
         "until" => Behaviour::Delay(Delay::Until(template(&value()))),
         "signal" => signal(inside),
+        "group" => Behaviour::Group,
+        "loop" => repeat(inside),
         other => panic!("{other:?} is not a behaviour"),
     }
 }
@@ -326,6 +367,22 @@ fn switch(text: &str) -> Behaviour {
         }
     }
     Behaviour::Switch { cases, default }
+}
+
+fn repeat(text: &str) -> Behaviour {
+    let (mut test, mut iterations_max) = (LoopTest::While(expression("true")), 1_000);
+    let (mut delay, mut collect) = (None, Collect::Last);
+    for part in split(text, &[',']) {
+        match part.split_once(' ') {
+            Some(("while", source)) => test = LoopTest::While(expression(source)),
+            Some(("until", source)) => test = LoopTest::Until(expression(source)),
+            Some(("max", number)) => iterations_max = number.parse().expect("a number"),
+            Some(("delay", span)) => delay = Some(duration(span)),
+            None if part == "all" => collect = Collect::All,
+            _ => panic!("{part:?} is no part of a loop"),
+        }
+    }
+    Behaviour::Loop(Loop { test, iterations_max, delay, collect })
 }
 
 fn signal(text: &str) -> Behaviour {

@@ -55,6 +55,35 @@ impl Json {
         Self(Arc::from(raw))
     }
 
+    /// An object of texts that are JSON already, without parsing them. Fails where they are nested
+    /// so deeply that one more level is too many.
+    pub fn object(fields: impl Iterator<Item = (impl AsRef<str>, Self)>) -> Result<Self, BadJson> {
+        let mut text = String::from("{");
+        for (key, value) in fields {
+            if text.len() > 1 {
+                text.push(',');
+            }
+            text.push_str(&serde_json::Value::from(key.as_ref()).to_string());
+            text.push(':');
+            text.push_str(value.text());
+        }
+        text.push('}');
+        Self::parse(&text)
+    }
+
+    /// A list of texts that are JSON already; fails as [`object`](Self::object) does.
+    pub fn list<'a>(items: impl Iterator<Item = &'a Self>) -> Result<Self, BadJson> {
+        let mut text = String::from("[");
+        for item in items {
+            if text.len() > 1 {
+                text.push(',');
+            }
+            text.push_str(item.text());
+        }
+        text.push(']');
+        Self::parse(&text)
+    }
+
     /// The text.
     pub fn text(&self) -> &str {
         self.0.get()
@@ -80,6 +109,29 @@ impl Json {
 /// field that is `null` as absent, so that the value read would differ from the one written.
 pub fn present<'de, D: serde::Deserializer<'de>>(field: D) -> Result<Option<Json>, D::Error> {
     Json::deserialize(field).map(Some)
+}
+
+/// Maps whose keys are not texts, as lists of pairs. For `#[serde(with)]`.
+pub(crate) mod pairs {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(crate) fn serialize<K: Serialize, V: Serialize, S: Serializer>(
+        map: &BTreeMap<K, V>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(map)
+    }
+
+    pub(crate) fn deserialize<'de, K, V, D>(deserializer: D) -> Result<BTreeMap<K, V>, D::Error>
+    where
+        K: Deserialize<'de> + Ord,
+        V: Deserialize<'de>,
+        D: Deserializer<'de>,
+    {
+        Ok(Vec::<(K, V)>::deserialize(deserializer)?.into_iter().collect())
+    }
 }
 
 /// For `#[serde(skip_serializing_if)]`.

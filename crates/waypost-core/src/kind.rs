@@ -185,6 +185,40 @@ pub enum Behaviour {
         /// Rendered when the task is offered.
         config: Template,
     },
+    /// Runs its body once.
+    Group,
+    /// Runs its body again and again.
+    Loop(Loop),
+}
+
+/// How often a loop runs its body, and what becomes of the outputs.
+#[derive(Debug, PartialEq)]
+pub struct Loop {
+    pub test: LoopTest,
+    /// The loop fails instead of beginning one more iteration than this.
+    pub iterations_max: u64,
+    /// The time between two iterations.
+    pub delay: Option<DurationTemplate>,
+    pub collect: Collect,
+}
+
+/// When a loop ends. The expression sees `iteration`, the number of iterations so far, and
+/// `previous`, the output of the last one.
+#[derive(Debug, PartialEq)]
+pub enum LoopTest {
+    /// Evaluated before each iteration: it must hold for the iteration to begin.
+    While(Expression),
+    /// Evaluated after each iteration: the loop ends when it holds.
+    Until(Expression),
+}
+
+/// The output of a loop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Collect {
+    /// That of its last iteration.
+    Last,
+    /// A list of those of all iterations.
+    All,
 }
 
 /// One case of a switch.
@@ -236,7 +270,7 @@ impl Behaviour {
     /// Calls `visit` with every expression inside.
     pub fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
         match self {
-            Self::Pass | Self::Input | Self::Gather => {}
+            Self::Pass | Self::Input | Self::Gather | Self::Group => {}
             Self::Value { template, .. } | Self::Task { config: template, .. } => {
                 template.visit(visit);
             }
@@ -253,7 +287,17 @@ impl Behaviour {
                 filter.iter().for_each(&mut *visit);
                 timeout.iter().for_each(|timeout| timeout.visit(visit));
             }
+            Self::Loop(Loop { test, delay, .. }) => {
+                let (LoopTest::While(expression) | LoopTest::Until(expression)) = test;
+                visit(expression);
+                delay.iter().for_each(|delay| delay.visit(visit));
+            }
         }
+    }
+
+    /// Does the node have a body?
+    pub fn is_container(&self) -> bool {
+        matches!(self, Self::Group | Self::Loop(_))
     }
 
     /// The branches that this behaviour can select; `None` where it has no branches.
@@ -273,7 +317,9 @@ impl Behaviour {
             | Self::Fail(_)
             | Self::Delay(_)
             | Self::Signal { .. }
-            | Self::Task { .. } => None,
+            | Self::Task { .. }
+            | Self::Group
+            | Self::Loop(_) => None,
         }
     }
 }

@@ -6,6 +6,8 @@
 //! The nodes of the definition come first; the body of each container (`group`, `loop`, `map`)
 //! follows as a run of positions of its own. Edges stay within a scope.
 
+mod scopes;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -18,6 +20,9 @@ use crate::json::Json;
 use crate::kind::{Behaviour, Family};
 use crate::retry::RetryPolicy;
 use crate::time::Millis;
+
+pub use scopes::PlanScope;
+use scopes::scopes;
 
 /// A compiled definition.
 #[derive(Debug)]
@@ -37,21 +42,6 @@ pub struct Plan {
     pub timeout: Option<Millis>,
     /// JSON Schema of the input; checked where executions are started.
     pub input_schema: Option<Json>,
-}
-
-/// Nodes that see each other: those of the definition, or the body of a container.
-#[derive(Debug)]
-pub struct PlanScope {
-    /// Whose body it is; absent for the definition itself.
-    pub container: Option<NodeIx>,
-    /// The positions of its nodes.
-    pub nodes: Range<u32>,
-    /// Nodes whose value is the scope's output: its `output` nodes, or those that nothing follows.
-    pub outputs: Vec<NodeIx>,
-    /// How many containers it is in.
-    pub depth: u32,
-    /// Positions sorted by id, for look-ups by path.
-    by_id: Vec<NodeIx>,
 }
 
 /// A limit on how many executions of a workflow may be under way at once.
@@ -304,40 +294,6 @@ impl Plan {
         self.nodes.get(at.at()).expect("node positions are made by the plan that is asked")
     }
 
-    /// The definition's own scope.
-    pub fn root(&self) -> &PlanScope {
-        self.scopes.first().expect("a plan has the scope of its definition")
-    }
-
-    /// The body of a container.
-    pub fn body(&self, container: NodeIx) -> Option<&PlanScope> {
-        self.node(container).body.and_then(|body| self.scopes.get(body))
-    }
-
-    /// The node of the definition that has this id.
-    pub fn find(&self, id: &str) -> Option<NodeIx> {
-        self.find_in(self.root(), id)
-    }
-
-    /// The node of a scope that has this id.
-    pub fn find_in(&self, scope: &PlanScope, id: &str) -> Option<NodeIx> {
-        let found = scope.by_id.binary_search_by(|at| id_at(&self.nodes, *at).cmp(id)).ok();
-        found.and_then(|found| scope.by_id.get(found).copied())
-    }
-
-    /// The node that an expression of a scope means by an id: the nearest one.
-    fn find_from(&self, scope: usize, id: &str) -> Option<NodeIx> {
-        let mut scope = self.scopes.get(scope);
-        while let Some(here) = scope {
-            let found = self.find_in(here, id);
-            if found.is_some() {
-                return found;
-            }
-            scope = here.container.and_then(|outer| self.scopes.get(self.node(outer).scope));
-        }
-        None
-    }
-
     /// Positions of the definition's own nodes, in order.
     pub fn positions(&self) -> impl Iterator<Item = NodeIx> + use<> {
         self.root().positions()
@@ -390,74 +346,6 @@ impl Plan {
             }
         }
     }
-}
-
-impl PlanScope {
-    /// Positions of its nodes, in order.
-    pub fn positions(&self) -> impl Iterator<Item = NodeIx> + use<> {
-        self.nodes.clone().map(NodeIx)
-    }
-}
-
-/// Divides the nodes into scopes.
-fn scopes(
-    nodes: &mut [PlanNode],
-    bodies: &[(NodeIx, Range<u32>)],
-) -> Result<Vec<PlanScope>, PlanFault> {
-    let count = position(nodes.len()).0;
-    let own = bodies.first().map_or(count, |(_, body)| body.start);
-    let mut scopes = vec![scope(nodes, (None, 0), 0..own)?];
-    for (container, body) in bodies {
-        let follows = scopes.last().is_some_and(|last| last.nodes.end == body.start);
-        let outer = scopes.iter().position(|outer| outer.nodes.contains(&container.0));
-        let (true, Some(outer)) = (follows && !body.is_empty(), outer) else {
-            return Err(PlanFault::Bodies);
-        };
-        let depth = scopes.get(outer).map_or(0, |outer| outer.depth) + 1;
-        let place = scopes.len();
-        if let Some(node) = nodes.get_mut(container.at()) {
-            node.body = Some(place);
-        }
-        for at in body.clone() {
-            if let Some(node) = nodes.get_mut(at as usize) {
-                node.scope = place;
-            }
-        }
-        scopes.push(scope(nodes, (Some(*container), depth), body.clone())?);
-    }
-    let ends = scopes.last().is_some_and(|last| last.nodes.end == count);
-    let stay = scopes.iter().all(|scope| {
-        scope.positions().filter_map(|at| nodes.get(at.at())).all(|node| {
-            node.needs.iter().all(|condition| scope.nodes.contains(&condition.source.0))
-        })
-    });
-    if ends && stay { Ok(scopes) } else { Err(PlanFault::Bodies) }
-}
-
-fn scope(
-    nodes: &[PlanNode],
-    (container, depth): (Option<NodeIx>, u32),
-    range: Range<u32>,
-) -> Result<PlanScope, PlanFault> {
-    let mut by_id: Vec<NodeIx> = range.clone().map(NodeIx).collect();
-    let own = by_id.iter().filter_map(|at| Some((*at, nodes.get(at.at())?)));
-    let is_result =
-        |node: &PlanNode| matches!(node.behaviour, Behaviour::Value { result: true, .. });
-    let mut outputs: Vec<NodeIx> =
-        own.clone().filter(|(_, node)| is_result(node)).map(|(at, _)| at).collect();
-    if outputs.is_empty() && container.is_some() {
-        let exits = own.filter(|(_, node)| node.successors.is_empty());
-        outputs.extend(exits.map(|(at, _)| at));
-    }
-    by_id.sort_by(|a, b| id_at(nodes, *a).cmp(id_at(nodes, *b)));
-    for pair in by_id.windows(2) {
-        if let [a, b] = pair
-            && id_at(nodes, *a) == id_at(nodes, *b)
-        {
-            return Err(PlanFault::DuplicateId(id_at(nodes, *a).into()));
-        }
-    }
-    Ok(PlanScope { container, nodes: range, outputs, depth, by_id })
 }
 
 fn position(at: usize) -> NodeIx {

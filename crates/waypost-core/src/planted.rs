@@ -95,6 +95,7 @@ bugs! {
     RepeatRefused = "repeat-refused", "a worker that reports an end again is refused";
     LateMark = "late-mark", "a mark of an attempt that comes late replaces those after it";
     ForeignToken = "foreign-token", "a report counts with any token";
+    BodyForgotten = "body-forgotten", "a container that is stopped is cancelled without awaiting the attempts in its body";
     // The projector.
     ProjectionMissesLast = "projection-misses-last", "the projector leaves out the last frame of a batch";
 }

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use crate::event::{EndCause, Event, FailureEnd, NodeEvent, RunCreated, RunEvent, Wait};
 use crate::failure::{Failure, kind};
 use crate::json::Json;
+use crate::path::is_repeated;
 use crate::status::{NodeStatus, Status};
 use crate::time::Timestamp;
 use crate::transitions::{node_status, status_after};
@@ -221,6 +222,8 @@ impl WaitTerms {
             Wait::Delay { due } => ("DELAY", Some(*due), None),
             Wait::Signal { due, .. } => ("WAIT_EVENTS", None, *due),
             Wait::Retry { due } => ("RETRY", Some(*due), None),
+            // Never shown as a wait: the nodes of the body have their own rows.
+            Wait::Body => ("BODY", None, None),
         };
         Self { kind, resume_at, expires_at }
     }
@@ -365,7 +368,7 @@ impl Changes {
             self.waits.push(WaitChange::Opened { stamp, node: path.clone(), wait });
         }
         if !status.is_settled() {
-            self.view.current_node = Some(path.clone());
+            self.view.current_node = Some(shown_path(&path));
         } else if matches!(
             status,
             NodeStatus::Completed | NodeStatus::Failed | NodeStatus::TimedOut
@@ -379,7 +382,10 @@ impl Changes {
             self.variables
                 .extend(variables.iter().map(|(name, value)| (name.clone(), value.clone())));
         }
-        self.nodes.entry(path).or_default().apply(stamp, status, event);
+        // There may be any number of nodes in loops: the log has them.
+        if !is_repeated(&path) {
+            self.nodes.entry(path).or_default().apply(stamp, status, event);
+        }
     }
 
     /// Were attempts scheduled?
@@ -422,15 +428,21 @@ impl NodeChange {
                 }
                 self.failure = Some(Box::new(failure));
             }
-            NodeEvent::Waiting { attempt, .. } | NodeEvent::Resumed { attempt, .. } => {
-                self.attempt = Some(attempt);
-            }
+            NodeEvent::Waiting { attempt, .. }
+            | NodeEvent::Resumed { attempt, .. }
+            | NodeEvent::BodyOpened { attempt, .. }
+            | NodeEvent::BodyEnding { attempt, .. } => self.attempt = Some(attempt),
             // Their status is all that a row has.
             NodeEvent::Checkpointed { .. }
             | NodeEvent::Skipped { .. }
             | NodeEvent::Cancelled { .. } => {}
         }
     }
+}
+
+/// The node that is shown as the current one: the outermost loop, for what is in it.
+fn shown_path(path: &Arc<str>) -> Arc<str> {
+    path.split_once('[').map_or_else(|| Arc::clone(path), |(container, _)| container.into())
 }
 
 /// How an event ends the wait that its node may have.
@@ -446,9 +458,11 @@ fn wait_end(event: &NodeEvent) -> Option<WaitEnd> {
         NodeEvent::Failed { .. } | NodeEvent::Skipped { .. } | NodeEvent::Cancelled { .. } => {
             Some(WaitEnd::Failed)
         }
-        NodeEvent::Started { .. } | NodeEvent::Checkpointed { .. } | NodeEvent::Waiting { .. } => {
-            None
-        }
+        NodeEvent::Started { .. }
+        | NodeEvent::Checkpointed { .. }
+        | NodeEvent::Waiting { .. }
+        | NodeEvent::BodyOpened { .. }
+        | NodeEvent::BodyEnding { .. } => None,
     }
 }
 
@@ -465,6 +479,8 @@ fn opened_wait(event: &NodeEvent) -> Option<Wait> {
         | NodeEvent::Checkpointed { .. }
         | NodeEvent::Completed { .. }
         | NodeEvent::Resumed { .. }
+        | NodeEvent::BodyOpened { .. }
+        | NodeEvent::BodyEnding { .. }
         | NodeEvent::Skipped { .. }
         | NodeEvent::Cancelled { .. } => None,
     }

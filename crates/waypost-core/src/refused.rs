@@ -2,6 +2,8 @@
 //! API for executions that are not in memory, so that a doomed request does not wake a parked execution
 //! only to record the rejection. (A quarantined execution would not wake at all.)
 
+use std::sync::Arc;
+
 use crate::command::{Outcome, Refusal, Report};
 use crate::event::{CancelReason, PauseReason};
 use crate::id::NodeIx;
@@ -22,8 +24,8 @@ impl State {
     /// Whether a report is new, or why it is rejected. A token that is not recorded yet has no
     /// counterpart here: the caller verifies it before.
     pub fn admit_report(&self, plan: &Plan, report: &Report) -> Result<AdmittedReport, Refusal> {
-        let unknown = || Refusal::UnknownNode(report.node.clone());
-        let at = self.find(plan, &report.node).ok_or_else(unknown)?;
+        let at =
+            self.find(plan, &report.node).ok_or_else(|| self.refuses_node(plan, &report.node))?;
         let node = self.node(at);
         let again = node.ended.iter().any(|ended| ended.is_repeated_by(report));
         if again && !is_planted(Bug::RepeatRefused) {
@@ -70,6 +72,17 @@ impl State {
             }
         };
         Ok(if known { AdmittedReport::Repeated } else { AdmittedReport::New })
+    }
+
+    /// Why no node of this path is open: the definition has none, or its scope has closed.
+    fn refuses_node(&self, plan: &Plan, path: &Arc<str>) -> Refusal {
+        if self.status.is_end() {
+            return Refusal::Ended(self.status);
+        }
+        match plan.locate(path) {
+            Some(_) => Refusal::Closed(Arc::clone(path)),
+            None => Refusal::UnknownNode(Arc::clone(path)),
+        }
     }
 
     /// Why it would not be paused.

@@ -25,6 +25,7 @@ use crate::status::{NodeStatus, Status};
 use crate::time::Timestamp;
 
 pub use body::Body;
+pub(crate) use body::output_of;
 pub use place::{PAUSED, Place, Quarantine};
 pub use scope::Scope;
 
@@ -70,6 +71,8 @@ pub struct State {
     pub inner: BTreeMap<ScopeNo, Scope>,
     /// How many scopes were opened so far, the first one not counted.
     pub scopes_opened: u64,
+    /// Containers with something to do: one of their scopes has closed.
+    pub due_bodies: BTreeSet<At>,
     /// How many nodes of all scopes are QUEUED and RUNNING.
     pub queued: u32,
     pub running: u32,
@@ -178,6 +181,8 @@ pub enum Timer {
     /// A node's silent attempt.
     Attempt(At),
     Node(At),
+    /// The end of patience with cancelled attempts of a body that is ending.
+    Body(ScopeNo),
 }
 
 /// Message ids, remembered up to a limit.
@@ -241,6 +246,7 @@ impl State {
             root: Scope { variables: Some(Variables::default()), ..Scope::new(plan, plan.root()) },
             inner: BTreeMap::new(),
             scopes_opened: 0,
+            due_bodies: BTreeSet::new(),
             queued: 0,
             running: 0,
             early: VecDeque::new(),
@@ -280,15 +286,17 @@ impl State {
     /// Would this timer do something, were it due?
     pub(crate) fn may_fire(&self, timer: Timer) -> bool {
         match timer {
-            Timer::Deadline | Timer::Attempt(_) => true,
+            Timer::Deadline | Timer::Attempt(_) | Timer::Body(_) => true,
             Timer::Grace => self.running > 0,
-            Timer::Wait(_) | Timer::Node(_) => self.moves(),
+            Timer::Wait(_) => self.moves(),
+            Timer::Node(at) => self.moves() && !self.is_failing(at),
         }
     }
 
     /// Is there nothing to do until a timer fires or a message comes?
     pub fn is_idle(&self) -> bool {
-        self.running == 0 && !self.pausing && (self.queued == 0 || !self.moves())
+        let rests = self.queued == 0 && self.due_bodies.is_empty();
+        self.running == 0 && !self.pausing && (rests || !self.moves())
     }
 
     /// The nodes that are under way: QUEUED, RUNNING or WAITING.

@@ -170,6 +170,14 @@ fn node_reason(plan: &Plan, state: &State, (at, node): (At, &NodeState)) -> Reas
                 format!("waits for its next attempt; attempt {} failed: {last}", node.attempt);
             (what, Some(*due), UnblockedBy::Time)
         }
+        (Some(Wait::Body), _) => {
+            let opened = node.body.as_ref().map_or(0, |body| body.opened);
+            let what = match &plan.node(at.node).behaviour {
+                Behaviour::Loop(_) => format!("runs iteration {opened}"),
+                _ => "runs its body".to_owned(),
+            };
+            (what, node.deadline, UnblockedBy::Attempt)
+        }
         (None, NodeStatus::Queued)
             if let Behaviour::Task { handler, slot, .. } = &plan.node(at.node).behaviour =>
         {
@@ -197,6 +205,6 @@ fn node_reason(plan: &Plan, state: &State, (at, node): (At, &NodeState)) -> Reas
         }
         (None, _) => ("is about to be evaluated".to_owned(), None, UnblockedBy::Engine),
     };
-    let wait = node.wait.as_ref().map(|_| node.wait_seq);
+    let wait = node.wait.as_ref().map(|_| node.wait_seq).filter(|seq| *seq > 0);
     Reason { node: Some(state.path(plan, at)), what, since, until, unblocked_by, wait }
 }

@@ -201,6 +201,11 @@ impl Driver {
             Input::Start(start) if self.draining => {
                 self.answer_all([start.ticket], &Answer::Draining);
             }
+            Input::Start(start) if start.request.plan.requires() > self.readable => {
+                let (needs, readable) = (start.request.plan.requires(), self.readable);
+                let answer = Answer::ClusterTooOld { needs, readable };
+                self.answer_all([start.ticket], &answer);
+            }
             Input::Start(start) => self.admission.push(start),
             Input::Appended(answers) => {
                 self.laps.begin();

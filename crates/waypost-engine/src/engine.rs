@@ -118,6 +118,11 @@ pub enum EngineError {
         max = waypost_core::limits::PAYLOAD_BYTES_MAX
     )]
     TooLarge(usize),
+    /// Nothing was stored: an older instance could not take the execution over.
+    #[error(
+        "the definition needs log format {needs}, and an instance of this cluster reads only {readable}; upgrade all instances first"
+    )]
+    ClusterTooOld { needs: u16, readable: u16 },
     #[error("the store rejects the submission: {0}")]
     Poisoned(String),
     /// The request changed nothing.
@@ -142,6 +147,9 @@ impl EngineError {
             Ok(Answer::Refused(refusal)) => Self::Refused(refusal),
             Ok(Answer::Unknown) => Self::Unknown,
             Ok(Answer::Poisoned(reason)) => Self::Poisoned(reason),
+            Ok(Answer::ClusterTooOld { needs, readable }) => {
+                Self::ClusterTooOld { needs, readable }
+            }
             Ok(_) => Self::Stopping,
             Err(_) => Self::Unanswered,
         }

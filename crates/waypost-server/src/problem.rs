@@ -78,6 +78,8 @@ codes! {
     IllegalTransition => 409 "illegal_transition" "the execution's status does not allow this",
     IdTaken => 409 "id_taken" "an execution of this id exists",
     ConcurrencyLimit => 409 "concurrency_limit" "too many executions of the concurrency key",
+    /// An instance of the cluster is too old for what the definition uses.
+    ClusterTooOld => 409 "cluster_too_old" "not all instances can run this definition",
     /// The report is about an attempt that is not the current one.
     StaleAttempt => 409 "stale_attempt" "the attempt is over",
     /// The sender of the report does not hold the attempt.
@@ -301,6 +303,8 @@ impl From<EngineError> for Problem {
                 Self::new(Code::ConcurrencyLimit, detail)
                     .hint("start it when one of them has ended; `policy: queue` would let it wait")
             }
+            EngineError::ClusterTooOld { .. } => Self::new(Code::ClusterTooOld, error.to_string())
+                .hint("GET /v1/instances shows the version of each instance"),
             EngineError::Refused(refusal) => refusal.into(),
             EngineError::Unknown => Self::new(Code::UnknownExecution, "there is no such execution"),
             EngineError::Stopping => draining(),
@@ -322,13 +326,18 @@ impl From<Refusal> for Problem {
         let code = match refusal {
             Refusal::Ended(_) => Code::ExecutionEnded,
             Refusal::NoSuchWait(_) => Code::UnknownWait,
-            Refusal::Stale { .. } | Refusal::UnknownNode(_) => Code::StaleAttempt,
+            Refusal::Stale { .. } | Refusal::UnknownNode(_) | Refusal::Closed(_) => {
+                Code::StaleAttempt
+            }
             Refusal::ForeignToken { .. } => Code::ForeignToken,
             _ => Code::IllegalTransition,
         };
         let hint = match refusal {
             Refusal::Ended(_) => "what has ended cannot be controlled; start another execution",
-            Refusal::Stale { .. } | Refusal::UnknownNode(_) | Refusal::ForeignToken { .. } => {
+            Refusal::Stale { .. }
+            | Refusal::UnknownNode(_)
+            | Refusal::Closed(_)
+            | Refusal::ForeignToken { .. } => {
                 "drop the task: it is done, or another worker runs it"
             }
             Refusal::Paused => "POST /v1/executions/{id}/resume first",

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use waypost_core::event::{
     CancelReason, Event, FailureEnd, NodeEvent, PauseReason, RunEvent, Wait,
 };
+use waypost_core::path::is_repeated;
 use waypost_core::status::NodeStatus;
 use waypost_core::time::Timestamp;
 
@@ -88,13 +89,22 @@ impl Progress {
         node.attempt = attempt.unwrap_or(node.attempt);
         node.status = status;
         node.note = escape_control(&note).into_owned();
-        // In a pipe every state that lasts is a line; QUEUED and RUNNING of one commit are one.
-        let worth_a_line = status.is_settled() || (!self.live && status != NodeStatus::Queued);
+        let failed = matches!(status, NodeStatus::Failed | NodeStatus::TimedOut);
+        let worth_a_line = match event {
+            // A loop may have any number of iterations: only their failures stay on the screen.
+            _ if is_repeated(path) => failed,
+            NodeEvent::BodyOpened { index: Some(2..), .. } => false,
+            // In a pipe every state that lasts is a line; QUEUED and RUNNING of one commit are one.
+            _ => status.is_settled() || (!self.live && status != NodeStatus::Queued),
+        };
         if worth_a_line && let Some(node) = self.nodes.get(path) {
             lines.extend(self.lines(path, node, at));
         }
         if status.is_settled() {
             self.open.retain(|open| open != path);
+            if is_repeated(path) {
+                self.nodes.remove(path);
+            }
         }
     }
 
@@ -196,8 +206,13 @@ fn change(event: &NodeEvent) -> Option<(NodeStatus, Option<u32>, String)> {
                 Wait::Delay { due } | Wait::Retry { due } => format!("until {due}"),
                 Wait::Signal { name, due: None } => format!("for signal {name}"),
                 Wait::Signal { name, due: Some(due) } => format!("for signal {name} until {due}"),
+                Wait::Body => none,
             };
             (NodeStatus::Waiting, Some(*attempt), note)
+        }
+        NodeEvent::BodyOpened { attempt, index, .. } => {
+            let note = index.map(|index| format!("iteration {index}"));
+            (NodeStatus::Waiting, Some(*attempt), note.unwrap_or_default())
         }
         NodeEvent::Skipped { .. } => (NodeStatus::Skipped, None, none),
         NodeEvent::Cancelled { reason, .. } => {
@@ -205,6 +220,7 @@ fn change(event: &NodeEvent) -> Option<(NodeStatus, Option<u32>, String)> {
                 CancelReason::Ending => none,
                 CancelReason::Join => "a join fired without it".to_owned(),
                 CancelReason::Grace => "it did not stop in time".to_owned(),
+                CancelReason::Body => "the body that it is in is ending".to_owned(),
             };
             (NodeStatus::Cancelled, None, note)
         }

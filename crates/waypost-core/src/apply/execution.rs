@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::body::close_settled;
 use super::edges::{count, edge_end};
 use super::{GRACE, Step, refuse};
 use crate::event::{CancelReason, EndCause, MessageId, PauseReason, RunEvent};
@@ -50,7 +51,10 @@ pub(super) fn apply(plan: &Plan, state: &mut State, event: &RunEvent, at: Timest
             state.quarantine = Some(Quarantine { reason: reason.clone(), since: at });
             state.owner = None;
         }
-        RunEvent::Ending { cause, grace } => ending(state, cause, *grace, at),
+        RunEvent::Ending { cause, grace } => {
+            ending(state, cause, *grace, at);
+            close_settled(plan, state);
+        }
         RunEvent::Completed { output } => {
             end(state, End { at, output: Some(output.clone()), failure: None })?;
         }

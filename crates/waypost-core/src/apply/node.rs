@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::edges::{count, edge_end};
-use super::{SILENCE, Step, refuse};
+use super::{SILENCE, Step, body, refuse};
 use crate::ended::{Ended, Said};
 use crate::event::{FailureEnd, MessageId, NodeEvent, Wait};
 use crate::failure::Failure;
 use crate::id::{NodeIx, Token, WorkerId};
 use crate::json::Json;
 use crate::limits::ENDS_REMEMBERED_MAX;
-use crate::path::At;
+use crate::path::{At, ScopeNo};
 use crate::plan::{FailurePolicy, OnError, Plan};
 use crate::planted::{Bug, is_planted};
 use crate::state::{Scheduled, State, Timer};
@@ -76,6 +76,17 @@ pub(super) fn apply(
             expect_attempt(plan, state, at, *attempt)?;
             resumed(state, at, next, (message.as_ref(), origin.message.as_ref()), now);
         }
+        NodeEvent::BodyOpened { attempt, index, .. } => {
+            expect_attempt(plan, state, at, *attempt)?;
+            body::may_open(plan, state, at, *index)?;
+            move_to(state, at, next.shown());
+            body::opened(plan, state, at, *index);
+        }
+        NodeEvent::BodyEnding { attempt, index, failure, grace, .. } => {
+            expect_attempt(plan, state, at, *attempt)?;
+            body::ending(state, at, (*index, failure), (*grace, now))?;
+            body::close_settled(plan, state);
+        }
         NodeEvent::Skipped { .. } => settle(plan, state, at, next, now),
         NodeEvent::Cancelled { reason, .. } => {
             remember_end(state, at, || Said::Cancelled);
@@ -83,6 +94,7 @@ pub(super) fn apply(
             settle(plan, state, at, next, now);
         }
     }
+    body::close_if_settled(plan, state, at.scope);
     Ok(())
 }
 
@@ -179,6 +191,9 @@ fn waiting(state: &mut State, at: At, wait: &Wait) -> Step {
     if matches!(wait, Wait::Retry { .. }) {
         return refuse("a retry is opened by NodeFailed");
     }
+    if *wait == Wait::Body {
+        return refuse("a body is opened by BodyOpened");
+    }
     move_to(state, at, NodeStatus::Waiting);
     open_wait(state, at, wait.clone());
     Ok(())
@@ -229,7 +244,9 @@ fn failed(
         FailureEnd::Abandoned(due) => (due, true),
         FailureEnd::Final | FailureEnd::TimedOut => {
             let unhandled = *plan.node(at.node).error_handling(failure) == OnError::Fail;
-            if unhandled && plan.failure_policy == FailurePolicy::Partial {
+            if unhandled && at.scope != ScopeNo::ROOT {
+                body::failed(plan, state, at);
+            } else if unhandled && plan.failure_policy == FailurePolicy::Partial {
                 state.root.unhandled.push(at.node);
             }
             return settle(plan, state, at, next, now);
@@ -238,6 +255,7 @@ fn failed(
     let handed_over = abandoned && failure.is_some_and(Failure::is_handed_over);
     let counts = !handed_over || is_planted(Bug::HandedOverCounts);
     move_to(state, at, next.shown());
+    body::drop_scopes(state, at);
     let node = state.node_mut(at);
     if counts && abandoned && !is_planted(Bug::AbandonedCounts) {
         node.abandoned += 1;
@@ -267,6 +285,7 @@ fn move_to(state: &mut State, at: At, to: NodeStatus) {
     node.wait_seq = 0;
     let (old_wait, old_attempt_due) = (node.wait.take(), node.attempt_due.take());
     let from = std::mem::replace(&mut node.status, to);
+    state.due_bodies.remove(&at);
     if let Some(due) = old_wait.and_then(|wait| wait.due()) {
         state.timers.remove(&(due, Timer::Wait(at)));
     }
@@ -291,6 +310,7 @@ fn move_to(state: &mut State, at: At, to: NodeStatus) {
 /// Settles a node, once, and with it the conditions of those that need it.
 fn settle(plan: &Plan, state: &mut State, at: At, end: NodePhase, now: Timestamp) {
     move_to(state, at, end.shown());
+    body::drop_scopes(state, at);
     if let Some(scope) = state.scope_mut(at.scope) {
         scope.unsettled -= 1;
     }

@@ -9,12 +9,13 @@ use super::invariant::Invariant::{
 };
 use super::nodes::Nodes;
 use super::run::RunCheck;
+use super::scopes::BodySeen;
 use super::{EventAt, Verdict, broken, require, require_with};
 use crate::event::{FailureEnd, MessageId, NodeEvent, Wait};
 use crate::failure::{Failure, kind};
-use crate::id::NodeIx;
 use crate::json::Json;
 use crate::limits::PAYLOAD_BYTES_MAX;
+use crate::path::At;
 use crate::time::Timestamp;
 
 #[derive(Clone, Debug, Default)]
@@ -33,6 +34,8 @@ pub(super) struct Seen {
     pub(super) doomed: bool,
     /// It was reported.
     pub(super) known: bool,
+    /// Of a container.
+    pub(super) body: BodySeen,
 }
 
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -64,7 +67,7 @@ impl Nodes {
         &self,
         place: EventAt,
         event: &NodeEvent,
-        (at, seen): (Option<NodeIx>, &Seen),
+        (at, seen): (Option<At>, &Seen),
         run: &RunCheck,
     ) -> Verdict {
         match event {
@@ -80,10 +83,13 @@ impl Nodes {
                 seen.may_be_marked(*attempt, *number)
             }
             NodeEvent::Completed { attempt, output, .. } => {
-                seen.may_complete(*attempt, output.as_ref())
+                seen.may_complete(*attempt, output.as_ref())?;
+                self.may_leave_body(seen, event)?;
+                self.may_complete_body(at, seen)
             }
             NodeEvent::Failed { attempt, failure, end, .. } => {
                 seen.may_fail(place, *attempt, failure, *end)?;
+                self.may_leave_body(seen, event)?;
                 self.may_skip_on_error(at, failure)?;
                 self.may_be_tried_again(at, seen, failure, *end)
             }
@@ -100,8 +106,17 @@ impl Nodes {
                 seen.is_pending()?;
                 self.is_justified(at, seen, cause, |turn| turn == Turn::Skip)
             }
+            NodeEvent::BodyOpened { attempt, index, .. } => {
+                seen.is_at(*attempt)?;
+                self.may_open(at, seen, *index)
+            }
+            NodeEvent::BodyEnding { node, attempt, index, .. } => {
+                seen.is_at(*attempt)?;
+                self.may_end(place, (at, seen), (node, *index))
+            }
             NodeEvent::Cancelled { reason, .. } => {
                 seen.is_open()?;
+                self.may_leave_body(seen, event)?;
                 self.may_be_cancelled(at, *reason, run)
             }
         }
@@ -146,6 +161,7 @@ impl Seen {
             NodeEvent::Failed { failure, .. } => {
                 Phase::Settled(End::Failed { past_on_error: failure.on_error_skipped })
             }
+            NodeEvent::BodyOpened { .. } | NodeEvent::BodyEnding { .. } => waiting(Wait::Body),
             NodeEvent::Skipped { .. } => Phase::Settled(End::Skipped),
             NodeEvent::Cancelled { .. } => Phase::Settled(End::Cancelled),
         };
@@ -188,16 +204,22 @@ impl Seen {
 
     /// An output must be small enough for the log.
     fn may_complete(&self, attempt: u32, output: Option<&Json>) -> Verdict {
-        self.is_running(attempt)?;
+        self.is_evaluated(attempt)?;
         let bytes = output.map_or(0, Json::bytes);
         require_with(bytes <= PAYLOAD_BYTES_MAX, Limits, || format!("its output has {bytes} bytes"))
     }
 
     /// A wait for a retry comes with the failure that is retried, never by itself.
     fn may_wait(&self, attempt: u32, wait: &Wait) -> Verdict {
-        self.is_running(attempt)?;
-        let retries = matches!(wait, Wait::Retry { .. });
-        require(!retries, WaitsEndInTime, "it waits for a retry without a failure")
+        self.is_evaluated(attempt)?;
+        self.may_wait_after_body()?;
+        let others = matches!(wait, Wait::Retry { .. } | Wait::Body);
+        require(!others, WaitsEndInTime, "it waits for a retry without a failure, or for its body")
+    }
+
+    /// Does the attempt run, or has the body of a container come to an end?
+    fn is_evaluated(&self, attempt: u32) -> Verdict {
+        if self.waits_for_body() { self.is_at(attempt) } else { self.is_running(attempt) }
     }
 
     fn is_running(&self, attempt: u32) -> Verdict {
@@ -239,6 +261,10 @@ impl Seen {
         })?;
         match (&self.phase, end) {
             (Phase::Running, _) | (Phase::Queued, FailureEnd::TimedOut) => {}
+            (Phase::Waiting { wait: Wait::Body, .. }, end) => {
+                let lost = matches!(end, FailureEnd::Abandoned(_));
+                require(!lost, AttemptsOnce, "a container has no attempt that could be lost")?;
+            }
             (Phase::Queued, FailureEnd::Final) if self.doomed => {}
             (Phase::Waiting { wait, at_once }, FailureEnd::TimedOut) => {
                 let due = if let Wait::Signal { due, .. } = wait { *due } else { None };

@@ -6,7 +6,7 @@
 use super::Invariant;
 use super::attempts::{End, Phase};
 use super::nodes::Nodes;
-use crate::id::NodeIx;
+use crate::path::At;
 use crate::plan::{Condition, Join, OnError, Plan, PlanNode};
 
 /// The verdict of the rules on a node that has not had its turn.
@@ -45,11 +45,11 @@ impl Turn {
 }
 
 /// What the sources of a node allow.
-pub(super) fn turn(plan: &Plan, nodes: &Nodes, at: NodeIx) -> Turn {
-    let node = plan.node(at);
+pub(super) fn turn(plan: &Plan, nodes: &Nodes, at: At) -> Turn {
+    let node = plan.node(at.node);
     let (mut open, mut taken, mut dead) = (0u32, 0u32, 0u32);
     for condition in &node.needs {
-        match edge(plan, nodes, condition) {
+        match edge(plan, nodes, at, condition) {
             Edge::Open => open += 1,
             Edge::Taken => taken += 1,
             Edge::Dead => dead += 1,
@@ -69,14 +69,15 @@ pub(super) fn turn(plan: &Plan, nodes: &Nodes, at: NodeIx) -> Turn {
 }
 
 /// Are these the events that settled the node's sources so far, in the order of its conditions?
-pub(super) fn are_causes(plan: &Plan, nodes: &Nodes, at: NodeIx, causes: &[u64]) -> bool {
-    let sources = plan.node(at).needs.iter().filter_map(|condition| nodes.seen(condition.source));
+pub(super) fn are_causes(plan: &Plan, nodes: &Nodes, at: At, causes: &[u64]) -> bool {
+    let sources = plan.node(at.node).needs.iter();
+    let sources = sources.filter_map(|condition| nodes.seen(at.sibling(condition.source)));
     let settled = sources.map(|seen| seen.settled_seq).filter(|seq| *seq > 0);
     settled.eq(causes.iter().copied())
 }
 
-fn edge(plan: &Plan, nodes: &Nodes, condition: &Condition) -> Edge {
-    let Some(source) = nodes.seen(condition.source) else { return Edge::Open };
+fn edge(plan: &Plan, nodes: &Nodes, at: At, condition: &Condition) -> Edge {
+    let Some(source) = nodes.seen(at.sibling(condition.source)) else { return Edge::Open };
     let on = |name: &str| condition.branches.iter().any(|branch| **branch == *name);
     let taken = match &source.phase {
         Phase::Settled(End::Completed { branch }) => {

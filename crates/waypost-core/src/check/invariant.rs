@@ -41,6 +41,8 @@ invariants! {
     SettlesOnce = "node.settles-once", "a node that has settled does not run again";
     JoinsInTime = "join.on-time", "a join fires when its conditions are met, and not before";
     Justified = "graph.justified", "every start, skip and cancellation follows from the graph";
+    BodiesInOrder = "body.in-order",
+        "a container opens its scopes in order, and settles after what is in them";
     WaitsEndInTime = "wait.ends-once", "a wait ends once, by what it waited for, and never early";
     MessagesOnce = "message.consumed-once", "a message is consumed once";
     PausesHold = "pause.holds", "pause and resume alternate, and nothing starts in between";

@@ -11,7 +11,7 @@ use super::{EventAt, Verdict, broken, require_with};
 use crate::apply::{GRACE, SILENCE};
 use crate::event::{Event, FailureEnd, NodeEvent, RunEvent};
 use crate::failure::Failure;
-use crate::kind::{Behaviour, Delay, DurationTemplate};
+use crate::kind::{Behaviour, Delay, DurationTemplate, Loop};
 use crate::plan::{Plan, PlanNode};
 use crate::retry::RetryPolicy;
 use crate::time::{Millis, Timestamp};
@@ -33,7 +33,7 @@ fn is_early((what, due, span): RunSpan, since: Timestamp) -> Option<String> {
 }
 
 fn node_of<'a>(plan: Option<&'a Plan>, event: &NodeEvent) -> Option<&'a PlanNode> {
-    plan.and_then(|plan| Some(plan.node(plan.find(event.node())?)))
+    plan.and_then(|plan| Some(plan.node(plan.locate(event.node())?)))
 }
 
 fn run_span(event: &RunEvent, plan: Option<&Plan>) -> Option<RunSpan> {
@@ -118,6 +118,7 @@ pub(super) fn judge(
 /// The duration of a node's wait, if it is a constant.
 fn fixed_span(node: &PlanNode) -> Option<Millis> {
     if let Behaviour::Delay(Delay::For(DurationTemplate::Fixed(span)))
+    | Behaviour::Loop(Loop { delay: Some(DurationTemplate::Fixed(span)), .. })
     | Behaviour::Signal { timeout: Some(DurationTemplate::Fixed(span)), .. } = &node.behaviour
     {
         return Some(*span);

@@ -103,10 +103,15 @@ impl Decider<'_> {
                 Ok(())
             }
             Behaviour::Task { .. } => Ok(()),
+            Behaviour::Group => {
+                self.open_body(at);
+                Ok(())
+            }
+            Behaviour::Loop(spec) => self.next_iteration(at, spec),
         }
     }
 
-    fn wait(&mut self, at: At, wait: Wait, span: Option<Millis>) {
+    pub(super) fn wait(&mut self, at: At, wait: Wait, span: Option<Millis>) {
         let attempt = self.node(at).attempt;
         self.emit_at(at, NodeEvent::Waiting { node: self.path(at), attempt, wait, span });
     }
@@ -152,9 +157,13 @@ impl Decider<'_> {
         self.complete_or_fail(at, Some(body));
     }
 
+    /// A delay is over: the node's own, or the one between two iterations of a loop.
     pub(super) fn delay_passed(&mut self, at: At, origin: Origin) {
         self.resume_node(at, None, origin);
-        self.complete_or_fail(at, None);
+        match self.plan_node(at).behaviour {
+            Behaviour::Loop(_) => self.open_body(at),
+            _ => self.complete_or_fail(at, None),
+        }
     }
 
     /// Records that a wait is over, and by whom.
@@ -211,7 +220,7 @@ impl Decider<'_> {
         templates.iter().map(render).collect()
     }
 
-    fn scope(&self, at: At) -> Scope {
+    pub(super) fn scope(&self, at: At) -> Scope {
         scope(self.plan, self.state, at, (self.env.now, self.state.variables(at.scope)), &[])
     }
 }
@@ -246,6 +255,7 @@ fn scope(
 ) -> Scope {
     let mut scope = outer_scope(state, now);
     scope.shared("variables", variables);
+    add_iteration(plan, state, at, &mut scope);
     let mentions = &plan.node(at.node).mentions;
     let visible = mentions.iter().filter_map(|node| state.visible(at.scope, *node));
     scope.nodes(visible.map(|at| {
@@ -266,6 +276,22 @@ fn scope(
         (id, shown)
     }));
     scope
+}
+
+/// `iteration` and `previous`: of the loop itself, or of the nearest loop around the node.
+fn add_iteration(plan: &Plan, state: &State, at: At, scope: &mut Scope) {
+    let is_loop = |at: At| matches!(plan.node(at.node).behaviour, Behaviour::Loop(_));
+    let mut nearest = Some(at).filter(|at| is_loop(*at));
+    let mut around = state.scope(at.scope);
+    while let (None, Some(here)) = (nearest, around) {
+        nearest = here.container.filter(|container| is_loop(*container));
+        around = here.container.and_then(|container| state.scope(container.scope));
+    }
+    let Some(of) = nearest else { return };
+    let body = state.node(of).body.as_deref();
+    let previous = body.and_then(|body| body.output.clone());
+    scope.json("iteration", &Json::from_value(&body.map_or(0, |body| body.opened).into()));
+    scope.json("previous", &previous.unwrap_or_else(Json::null));
 }
 
 /// The scope outside of any node.
@@ -304,11 +330,34 @@ pub fn render_task(plan: &Plan, state: &State, at: At) -> Result<Rendered, Failu
 pub fn idempotency_key(plan: &Plan, state: &State, at: At) -> String {
     let node = state.node(at);
     let generation = node.generation;
-    let key = format!("{}/{}/{generation}", state.created.key, state.path(plan, at));
+    let path = key_path(plan, state, at);
+    let key = format!("{}/{path}/{generation}", state.created.key);
     match is_planted(Bug::AttemptInKey) {
         true => format!("{key}/{}", node.attempt),
         false => key,
     }
+}
+
+/// The path of a node in its idempotency key. A group that is tried again runs its body anew, which
+/// makes other calls: the number of its attempt is a part of their keys from the second one on.
+fn key_path(plan: &Plan, state: &State, at: At) -> Arc<str> {
+    let scopes = std::iter::successors(state.scope(at.scope), |scope| {
+        scope.container.and_then(|container| state.scope(container.scope))
+    });
+    let again: Vec<(usize, u32)> = scopes
+        .filter(|scope| scope.attempt > 1)
+        .map(|scope| (scope.prefix.len().saturating_sub(1), scope.attempt))
+        .collect();
+    let path = state.path(plan, at);
+    if again.is_empty() {
+        return path;
+    }
+    let mut text = path.to_string();
+    // From the innermost scope outwards, so that earlier places stay where they are.
+    for (place, attempt) in again {
+        text.insert_str(place, &format!("@{attempt}"));
+    }
+    text.into()
 }
 
 /// The failure that a `fail` node makes.
@@ -346,7 +395,7 @@ fn time_of(template: &Template, scope: &Scope) -> Result<Timestamp, Failure> {
 
 /// A duration that may be computed. A computed one below zero counts as zero; a value that is no
 /// duration is a failure.
-fn duration(template: &DurationTemplate, scope: &Scope) -> Result<Millis, Failure> {
+pub(super) fn duration(template: &DurationTemplate, scope: &Scope) -> Result<Millis, Failure> {
     let (template, unit_ms) = match template {
         DurationTemplate::Fixed(span) => return Ok(*span),
         DurationTemplate::Computed { template, unit_ms } => (template, f64::from(*unit_ms)),

@@ -3,20 +3,18 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::Decider;
 use crate::apply::{GRACE, SILENCE, is_taken};
 use crate::command::Effect;
 use crate::event::{CancelReason, EndCause, FailureEnd, NodeEvent, PauseReason, RunEvent};
 use crate::failure::{Failure, kind};
-use crate::id::{InstanceId, NodeIx, Token, WorkerId};
+use crate::id::{InstanceId, Token, WorkerId};
 use crate::json::{BadJson, Json};
 use crate::kind::Behaviour;
-use crate::path::At;
+use crate::path::{At, ScopeNo};
 use crate::plan::{FailurePolicy, Join, OnError, Plan};
-use crate::state::State;
-use crate::status::{NodeStatus, Status};
+use crate::state::{Scope, State, output_of as value_of};
+use crate::status::NodeStatus;
 
 enum Turn {
     NotYet,
@@ -31,6 +29,17 @@ impl Decider<'_> {
     pub(super) fn open_all(&mut self) {
         for at in self.state.positions() {
             // Positions are in the order of the definition: a successor may come before.
+            if self.open(at) {
+                self.follow(at);
+            }
+        }
+    }
+
+    /// Opens the first nodes of a body.
+    pub(super) fn open_scope(&mut self, scope: ScopeNo) {
+        let nodes = self.state.scope(scope).into_iter().flat_map(Scope::iter);
+        let nodes: Vec<At> = nodes.map(|(node, _)| At { scope, node }).collect();
+        for at in nodes {
             if self.open(at) {
                 self.follow(at);
             }
@@ -141,7 +150,9 @@ impl Decider<'_> {
             | Behaviour::Switch { .. }
             | Behaviour::Fail(_)
             | Behaviour::Delay(_)
-            | Behaviour::Signal { .. } => {
+            | Behaviour::Signal { .. }
+            | Behaviour::Group
+            | Behaviour::Loop(_) => {
                 self.started(at, None, None, None);
                 self.effect(Effect::Evaluate { node: at, attempt });
             }
@@ -218,6 +229,7 @@ impl Decider<'_> {
             if self.node(at).status.is_settled() {
                 continue;
             }
+            self.stop_body(at);
             if !not_handed_off.contains(&at) {
                 self.tell_to_stop(at);
             }
@@ -243,10 +255,14 @@ impl Decider<'_> {
         };
         let recorded = failure.clone();
         self.emit_at(at, NodeEvent::Failed { node, attempt, failure: recorded, end, wait: None });
-        if self.state.status == Status::Ending {
+        if self.state.is_ending(at) {
             return false;
         }
         let unhandled = *self.plan_node(at).error_handling(Some(&failure)) == OnError::Fail;
+        if unhandled && at.scope != ScopeNo::ROOT {
+            self.end_scope(at.scope, failure);
+            return false;
+        }
         if unhandled && self.plan.failure_policy == FailurePolicy::FailFast {
             self.end_for(EndCause::Failure { node: self.path(at), failure });
             return false;
@@ -261,21 +277,16 @@ impl Decider<'_> {
         self.emit(RunEvent::Ending { cause, grace });
         let not_handed_off = self.withdraw(|_| true);
         for at in self.state.positions() {
-            let node = self.node(at);
-            if node.status.is_settled() {
-                continue;
-            }
-            if node.token.is_some() && !not_handed_off.contains(&at) {
-                self.tell_to_stop(at);
-            } else {
-                self.cancel_node(at, CancelReason::Ending);
+            if !self.node(at).status.is_settled() {
+                self.stop_node(at, not_handed_off.contains(&at), CancelReason::Ending);
             }
         }
     }
 
-    /// Ends the decision: an execution that is over, a pause that is complete. In this order: where
-    /// every node is settled there is nothing left to pause.
+    /// Ends the decision: bodies that have come to an end, an execution that is over, a pause that is
+    /// complete. In this order: where every node is settled there is nothing left to pause.
     pub(super) fn finish(&mut self) {
+        self.go_on_with_bodies();
         let state = &*self.state;
         if state.status.is_end() {
             return;
@@ -289,7 +300,7 @@ impl Decider<'_> {
             }
             return;
         }
-        let output = self.output();
+        let output = value_of(self.plan, &state.root, &self.plan.root().outputs);
         let failed = |failure: &Failure, nodes: Vec<Arc<str>>, output: Option<Json>| {
             RunEvent::Failed { failure: failure.clone(), nodes, output }
         };
@@ -314,25 +325,6 @@ impl Decider<'_> {
         self.emit(event);
     }
 
-    /// The result of the output nodes: the value of the only one, or a map of several.
-    fn output(&self) -> Json {
-        let output = |at: At| {
-            let node = self.node(at);
-            let completed = node.status == NodeStatus::Completed;
-            completed.then(|| node.output.clone().unwrap_or_else(Json::null))
-        };
-        match self.plan.root().outputs.as_slice() {
-            [] => None,
-            [only] => output((*only).into()),
-            several => {
-                let field =
-                    |node: &NodeIx| Some((&*self.plan.node(*node).id, output((*node).into())?));
-                object(several.iter().filter_map(field)).ok()
-            }
-        }
-        .unwrap_or_else(Json::null)
-    }
-
     /// A node's input: the outputs of the sources that were taken when it was scheduled.
     pub(super) fn input_of(&self, at: At) -> Result<Json, BadJson> {
         let scheduled_at = self.node(at).scheduled.as_ref().map_or(u64::MAX, |s| s.seq);
@@ -341,7 +333,7 @@ impl Decider<'_> {
             is_taken(self.plan, self.state, source, condition)
                 && self.node(source).settled_seq < scheduled_at
         });
-        object(taken.map(|condition| {
+        Json::object(taken.map(|condition| {
             let source = at.sibling(condition.source);
             (&*self.plan_node(source).id, output_of(self.plan, self.state, source))
         }))
@@ -358,20 +350,4 @@ pub(super) fn output_of(plan: &Plan, state: &State, at: At) -> Json {
         }
         _ => node.output.clone().unwrap_or_else(Json::null),
     }
-}
-
-/// Puts texts that are JSON already into an object, without parsing them. Fails where they are
-/// nested so deeply that one more level is too many.
-fn object<'a>(fields: impl Iterator<Item = (&'a str, Json)>) -> Result<Json, BadJson> {
-    let mut text = String::from("{");
-    for (key, value) in fields {
-        if text.len() > 1 {
-            text.push(',');
-        }
-        text.push_str(&Value::from(key).to_string());
-        text.push(':');
-        text.push_str(value.text());
-    }
-    text.push('}');
-    Json::parse(&text)
 }

@@ -85,9 +85,8 @@ impl Decider<'_> {
         let node = self.node(at);
         let policy = self.plan_node(at).retry.as_ref()?;
         let tries = if is_planted(Bug::RetryForgets) { 1 } else { node.tries + 1 };
-        let again = self.state.status != Status::Ending
-            && tries < policy.max_attempts
-            && policy.covers(failure);
+        let again =
+            !self.state.is_ending(at) && tries < policy.max_attempts && policy.covers(failure);
         if !again {
             return None;
         }
@@ -110,6 +109,9 @@ impl Decider<'_> {
     pub(super) fn attempt_lost(&mut self, at: At, failure: Failure) {
         if self.state.status == Status::Ending {
             return self.cancel_node(at, CancelReason::Ending);
+        }
+        if self.state.is_ending(at) {
+            return self.cancel_node(at, CancelReason::Body);
         }
         if self.plan_node(at).delivery == Delivery::AtMostOnce && !failure.unsent {
             return self.outcome_is_unknown(at, &failure.message);

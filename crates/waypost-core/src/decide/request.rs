@@ -99,7 +99,7 @@ impl Decider<'_> {
                 self.resume_node(at, None, origin);
                 self.schedule(at);
             }
-            None => unreachable!("a wait's position goes with the wait"),
+            Some(Wait::Body) | None => unreachable!("a wait's position goes with the wait"),
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Due timers: waits end, retries begin, silent attempts are given up, deadlines strike.
 
 use super::Decider;
+use super::body::deadline_passed;
 use crate::event::{CancelReason, EndCause, FailureEnd, Origin, Wait};
 use crate::failure::{Failure, kind};
 use crate::path::At;
@@ -21,14 +22,18 @@ impl Decider<'_> {
                 Timer::Wait(at) => self.wait_ended(at),
                 Timer::Attempt(at) => self.attempt_is_silent(at),
                 Timer::Node(at) => self.node_deadline(at),
+                Timer::Body(scope) => self.give_up_on_body(scope),
             }
         }
     }
 
     fn due_timer(&self) -> Option<Timer> {
         let may_act = |timer: &Timer| match timer {
-            Timer::Wait(_) | Timer::Node(_) => self.state.acts(),
-            Timer::Deadline | Timer::Grace | Timer::Attempt(_) => self.state.may_fire(*timer),
+            Timer::Wait(_) => self.state.acts(),
+            Timer::Node(_) => self.state.acts() && self.state.may_fire(*timer),
+            Timer::Deadline | Timer::Grace | Timer::Attempt(_) | Timer::Body(_) => {
+                self.state.may_fire(*timer)
+            }
         };
         let early = if is_planted(Bug::TooEarly) { Millis(100) } else { Millis(0) };
         self.state
@@ -47,7 +52,7 @@ impl Decider<'_> {
                 let message = format!("signal {name:?} did not come in time");
                 self.attempt_failed(at, Failure::permanent(kind::TIMEOUT, message));
             }
-            None => unreachable!("a wait's timer is removed with the wait"),
+            Some(Wait::Body) | None => unreachable!("a wait's timer is removed with the wait"),
         }
     }
 
@@ -63,11 +68,13 @@ impl Decider<'_> {
     }
 
     fn node_deadline(&mut self, at: At) {
+        if self.deadline_of_body(at) {
+            return;
+        }
         if !self.withdraw(|node| node == at).contains(&at) {
             self.tell_to_stop(at);
         }
-        let failure = Failure::permanent(kind::TIMEOUT, "the node's deadline has passed");
-        self.fail_for_good(at, failure, FailureEnd::TimedOut);
+        self.fail_for_good(at, deadline_passed(), FailureEnd::TimedOut);
     }
 
     fn give_up_on_cancelled(&mut self) {

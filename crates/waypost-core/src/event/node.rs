@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{MessageId, Origin, REMOTE_LOG_FORMAT};
+use super::{BODIES_LOG_FORMAT, MessageId, Origin, REMOTE_LOG_FORMAT};
 use crate::failure::Failure;
 use crate::id::{InstanceId, Token, WorkerId};
 use crate::json::{Json, present};
 use crate::time::{Millis, Timestamp};
 
-/// A recorded fact about a node. The names in the log begin with `Node`, and no others do.
+/// A recorded fact about a node. The names in the log begin with `Node` or `Body`, and no others do.
 /// The table of `transitions` says what each means.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum NodeEvent {
@@ -119,6 +119,30 @@ pub enum NodeEvent {
         #[serde(default, skip_serializing_if = "Origin::is_unknown")]
         origin: Origin,
     },
+    /// A container opened its body: a group's only scope, or a loop's next iteration.
+    BodyOpened {
+        /// The container's path.
+        node: Arc<str>,
+        /// The number of the attempt, from 1.
+        attempt: u32,
+        /// The number of the iteration, from 1; absent for a group.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        index: Option<u64>,
+    },
+    /// A scope of a container will end as failed: nothing more begins in it.
+    BodyEnding {
+        /// The container's path.
+        node: Arc<str>,
+        /// The number of the attempt, from 1.
+        attempt: u32,
+        /// Which scope; absent for a group.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        index: Option<u64>,
+        /// Why.
+        failure: Failure,
+        /// When attempts that were cancelled and have not ended are abandoned.
+        grace: Timestamp,
+    },
     #[serde(rename = "NodeSkipped")]
     Skipped {
         /// The node's path.
@@ -173,6 +197,8 @@ pub enum Wait {
         /// When it begins.
         due: Timestamp,
     },
+    /// For the nodes of its body. Never in a NodeWaiting: a BodyOpened opens it.
+    Body,
 }
 
 impl Wait {
@@ -181,6 +207,7 @@ impl Wait {
         match self {
             Self::Delay { due } | Self::Retry { due } => Some(*due),
             Self::Signal { due, .. } => *due,
+            Self::Body => None,
         }
     }
 }
@@ -195,6 +222,8 @@ pub enum CancelReason {
     Join,
     /// The worker did not stop in time.
     Grace,
+    /// The body that it is in is ending.
+    Body,
 }
 
 impl NodeEvent {
@@ -208,6 +237,8 @@ impl NodeEvent {
             | Self::Failed { node, .. }
             | Self::Waiting { node, .. }
             | Self::Resumed { node, .. }
+            | Self::BodyOpened { node, .. }
+            | Self::BodyEnding { node, .. }
             | Self::Skipped { node, .. }
             | Self::Cancelled { node, .. } => node,
         }
@@ -219,11 +250,14 @@ impl NodeEvent {
             Self::Completed { output, variables, .. } => {
                 output.iter().chain(variables.values()).map(Json::bytes).sum()
             }
-            Self::Failed { failure, .. } => failure.payload_bytes(),
+            Self::Failed { failure, .. } | Self::BodyEnding { failure, .. } => {
+                failure.payload_bytes()
+            }
             Self::Scheduled { .. }
             | Self::Started { .. }
             | Self::Waiting { .. }
             | Self::Resumed { .. }
+            | Self::BodyOpened { .. }
             | Self::Skipped { .. }
             | Self::Cancelled { .. } => 0,
         }
@@ -235,6 +269,7 @@ impl NodeEvent {
             Self::Started { remote: Some(_), .. } => REMOTE_LOG_FORMAT,
             Self::Failed { failure, .. } if failure.on_error_skipped => 4,
             Self::Resumed { origin, .. } if !origin.is_unknown() => 2,
+            Self::BodyOpened { .. } | Self::BodyEnding { .. } => BODIES_LOG_FORMAT,
             Self::Scheduled { .. }
             | Self::Started { .. }
             | Self::Checkpointed { .. }

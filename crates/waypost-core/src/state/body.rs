@@ -1,16 +1,36 @@
 //! Bodies: what a container knows of the scopes that it has opened.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::path::ScopeNo;
+use super::{NodeState, Scope, State, Timer};
+use crate::event::Wait;
+use crate::failure::Failure;
+use crate::id::NodeIx;
+use crate::json::{Json, present};
+use crate::path::{At, ScopeNo};
+use crate::plan::Plan;
+use crate::status::{NodeStatus, Status};
 
 /// The body of a container that is under way.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Body {
     /// The scopes that are open, by index. A group has one at most, without an index.
+    #[serde(with = "crate::json::pairs")]
     pub open: BTreeMap<Option<u64>, ScopeNo>,
+    /// How many scopes were opened in this attempt.
+    pub opened: u64,
+    /// The output of the scope that closed last; absent for `null`.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    pub output: Option<Json>,
+    /// The outputs of all scopes, for a loop that collects them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub collected: Vec<Json>,
+    /// Why the container will fail when its scopes have closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Box<Failure>>,
 }
 
 impl Body {
@@ -18,4 +38,69 @@ impl Body {
     pub fn scope(&self, index: Option<u64>) -> Option<ScopeNo> {
         self.open.get(&index).copied()
     }
+}
+
+impl State {
+    /// Is a node in a scope that ends as failed, or does the whole execution end?
+    pub fn is_ending(&self, at: At) -> bool {
+        self.status == Status::Ending || self.scope(at.scope).is_some_and(|scope| scope.ending)
+    }
+
+    /// Is this a container that will fail when its scopes have closed?
+    pub(crate) fn is_failing(&self, at: At) -> bool {
+        let body = self.get(at).and_then(|node| node.body.as_ref());
+        body.is_some_and(|body| body.failure.is_some())
+    }
+
+    /// The open scopes of a container, and those of the containers in them, the outer ones first.
+    pub(crate) fn scopes_of(&self, container: At) -> Vec<ScopeNo> {
+        let body = self.get(container).and_then(|node| node.body.as_ref());
+        let open = body.into_iter().flat_map(|body| body.open.values().copied());
+        open.flat_map(|number| self.scopes_in(number)).collect()
+    }
+
+    /// A scope, and the open scopes of the containers in it, the outer ones first.
+    pub(crate) fn scopes_in(&self, scope: ScopeNo) -> Vec<ScopeNo> {
+        let mut found = vec![scope];
+        let mut next = 0;
+        while let Some(number) = found.get(next).copied() {
+            next += 1;
+            let nodes = self.scope(number).into_iter().flat_map(|scope| &scope.nodes);
+            let bodies = nodes.filter_map(|node| node.body.as_ref());
+            found.extend(bodies.flat_map(|body| body.open.values().copied()));
+        }
+        found
+    }
+
+    /// Takes back what a node adds to the counters and timers of the execution.
+    pub(crate) fn forget(&mut self, at: At, node: &NodeState) {
+        self.queued -= u32::from(node.status == NodeStatus::Queued);
+        self.running -= u32::from(node.status == NodeStatus::Running);
+        let timers = [
+            (node.wait.as_ref().and_then(Wait::due), Timer::Wait(at)),
+            (node.attempt_due, Timer::Attempt(at)),
+            (node.deadline, Timer::Node(at)),
+        ];
+        for (due, timer) in timers {
+            due.map(|due| self.timers.remove(&(due, timer)));
+        }
+    }
+}
+
+/// The value of a scope: that of the only node that gives one, or a map of several.
+pub(crate) fn output_of(plan: &Plan, scope: &Scope, outputs: &[NodeIx]) -> Json {
+    let output = |at: &NodeIx| {
+        let node = scope.get(*at)?;
+        let completed = node.status == NodeStatus::Completed;
+        completed.then(|| node.output.clone().unwrap_or_else(Json::null))
+    };
+    let value = match outputs {
+        [] => None,
+        [only] => output(only),
+        several => {
+            let field = |at: &NodeIx| Some((Arc::clone(&plan.node(*at).id), output(at)?));
+            Json::object(several.iter().filter_map(field)).ok()
+        }
+    };
+    value.unwrap_or_else(Json::null)
 }

@@ -18,9 +18,20 @@ pub struct Scope {
     /// The container that opened it; absent for the definition's own nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<At>,
-    /// Which item or iteration of the container it is.
+    /// Which iteration of the container it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<u64>,
+    /// The attempt of the container that opened it.
+    pub attempt: u32,
+    /// A node of it failed, and nothing handles that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
+    /// It ends as failed: nothing more begins in it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ending: bool,
+    /// Until when its cancelled attempts are awaited then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace: Option<Timestamp>,
     /// The path of its nodes up to their ids; empty for the definition's own nodes.
     pub prefix: Arc<str>,
     /// The position of its first node in the plan.
@@ -43,6 +54,10 @@ impl Scope {
         Self {
             container: None,
             index: None,
+            attempt: 0,
+            failed: false,
+            ending: false,
+            grace: None,
             prefix: "".into(),
             first: scope.nodes.start,
             unsettled: u32::try_from(nodes.len()).unwrap_or(u32::MAX),

@@ -55,12 +55,13 @@ phases! {
 
 phases! {
     /// Where a node is in its life. A wait for the next attempt differs from a wait of the attempt.
-    NodePhase shows NodeStatus, 10:
+    NodePhase shows NodeStatus, 11:
     Pending      PEN "PENDING"        Pending;
     Queued       QUE "QUEUED"         Queued;
     Running      RUN "RUNNING"        Running;
     Waiting      WAI "WAITING"        Waiting;
     WaitingRetry WRT "WAITING(retry)" Waiting;
+    WaitingBody  WBO "WAITING(body)"  Waiting;
     Completed    COM "COMPLETED"      Completed;
     Failed       FAI "FAILED"         Failed;
     TimedOut     TIM "TIMED_OUT"      TimedOut;
@@ -134,6 +135,7 @@ impl NodeState {
             NodeStatus::Waiting if matches!(self.wait, Some(Wait::Retry { .. })) => {
                 NodePhase::WaitingRetry
             }
+            NodeStatus::Waiting if self.wait == Some(Wait::Body) => NodePhase::WaitingBody,
             NodeStatus::Pending => NodePhase::Pending,
             NodeStatus::Queued => NodePhase::Queued,
             NodeStatus::Running => NodePhase::Running,

@@ -20,7 +20,9 @@ use waypost_core::transitions::{NODE, NodePhase, RUN, RunPhase};
 
 use super::run::{Arrow, Arrows, EPOCH, Run};
 use super::script::check;
-use super::{attempts, delivery, ending, pausing, queue, recovery, remote, repair, rules, waits};
+use super::{
+    attempts, bodies, delivery, ending, pausing, queue, recovery, remote, repair, rules, waits,
+};
 
 /// An execution of one node, in a phase; ready for every event that the phase allows.
 fn execution_at(plan: &Plan, phase: &str) -> State {
@@ -136,6 +138,14 @@ fn node_events(attempt: u32) -> Vec<NodeEvent> {
         NodeEvent::Waiting { node: node(), attempt, wait, span: None },
         NodeEvent::Resumed { node: node(), attempt, message: None, origin: Origin::default() },
         NodeEvent::Resumed { node: node(), attempt, message: None, origin: by_hand },
+        NodeEvent::BodyOpened { node: node(), attempt, index: Some(1) },
+        NodeEvent::BodyEnding {
+            node: node(),
+            attempt,
+            index: Some(1),
+            failure: failure(),
+            grace: EPOCH,
+        },
         NodeEvent::Skipped { node: node(), cause: vec![] },
         NodeEvent::Cancelled { node: node(), reason: CancelReason::Join },
     ]
@@ -150,6 +160,7 @@ fn node_at(state: &mut State, phase: &str) {
     node.wait = match phase {
         "WAITING(retry)" => Some(Wait::Retry { due: EPOCH }),
         "WAITING" => Some(Wait::Signal { name: "go".into(), due: None }),
+        "WAITING(body)" => Some(Wait::Body),
         _ => None,
     };
     state.root.unsettled = u32::from(!node.status.is_settled());
@@ -190,10 +201,11 @@ fn apply_moves_executions_along_the_table_and_refuses_the_rest() {
 
 #[test]
 fn apply_moves_nodes_along_the_table_and_refuses_the_rest() {
-    let plan = plan("a");
+    let plan = plan(LOOP);
     for (row, from) in NODE.iter().flat_map(|row| NodePhase::ALL.map(|from| (row, from))) {
         let mut state = execution_at(&plan, "RUNNING");
         node_at(&mut state, from.name());
+        open_scope_for(&plan, &mut state, row.name);
         let found = step(&plan, &state, node_event(row.name));
         let found = found.map(|state| state.root.nodes[0].phase());
         assert_eq!(found, row.from(from), "{from:?}, {}", row.name);
@@ -202,15 +214,30 @@ fn apply_moves_nodes_along_the_table_and_refuses_the_rest() {
 
 #[test]
 fn nodes_move_only_where_their_execution_lets_them() {
-    let plan = plan("a");
+    let plan = plan(LOOP);
     for (row, phase) in NODE.iter().flat_map(|row| RunPhase::ALL.map(|phase| (row, phase))) {
         let is_legal = |node: NodePhase| {
             let mut state = execution_at(&plan, phase.name());
             node_at(&mut state, node.name());
+            open_scope_for(&plan, &mut state, row.name);
             step(&plan, &state, node_event(row.name)).is_some()
         };
         let legal = NodePhase::ALL.into_iter().any(is_legal);
         assert_eq!(legal, row.during.contains(&phase), "{phase:?}, {}", row.name);
+    }
+}
+
+/// A node that may have every event.
+const LOOP: &str = "a = loop(until true) {b}";
+
+/// Only a scope that is open can end.
+fn open_scope_for(plan: &Plan, state: &mut State, row: &str) {
+    if row == "BodyEnding" && state.root.nodes[0].phase() == NodePhase::WaitingBody {
+        let mut running = execution_at(plan, "RUNNING");
+        node_at(&mut running, "RUNNING");
+        let opened = step(plan, &running, node_event("BodyOpened")).expect("a scope is opened");
+        state.root.nodes[0].body.clone_from(&opened.root.nodes[0].body);
+        state.inner = opened.inner;
     }
 }
 
@@ -334,6 +361,7 @@ fn the_tables_take_every_arrow() {
     let mut taken = Arrows::default();
     for cases in [
         rules::CASES,
+        bodies::CASES,
         attempts::CASES,
         waits::CASES,
         pausing::CASES,

@@ -270,7 +270,6 @@ impl<'a> Trial<'a> {
         let state = &self.run.state;
         if state.acts() && state.status == Status::Running {
             let forgotten = self.logbook.check.forgotten();
-            let forgotten = forgotten.map(|at| &*self.run.plan.node(at).id);
             assert_eq!(forgotten, None, "a node's turn has come, and nothing happens");
         }
         assert_eq!(state.status.is_end(), state.end.is_some());

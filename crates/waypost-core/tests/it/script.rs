@@ -202,7 +202,7 @@ impl Line<'_, '_> {
             return Report { token, ..self.run.report(id, attempt, outcome) };
         }
         let outcome = outcome(verb, rest);
-        if self.run.plan.find(id).is_none() {
+        if self.run.state.find(self.run.plan, id).is_none() {
             return Report { node: id.into(), attempt: 1, token: Token(0), worker: None, outcome };
         }
         self.run.report(id, attempt, outcome)

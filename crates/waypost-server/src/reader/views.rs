@@ -3,6 +3,7 @@
 use waypost_core::event::{EndCause, Wait};
 use waypost_core::id::WaitId;
 use waypost_core::json::Json;
+use waypost_core::kind::Behaviour;
 use waypost_core::path::{At, ScopeNo};
 use waypost_core::slot::SlotClass;
 use waypost_core::state;
@@ -97,7 +98,13 @@ fn node(found: &Found, at: At, state: &state::NodeState) -> wire::Node {
         branch: state.branch.as_deref().map(str::to_owned),
         failure: state.failure.as_deref().map(failure),
         wait: wait(found, state),
+        iterations: iterations(found, at, state),
     }
+}
+
+fn iterations(found: &Found, at: At, state: &state::NodeState) -> Option<u64> {
+    let is_loop = matches!(found.plan.node(at.node).behaviour, Behaviour::Loop(_));
+    state.body.as_ref().filter(|_| is_loop).map(|body| body.opened)
 }
 
 fn wait(found: &Found, node: &state::NodeState) -> Option<wire::Wait> {
@@ -106,6 +113,8 @@ fn wait(found: &Found, node: &state::NodeState) -> Option<wire::Wait> {
         Wait::Delay { .. } => ("delay", None),
         Wait::Signal { name, .. } => ("signal", Some(name.to_string())),
         Wait::Retry { .. } => ("retry", None),
+        // The nodes of the body have their own.
+        Wait::Body => return None,
     };
     let id = wait_id(found, node.wait_seq);
     Some(wire::Wait { id, kind: kind.to_owned(), name, due: wait.due().map(Time) })

@@ -43,6 +43,7 @@ pub(super) static ROUTES: &[Route] = &[
             Code::UnknownDefinition,
             Code::IdTaken,
             Code::ConcurrencyLimit,
+            Code::ClusterTooOld,
             Code::InvalidInput,
             Code::IdempotencyMismatch,
             Code::Unstorable,

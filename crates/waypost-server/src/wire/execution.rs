@@ -155,9 +155,12 @@ wire! {
         pub failure?: Failure,
         /// Its open wait.
         pub wait?: Wait,
+        /// For a loop: how many iterations it has begun.
+        pub iterations?: u64,
     }
 
-    /// The nodes of an execution, in the definition's order.
+    /// The nodes of an execution, in the definition's order, and after them those of the bodies
+    /// that are open.
     pub struct NodeList {
         /// The nodes.
         pub nodes: Vec<Node>,

@@ -137,7 +137,10 @@ fn note(node: &wire::Node) -> String {
             failure.message.clone()
         }
         (_, _, Some(branch)) => format!("branch {branch}"),
-        _ => String::new(),
+        _ => match node.iterations {
+            Some(count) => format!("iteration {count}"),
+            None => String::new(),
+        },
     }
 }
 

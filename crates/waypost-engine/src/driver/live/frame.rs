@@ -80,7 +80,8 @@ impl Live {
         let body = encode(&decision.events);
         let count = u64::try_from(decision.events.len()).unwrap_or(u64::MAX);
         let needed = decision.events.iter().map(Event::requires).max().unwrap_or(1);
-        self.requires = self.requires.max(needed).max(config.log_format_min);
+        self.requires =
+            self.requires.max(needed).max(self.plan.requires()).max(config.log_format_min);
         let header = FrameHeader {
             execution: self.state.execution,
             first_seq: self.state.seq + 1 - count,

@@ -105,7 +105,9 @@ impl Judge<'_> {
                 let after = ending.is_some_and(|ending| ran.settled >= Some(ending));
                 self.expect(after, || format!("{id}: cancelled, but nothing fixed the end before"));
             }
-            None => self.complaints.push(format!("{id}: cancelled for no reason")),
+            Some(CancelReason::Body) | None => {
+                self.complaints.push(format!("{id}: cancelled for no reason"));
+            }
         }
     }
 

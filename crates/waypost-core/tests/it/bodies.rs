@@ -1,0 +1,300 @@
+//! Containers: groups and loops, their scopes, and how they end.
+
+use waypost_core::decide::{idempotency_key, render_task};
+use waypost_core::flow::plan;
+use waypost_core::json::Json;
+use waypost_core::path::ScopeNo;
+
+use super::run::Run;
+use super::script::{Case, case, check};
+
+#[test]
+fn bodies_run_in_order_and_end_as_their_nodes_do() {
+    check(CASES);
+}
+
+pub(super) const CASES: &[Case] = &[
+    case(
+        "a group completes with its body, and what follows begins",
+        "g = group {a; b needs a}; c needs g",
+        "start        -> g WAITING, g/a RUNNING, g/b PENDING, c PENDING, runs g/a
+         complete g/a 1 -> g/b RUNNING, runs g/b
+         complete g/b 2 -> g COMPLETED, g gives 2, c RUNNING, logs NodeCompleted NodeCompleted NodeScheduled NodeStarted
+         complete c   -> execution COMPLETED",
+    ),
+    case(
+        "the value of a body is that of its output nodes",
+        "g = group {a; o = output(${{ nodes.a.output }}) needs a; z needs o}; w = output(${{ nodes.g.output }}) needs g",
+        "start          -> runs g/a
+         complete g/a 7 -> g/z RUNNING
+         complete g/z 1 -> output 7",
+    ),
+    case(
+        "a body with several exits has a map of those that completed",
+        "g = group {a; b; c = if(false); d needs c:true}; o = output(${{ nodes.g.output }}) needs g",
+        "start          -> g/d SKIPPED
+         complete g/a 1 -> g WAITING
+         complete g/b 2 -> execution COMPLETED, output {\"a\":1,\"b\":2}",
+    ),
+    case(
+        "nodes of a body see what is before their container",
+        "a; g = group {b = value(${{ nodes.a.output + 1 }})} needs a; o = output(${{ nodes.g.output }}) needs g",
+        "start        -> runs a
+         complete a 4 -> execution COMPLETED, output 5",
+    ),
+    case(
+        "variables of a group are those of the definition",
+        "a set n = 1; g = group {b set n = variables.n + output} needs a; c set m = variables.n needs g",
+        "start          -> runs a
+         complete a     -> runs g/b
+         complete g/b 5 -> runs c, variables {\"n\":6}
+         complete c     -> variables {\"m\":6,\"n\":6}",
+    ),
+    case(
+        "a failure in a group that nothing handles is the group's, after what runs has ended",
+        "g = group {a; b; c needs a} error continue; d needs g",
+        "start          -> runs g/a g/b
+         fail g/a broken -> g WAITING, g/c CANCELLED, g/b RUNNING, stops g/b, logs NodeFailed BodyEnding, due 10s
+         stopped g/b    -> g FAILED, d RUNNING, logs NodeCancelled NodeFailed NodeScheduled NodeStarted
+         complete d     -> execution COMPLETED",
+    ),
+    case(
+        "a completion in a body that is ending is a fact",
+        "g = group {a; b set v = output} error continue; d needs g",
+        "start          -> runs g/a g/b
+         fail g/a broken -> stops g/b
+         complete g/b 3 -> g FAILED, variables {\"v\":3}, d RUNNING",
+    ),
+    case(
+        "a cancelled attempt of a body is given up after a while",
+        "g = group {a; b} error other; d needs g:other",
+        "start          -> runs g/a g/b
+         fail g/a broken -> stops g/b
+         wait 9s        -> g WAITING
+         wait 1s        -> g FAILED, d RUNNING, logs NodeCancelled NodeFailed NodeScheduled NodeStarted
+         complete g/b   -> refused not open",
+    ),
+    case(
+        "a failure in a body that is handled there stays there",
+        "g = group {a error continue; b needs a}; d needs g",
+        "start          -> runs g/a
+         fail g/a broken -> g/b RUNNING
+         complete g/b 1 -> g COMPLETED, d RUNNING",
+    ),
+    case(
+        "a failure of a group ends the execution if nothing handles it",
+        "g = group {a}; b",
+        "start          -> runs b g/a
+         fail g/a broken -> execution ENDING, g FAILED, stops b
+         stopped b      -> execution FAILED, failure broken",
+    ),
+    case(
+        "a group is tried again as a whole",
+        "g = group {a; b needs a} retry 2 wait 1s",
+        "start          -> runs g/a
+         complete g/a 1 -> runs g/b
+         fail g/b http retry -> g WAITING, due 1s
+         wait 1s        -> g/a RUNNING, g/a attempt 1, g attempt 2, runs g/a
+         complete g/a 1 -> runs g/b
+         complete g/b 2 -> execution COMPLETED",
+    ),
+    case(
+        "a report for an earlier try of a group is refused",
+        "g = group {a} retry 2 wait 1s",
+        "start          -> runs g/a
+         fail g/a http retry -> g WAITING
+         complete g/a   -> refused not open
+         wait 1s        -> runs g/a
+         forge g/a      -> refused another worker
+         complete g/a   -> execution COMPLETED",
+    ),
+    case(
+        "a deadline of a container ends its body first",
+        "g = group {a} deadline 5s error continue; d needs g",
+        "start       -> runs g/a, due 5s
+         wait 5s     -> g WAITING, stops g/a, due 10s
+         stopped g/a -> g TIMED_OUT, d RUNNING",
+    ),
+    case(
+        "a group in a group",
+        "g = group {h = group {a; b}; c needs h}; d needs g",
+        "start            -> g+g/h WAITING, runs g/h/a g/h/b
+         complete g/h/a 1 -> g/h WAITING
+         complete g/h/b 2 -> g/h COMPLETED, g/c RUNNING
+         complete g/c 3   -> g gives 3, d RUNNING",
+    ),
+    case(
+        "an end reaches the bodies within bodies",
+        "g = group {h = group {a; b}; c} error continue; d needs g",
+        "start            -> runs g/c g/h/a g/h/b
+         fail g/c broken   -> stops g/h/a g/h/b, g+g/h WAITING
+         stopped g/h/a    -> g/h WAITING
+         complete g/h/b 1 -> g FAILED, d RUNNING",
+    ),
+    case(
+        "cancel awaits what runs in a body",
+        "g = group {a; b needs a}",
+        "start     -> runs g/a
+         cancel    -> execution ENDING, g WAITING, g/b CANCELLED, stops g/a
+         stopped g/a -> execution CANCELLED, g CANCELLED, logs NodeCancelled NodeCancelled RunCancelled",
+    ),
+    case(
+        "cancel ends a body that only waits",
+        "g = group {a = delay(1h)}",
+        "start  -> g/a WAITING, due 1h
+         cancel -> execution CANCELLED, g CANCELLED",
+    ),
+    case(
+        "a join that fired stops the bodies of what leads only there",
+        "g = group {a}; b; j needs g, b join any cancel-rest",
+        "start        -> runs b g/a
+         complete b   -> g CANCELLED, stops a, j RUNNING
+         complete g/a -> refused not open
+         complete j   -> execution COMPLETED",
+    ),
+    case(
+        "an execution whose bodies all wait parks, and goes on",
+        "g = group {a = delay(1h)}; d needs g",
+        "start     -> due 1h
+         park      -> execution WAITING
+         later 1h
+         take-over -> g COMPLETED, d RUNNING",
+    ),
+    case(
+        "a body that ends in a pause goes on after it",
+        "g = group {a}; d needs g",
+        "start        -> runs g/a
+         pause        -> execution PAUSING
+         complete g/a 1 -> execution PAUSED, g WAITING
+         resume       -> g COMPLETED, d RUNNING",
+    ),
+    case(
+        "a take-over runs again what its owner ran in a body",
+        "g = group {a}",
+        "start        -> runs g/a
+         take-over    -> g/a attempt 2, runs g/a
+         complete g/a -> execution COMPLETED",
+    ),
+    case(
+        "quarantine and resume count losses in bodies",
+        "g = group {a}",
+        "start        -> runs g/a
+         lose-4 g/a   -> g/a lost 4
+         lose g/a     -> execution QUARANTINED, g/a WAITING
+         own
+         recover
+         resume       -> g/a lost 0
+         wait 5m      -> runs g/a
+         complete g/a -> execution COMPLETED",
+    ),
+    case(
+        "a signal reaches a wait in a body",
+        "g = group {w = signal(go)}; o = output(${{ nodes.g.output }}) needs g",
+        "start       -> g/w WAITING
+         signal go 5 -> execution COMPLETED, output 5",
+    ),
+    case(
+        "a loop until a condition holds",
+        "l = loop(until previous >= 3) {a}; o = output(${{ nodes.l.output }}) needs l",
+        "start             -> l WAITING, runs l[1]/a
+         complete l[1]/a 1 -> runs l[2]/a, logs NodeCompleted BodyOpened NodeScheduled NodeStarted
+         complete l[1]/a 9 -> refused not open
+         complete l[2]/a 3 -> execution COMPLETED, output 3",
+    ),
+    case(
+        "a loop while a condition holds may not begin at all",
+        "l = loop(while input.n > iteration) {a = pass}; o = output(${{ nodes.l.status }}) needs l",
+        "start {\"n\":0} -> execution COMPLETED, output \"COMPLETED\"",
+    ),
+    case(
+        "iteration and previous in a body, and outputs that are collected",
+        "l = loop(while iteration < 3, all) {a = value(${{ [iteration, previous] }})}; o = output(${{ nodes.l.output }}) needs l",
+        "start -> execution COMPLETED, output [[1,null],[2,[1,null]],[3,[2,[1,null]]]]",
+    ),
+    case(
+        "variables go from iteration to iteration, and out of the loop",
+        "s set n = 0; l = loop(until variables.n >= 2) {a set n = variables.n + 1} needs s",
+        "start           -> runs s
+         complete s      -> runs l[1]/a
+         complete l[1]/a -> variables {\"n\":1}
+         complete l[2]/a -> execution COMPLETED, variables {\"n\":2}",
+    ),
+    case(
+        "a loop that does not end fails",
+        "l = loop(until false, max 2) {a = pass} error continue; d needs l",
+        "start -> l FAILED, l failed loop_limit, d RUNNING",
+    ),
+    case(
+        "a loop waits between two iterations",
+        "l = loop(until iteration == 2, delay 1m) {a}",
+        "start             -> runs l[1]/a
+         complete l[1]/a 1 -> l WAITING, due 1m, logs NodeCompleted NodeWaiting
+         park              -> execution WAITING
+         later 1m
+         take-over         -> runs l[2]/a
+         complete l[2]/a 2 -> execution COMPLETED",
+    ),
+    case(
+        "the wait between two iterations ends by hand",
+        "l = loop(until iteration == 2, delay 1m) {a}",
+        "start             -> runs l[1]/a
+         complete l[1]/a 1 -> l WAITING
+         end-wait l #m     -> runs l[2]/a",
+    ),
+    case(
+        "a wait for a body cannot be ended by hand",
+        "g = group {a}",
+        "start        -> runs g/a
+         end-wait g   -> refused no wait",
+    ),
+    case(
+        "a test of a loop that cannot be evaluated fails the loop",
+        "l = loop(until previous.x.y > 1) {a} error continue",
+        "start             -> runs l[1]/a
+         complete l[1]/a 1 -> l FAILED, execution FAILED",
+    ),
+    case(
+        "a deadline of a loop in its delay",
+        "l = loop(until false, delay 1h) {a} deadline 10m error continue; d needs l",
+        "start           -> runs l[1]/a
+         complete l[1]/a -> due 10m
+         wait 10m        -> l TIMED_OUT, d RUNNING",
+    ),
+    case(
+        "a reopened execution runs a failed group anew",
+        "g = group {a; b needs a}",
+        "start          -> runs g/a
+         complete g/a 1 -> runs g/b
+         fail g/b broken -> execution FAILED
+         reopen         -> runs g/a, generation 2
+         complete g/a 1 -> runs g/b
+         complete g/b 2 -> execution COMPLETED",
+    ),
+];
+
+#[test]
+fn keys_and_configs_name_the_iteration_and_the_try_of_a_group() {
+    let plan = plan(
+        "l = loop(until iteration == 2) {g = group {a = task({\"i\":\"${{ iteration }}\"})} retry 2 wait 1s}",
+    );
+    let mut run = Run::start(&plan, "{}", None, 10);
+    let key = |run: &Run<'_>, path: &str| idempotency_key(&plan, &run.state, run.at(path));
+    let config = |run: &Run<'_>, path: &str| {
+        render_task(&plan, &run.state, run.at(path)).unwrap().config.text().to_owned()
+    };
+    let execution = run.state.created.key.to_string();
+    assert_eq!(key(&run, "l[1]/g/a"), format!("{execution}/l[1]/g/a/1"));
+    assert_eq!(config(&run, "l[1]/g/a"), r#"{"i":1}"#);
+    let failed = waypost_core::failure::Failure::transient("http", "not now");
+    let report = run.report("l[1]/g/a", None, waypost_core::command::Outcome::Failed(failed));
+    run.command(waypost_core::command::Command::Report(report)).unwrap();
+    run.now = run.now.plus(waypost_core::time::Millis::from_secs(1));
+    run.command(waypost_core::command::Command::Tick).unwrap();
+    assert_eq!(key(&run, "l[1]/g/a"), format!("{execution}/l[1]/g@2/a/1"));
+    let done = waypost_core::command::Outcome::Completed(Json::null());
+    let report = run.report("l[1]/g/a", None, done);
+    run.command(waypost_core::command::Command::Report(report)).unwrap();
+    assert_eq!(key(&run, "l[2]/g/a"), format!("{execution}/l[2]/g/a/1"));
+    assert_eq!(config(&run, "l[2]/g/a"), r#"{"i":2}"#);
+    assert_eq!(run.state.scopes().map(|(number, _)| number).next(), Some(ScopeNo::ROOT));
+}
