@@ -53,6 +53,41 @@ pub(super) fn fan(width: u64) -> String {
     )
 }
 
+/// The body of a benchmark's map.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MapBody {
+    /// One noop
+    Noop,
+    /// Two transforms with outputs of 1 KB
+    Two,
+}
+
+/// A map over the numbers from 0 on.
+pub(super) fn map(items: u64, width: u32, body: MapBody) -> String {
+    let text = |bytes: usize| "x".repeat(bytes);
+    let nodes = match body {
+        MapBody::Noop => "{ id: n, type: noop }".to_owned(),
+        MapBody::Two => format!(
+            "{{ id: a, type: transform, config: {{ value: \"{0}\" }} }}, \
+             {{ id: b, type: transform, needs: [a], config: {{ value: \"{0}\" }} }}",
+            text(1_000)
+        ),
+    };
+    let config = format!("{{ items: {items}, concurrency: {width}, collect: none }}");
+    format!(
+        "name: bench-map\nnodes:\n  - {{ id: each, type: map, config: {config}, nodes: [{nodes}] }}\n"
+    )
+}
+
+/// A loop of noops.
+pub(super) fn repeat(iterations: u64) -> String {
+    let test = format!("{{ until: \"iteration >= {iterations}\", maxIterations: {iterations} }}");
+    format!(
+        "name: bench-loop\nnodes:\n  - {{ id: again, type: loop, config: {test}, \
+         nodes: [{{ id: n, type: noop }}] }}\n"
+    )
+}
+
 fn chain_of(name: &str, node: &str, nodes: u64) -> String {
     let lines = (0..nodes).map(|n| {
         let needs = n.checked_sub(1).map(|before| format!(", needs: [n{before}]"));

@@ -18,7 +18,7 @@
 //! | `backend` | a fresh data folder or schema with an engine over it |
 //! | `committed` | commits and their bytes, of an engine here or of a server |
 //! | `flows` | the definitions that are executed |
-//! | `load` | chains, fans and payloads: executions from start to durable end |
+//! | `load` | chains, fans, maps, loops and payloads: executions from start to durable end |
 //! | `timers` | sleeping executions, and how late they wake up |
 //! | `recover` | a process killed with -9, and its restart |
 //! | `http` | clients over HTTP, against a server in a process of its own |
@@ -68,6 +68,36 @@ pub enum Scenario {
         width: u64,
         /// How many executions
         #[arg(long, default_value_t = 200)]
+        executions: u64,
+        /// Flags that all scenarios share
+        #[command(flatten)]
+        common: Common,
+    },
+    /// One map over many items
+    Map {
+        /// Items of each map
+        #[arg(long, default_value_t = 1_000_000)]
+        items: u64,
+        /// Items that are open at once
+        #[arg(long, default_value_t = 1_000)]
+        width: u32,
+        /// The body of the map
+        #[arg(long, value_enum, default_value_t = flows::MapBody::Noop)]
+        body: flows::MapBody,
+        /// How many executions
+        #[arg(long, default_value_t = 1)]
+        executions: u64,
+        /// Flags that all scenarios share
+        #[command(flatten)]
+        common: Common,
+    },
+    /// One loop with a noop as its body
+    Loop {
+        /// Iterations of each loop
+        #[arg(long, default_value_t = 100_000)]
+        iterations: u64,
+        /// How many executions
+        #[arg(long, default_value_t = 1)]
         executions: u64,
         /// Flags that all scenarios share
         #[command(flatten)]
@@ -156,6 +186,14 @@ pub async fn run(scenario: &Scenario, host: &dyn Host) -> Result<Printout> {
         Scenario::Fan { width, executions, common } => {
             let (flow, size) = (flows::fan(*width), (*executions, *width + 2));
             load::run("fan", &flow, &Json::null(), size, common, host).await
+        }
+        Scenario::Map { items, width, body, executions, common } => {
+            let (flow, size) = (flows::map(*items, *width, *body), (*executions, *items));
+            load::run("map", &flow, &Json::null(), size, common, host).await
+        }
+        Scenario::Loop { iterations, executions, common } => {
+            let (flow, size) = (flows::repeat(*iterations), (*executions, *iterations));
+            load::run("loop", &flow, &Json::null(), size, common, host).await
         }
         Scenario::Payload { bytes, executions, nodes, common } => {
             let (flow, size) = (flows::payload(*nodes), (*executions, *nodes));

@@ -15,8 +15,8 @@ use crate::backend::{Closed, Flow, MeasuredBackend};
 use crate::report::{Printout, milliseconds, percentiles};
 use crate::{Common, Host, disk};
 
-/// Nodes at each end of a long chain that are compared with each other.
-const SAMPLE: u64 = 1_000;
+/// Nodes at each end of a long execution that are compared with each other, at least.
+const SAMPLE_MIN: u64 = 1_000;
 
 pub(super) async fn run(
     scenario: &'static str,
@@ -26,7 +26,7 @@ pub(super) async fn run(
     common: &Common,
     host: &dyn Host,
 ) -> Result<Printout> {
-    let marks = Arc::new(Marks::new(executions == 1 && nodes >= 2 * SAMPLE, nodes));
+    let marks = Arc::new(Marks::new(executions == 1 && nodes >= 2 * SAMPLE_MIN, nodes));
     let observer: Option<Observer> = marks.wanted.then(|| {
         let marks = Arc::clone(&marks);
         let observer: Observer = Arc::new(move |committed| marks.note(&committed.events));
@@ -70,8 +70,8 @@ pub(super) async fn run(
     report.rounded("decide_max_ms", "longest decision", longest, (3, " ms"));
     report.extend(resources(&closed, probed, (executions, nodes), p50));
     if let Some(ratio) = marks.ratio() {
-        let name = "last 1,000 nodes / first 1,000";
-        report.rounded("last_1000_over_first_1000", name, ratio, (2, ""));
+        let name = "last tenth / first tenth";
+        report.rounded("last_tenth_over_first_tenth", name, ratio, (2, ""));
     }
     Ok(report)
 }
@@ -192,28 +192,26 @@ async fn complete_one(engine: Arc<Engine>, request: StartRequest) -> Result<Dura
     }
 }
 
-/// When the first and the last thousand nodes of a long chain were completed.
+/// When the first and the last tenth of the nodes of a long execution were completed.
 struct Marks {
     wanted: bool,
     nodes: u64,
+    sample: u64,
     start: Instant,
     completed: AtomicU64,
-    first_us: AtomicU64,
-    before_last_us: AtomicU64,
-    last_us: AtomicU64,
+    /// When the first node was completed, the first tenth, all but the last tenth, and all.
+    times_us: [AtomicU64; 4],
 }
 
 impl Marks {
     fn new(wanted: bool, nodes: u64) -> Self {
-        let zero = || AtomicU64::new(0);
         Self {
             wanted,
             nodes,
+            sample: (nodes / 10).max(SAMPLE_MIN),
             start: Instant::now(),
-            completed: zero(),
-            first_us: zero(),
-            before_last_us: zero(),
-            last_us: zero(),
+            completed: AtomicU64::new(0),
+            times_us: Default::default(),
         }
     }
 
@@ -221,28 +219,20 @@ impl Marks {
         let done =
             events.iter().filter(|e| matches!(e, Event::Node(NodeEvent::Completed { .. }))).count();
         let done = u64::try_from(done).unwrap_or(0);
-        let completed = self.completed.fetch_add(done, Ordering::Relaxed) + done;
+        let before = self.completed.fetch_add(done, Ordering::Relaxed);
         let now = u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let mark = match completed {
-            SAMPLE => &self.first_us,
-            n if n == self.nodes - SAMPLE => &self.before_last_us,
-            n if n == self.nodes => &self.last_us,
-            1 => {
-                self.first_us.store(now, Ordering::Relaxed);
-                return;
+        let counts = [1, self.sample, self.nodes - self.sample, self.nodes];
+        for (count, time) in counts.into_iter().zip(&self.times_us) {
+            if before < count && before + done >= count {
+                time.store(now, Ordering::Relaxed);
             }
-            _ => return,
-        };
-        let before = if completed == SAMPLE { mark.load(Ordering::Relaxed) } else { 0 };
-        mark.store(now - before, Ordering::Relaxed);
+        }
     }
 
-    /// Time of the last thousand nodes over the time of the first thousand.
+    /// Time of the last tenth of the nodes over the time of the first tenth.
     fn ratio(&self) -> Option<f64> {
-        if !self.wanted {
-            return None;
-        }
-        let load = |mark: &AtomicU64| mark.load(Ordering::Relaxed) as f64;
-        Some((load(&self.last_us) - load(&self.before_last_us)) / load(&self.first_us))
+        let [begin, first, before_last, last] =
+            self.times_us.each_ref().map(|time| time.load(Ordering::Relaxed) as f64);
+        self.wanted.then(|| (last - before_last) / (first - begin))
     }
 }

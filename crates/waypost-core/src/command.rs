@@ -36,6 +36,8 @@ pub enum Command {
     Ignore { message: MessageId, reason: String },
     /// A control request, and its origin.
     Request(Request, Origin),
+    /// Open the next items of maps; see [`State::wants_items`](crate::state::State::wants_items).
+    OpenItems,
     /// Act on the timers that are due.
     Tick,
     /// Leave memory: there is nothing to do.

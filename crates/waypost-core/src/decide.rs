@@ -78,6 +78,7 @@ pub fn decide(
         }
         Command::Ignore { message, reason } => decider.ignore_message(message, reason)?,
         Command::Request(request, origin) => decider.request(request, origin)?,
+        Command::OpenItems => decider.open_items_of_maps(),
         Command::Tick => decider.tick(),
         Command::Park => decider.park()?,
     }

@@ -31,7 +31,8 @@ pub use run::{EndCause, PauseReason, RunCreated, RunEvent};
 ///
 /// 4: a failure may skip its node's `onError` (`on_error_skipped` of the failure in `NodeFailed`).
 ///
-/// 5: nodes have bodies (`BodyOpened`, `BodyEnding`, paths with several steps).
+/// 5: nodes have bodies (`BodyOpened`, `BodyEnding`, `MapOpened`, `ItemsOpened`, paths with several
+/// steps).
 pub const LOG_FORMAT: u16 = 5;
 
 /// The log format with bodies. A definition that has some cannot be started in an older one.

@@ -98,6 +98,10 @@ pub mod kind {
         CONNECTION = "connection",
         /// The server answered with a status that was not accepted.
         HTTP = "http",
+        /// More items of a map failed than it tolerates.
+        TOO_MANY_FAILURES = "too_many_failures",
+        /// A map has more items than are allowed.
+        TOO_MANY_ITEMS = "too_many_items",
         /// A loop would have begun more iterations than its `maxIterations`.
         LOOP_LIMIT = "loop_limit",
         /// A call was answered, and the node's `failWhen` holds for the response.

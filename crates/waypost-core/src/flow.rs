@@ -28,7 +28,8 @@ use serde_json::{Value, json};
 use crate::expr::{Expression, Template};
 use crate::id::{DefinitionHash, NodeIx};
 use crate::kind::{
-    Behaviour, Case, Collect, Delay, DurationTemplate, Fail, Family, Loop, LoopTest,
+    Behaviour, Case, Collect, Delay, DurationTemplate, Fail, Family, Loop, LoopTest, MapSpec,
+    Tolerate,
 };
 use crate::plan::{
     Concurrency, ConcurrencyPolicy, Condition, Delivery, FailurePolicy, Join, OnError, Plan,
@@ -315,7 +316,7 @@ pub fn millis(text: &str) -> Millis {
 /// `task(json)`, `call(json)`, `worker(json)`, `pass`, `input`, `gather`, `value(json)`, `output(json)`, `if(expression)`, `fail(text)`,
 /// `switch(expression -> branch, else -> branch)`, `delay(5s)`, `delay(${{ … }})`, `until(time)`,
 /// `signal(name, where expression, within 5s)`, `group`,
-/// `loop(until expression, max 5, delay 1s, all)`.
+/// `loop(until expression, max 5, delay 1s, all)`, `map(items, at 5, tolerate 2, percent 5, stop, none)`.
 fn behaviour(id: &str, text: &str) -> Behaviour {
     let (word, inside) = call(text);
     let value = || serde_json::from_str(inside).unwrap_or_else(|_| json!(inside));
@@ -346,6 +347,7 @@ fn behaviour(id: &str, text: &str) -> Behaviour {
         "signal" => signal(inside),
         "group" => Behaviour::Group,
         "loop" => repeat(inside),
+        "map" => each(inside),
         other => panic!("{other:?} is not a behaviour"),
     }
 }
@@ -383,6 +385,30 @@ fn repeat(text: &str) -> Behaviour {
         }
     }
     Behaviour::Loop(Loop { test, iterations_max, delay, collect })
+}
+
+fn each(text: &str) -> Behaviour {
+    let parts = split(text, &[',']);
+    let items = parts.first().expect("a map has items");
+    let items = serde_json::from_str(items).unwrap_or_else(|_| json!(items));
+    let mut map = MapSpec {
+        items: template(&items),
+        concurrency: 100,
+        tolerate: Tolerate::Count(0),
+        stop_on_failure: false,
+        collect: true,
+    };
+    for part in parts.get(1..).unwrap_or_default() {
+        match part.split_once(' ') {
+            Some(("at", number)) => map.concurrency = number.parse().expect("a number"),
+            Some(("tolerate", n)) => map.tolerate = Tolerate::Count(n.parse().expect("a number")),
+            Some(("percent", n)) => map.tolerate = Tolerate::Percent(n.parse().expect("a share")),
+            None if *part == "stop" => map.stop_on_failure = true,
+            None if *part == "none" => map.collect = false,
+            _ => panic!("{part:?} is no part of a map"),
+        }
+    }
+    Behaviour::Map(map)
 }
 
 fn signal(text: &str) -> Behaviour {

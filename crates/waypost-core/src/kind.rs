@@ -189,6 +189,47 @@ pub enum Behaviour {
     Group,
     /// Runs its body again and again.
     Loop(Loop),
+    /// Runs its body for each item.
+    Map(MapSpec),
+}
+
+/// Over what a map runs its body, and how.
+#[derive(Debug, PartialEq)]
+pub struct MapSpec {
+    /// A list, or a number n for the items 0 to n-1.
+    pub items: Template,
+    /// How many items may be open at once; at least 1.
+    pub concurrency: u32,
+    pub tolerate: Tolerate,
+    /// Open no more items once more have failed than are tolerated.
+    pub stop_on_failure: bool,
+    /// Does the output have the outputs of the items?
+    pub collect: bool,
+}
+
+/// How many items of a map may fail without the map failing.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Tolerate {
+    Count(u64),
+    /// Of all items: 0 to 100.
+    Percent(f64),
+}
+
+impl Tolerate {
+    /// How many of so many items may fail.
+    pub fn of(self, count: u64) -> u64 {
+        match self {
+            Self::Count(most) => most,
+            // Rounded down: 5 % of 19 items is none. A share of at most 10^7 items is exact enough,
+            // and its whole part fits.
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "0 to count"
+            )]
+            Self::Percent(percent) => (count as f64 * percent / 100.0 + 1e-9).floor() as u64,
+        }
+    }
 }
 
 /// How often a loop runs its body, and what becomes of the outputs.
@@ -292,12 +333,13 @@ impl Behaviour {
                 visit(expression);
                 delay.iter().for_each(|delay| delay.visit(visit));
             }
+            Self::Map(map) => map.items.visit(visit),
         }
     }
 
     /// Does the node have a body?
     pub fn is_container(&self) -> bool {
-        matches!(self, Self::Group | Self::Loop(_))
+        matches!(self, Self::Group | Self::Loop(_) | Self::Map(_))
     }
 
     /// The branches that this behaviour can select; `None` where it has no branches.
@@ -319,7 +361,8 @@ impl Behaviour {
             | Self::Signal { .. }
             | Self::Task { .. }
             | Self::Group
-            | Self::Loop(_) => None,
+            | Self::Loop(_)
+            | Self::Map(_) => None,
         }
     }
 }

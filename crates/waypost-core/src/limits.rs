@@ -38,5 +38,13 @@ pub const MESSAGES_REMEMBERED_MAX: usize = 1_000;
 pub const ABANDONED_MAX: u32 = 5;
 /// Ends of remote attempts that a node remembers, to recognise a repeated report.
 pub const ENDS_REMEMBERED_MAX: usize = 8;
+/// Items of one map.
+pub const ITEMS_MAX: u64 = 10_000_000;
+/// Items that one frame opens at most; the rest follows in the next one.
+pub const ITEMS_OPENED_MAX: u64 = 256;
+/// Items of one map that may be open at once.
+pub const MAP_CONCURRENCY_MAX: u32 = 10_000;
+/// Failures of items that a map lists with their messages.
+pub const ITEM_FAILURES_MAX: usize = 1_000;
 /// The maximum of `maxAttempts` in a retry policy.
 pub const ATTEMPTS_MAX: u32 = 1_000;

@@ -431,6 +431,8 @@ impl NodeChange {
             NodeEvent::Waiting { attempt, .. }
             | NodeEvent::Resumed { attempt, .. }
             | NodeEvent::BodyOpened { attempt, .. }
+            | NodeEvent::MapOpened { attempt, .. }
+            | NodeEvent::ItemsOpened { attempt, .. }
             | NodeEvent::BodyEnding { attempt, .. } => self.attempt = Some(attempt),
             // Their status is all that a row has.
             NodeEvent::Checkpointed { .. }
@@ -462,6 +464,8 @@ fn wait_end(event: &NodeEvent) -> Option<WaitEnd> {
         | NodeEvent::Checkpointed { .. }
         | NodeEvent::Waiting { .. }
         | NodeEvent::BodyOpened { .. }
+        | NodeEvent::MapOpened { .. }
+        | NodeEvent::ItemsOpened { .. }
         | NodeEvent::BodyEnding { .. } => None,
     }
 }
@@ -480,6 +484,8 @@ fn opened_wait(event: &NodeEvent) -> Option<Wait> {
         | NodeEvent::Completed { .. }
         | NodeEvent::Resumed { .. }
         | NodeEvent::BodyOpened { .. }
+        | NodeEvent::MapOpened { .. }
+        | NodeEvent::ItemsOpened { .. }
         | NodeEvent::BodyEnding { .. }
         | NodeEvent::Skipped { .. }
         | NodeEvent::Cancelled { .. } => None,

@@ -4,6 +4,7 @@
 //! can not differ. A [`State`] can be stored and loaded as a snapshot, which is a cache.
 
 mod body;
+mod map;
 mod place;
 mod scope;
 
@@ -26,6 +27,7 @@ use crate::time::Timestamp;
 
 pub use body::Body;
 pub(crate) use body::output_of;
+pub use map::MapState;
 pub use place::{PAUSED, Place, Quarantine};
 pub use scope::Scope;
 
@@ -71,7 +73,7 @@ pub struct State {
     pub inner: BTreeMap<ScopeNo, Scope>,
     /// How many scopes were opened so far, the first one not counted.
     pub scopes_opened: u64,
-    /// Containers with something to do: one of their scopes has closed.
+    /// Containers with something to do: a scope has closed, or a map has items to open.
     pub due_bodies: BTreeSet<At>,
     /// How many nodes of all scopes are QUEUED and RUNNING.
     pub queued: u32,

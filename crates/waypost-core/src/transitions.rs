@@ -223,6 +223,12 @@ machine! {
     NodeEvent::BodyOpened { .. } => "BodyOpened"
                       [ -   -  WBO  -   -  WBO  -   -   -   -   - ] ACTING
         "A container opened its body: a group's nodes, or the next iteration of a loop.";
+    NodeEvent::MapOpened { .. } => "MapOpened"
+                      [ -   -  WBO  -   -   -   -   -   -   -   - ] ACTING
+        "A map evaluated its items, and begins to open them.";
+    NodeEvent::ItemsOpened { .. } => "ItemsOpened"
+                      [ -   -   -   -   -  WBO  -   -   -   -   - ] ACTING
+        "A map opened its next items, up to its concurrency.";
     NodeEvent::BodyEnding { .. } => "BodyEnding"
                       [ -   -   -   -   -  WBO  -   -   -   -   - ] OWNED
         "A failure in the body was not handled, or the container took too long: nodes of the body that were PENDING become CANCELLED, and running attempts are cancelled and awaited.";

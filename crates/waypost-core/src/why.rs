@@ -154,6 +154,16 @@ fn because(state: &State) -> String {
     state.pause_reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"))
 }
 
+/// How far a map is.
+pub fn progress_of(node: &NodeState) -> String {
+    let map = node.body.as_ref().and_then(|body| body.map.as_ref());
+    map.map_or_else(String::new, |map| {
+        let failed =
+            if map.failed > 0 { format!(", {} failed", map.failed) } else { String::new() };
+        format!("runs its items: {} of {} are done{failed}", map.done, map.count)
+    })
+}
+
 fn node_reason(plan: &Plan, state: &State, (at, node): (At, &NodeState)) -> Reason {
     let scheduled = node.scheduled.as_ref().map_or(state.updated_at, |first| first.at);
     let since = node.started_at.unwrap_or(scheduled);
@@ -174,6 +184,7 @@ fn node_reason(plan: &Plan, state: &State, (at, node): (At, &NodeState)) -> Reas
             let opened = node.body.as_ref().map_or(0, |body| body.opened);
             let what = match &plan.node(at.node).behaviour {
                 Behaviour::Loop(_) => format!("runs iteration {opened}"),
+                Behaviour::Map(_) => progress_of(node),
                 _ => "runs its body".to_owned(),
             };
             (what, node.deadline, UnblockedBy::Attempt)

@@ -214,6 +214,9 @@ fn change(event: &NodeEvent) -> Option<(NodeStatus, Option<u32>, String)> {
             let note = index.map(|index| format!("iteration {index}"));
             (NodeStatus::Waiting, Some(*attempt), note.unwrap_or_default())
         }
+        NodeEvent::MapOpened { attempt, count, .. } => {
+            (NodeStatus::Waiting, Some(*attempt), format!("{count} items"))
+        }
         NodeEvent::Skipped { .. } => (NodeStatus::Skipped, None, none),
         NodeEvent::Cancelled { reason, .. } => {
             let note = match reason {

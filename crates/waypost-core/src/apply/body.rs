@@ -1,5 +1,7 @@
 //! Bodies: scopes open, end as failed, and close when the last of their nodes has settled.
 
+use std::sync::Arc;
+
 use super::Step;
 use crate::event::{CancelReason, Wait};
 use crate::failure::Failure;
@@ -7,7 +9,8 @@ use crate::json::Json;
 use crate::kind::{Behaviour, Collect, Loop};
 use crate::path::{At, ScopeNo};
 use crate::plan::Plan;
-use crate::state::{Scope, State, Timer, output_of};
+use crate::state::{Body, MapState, Scope, State, Timer, output_of};
+use crate::status::NodeStatus;
 use crate::time::Timestamp;
 
 /// Is it this scope's turn?
@@ -49,6 +52,59 @@ pub(super) fn opened(plan: &Plan, state: &mut State, at: At, index: Option<u64>)
     state.inner.insert(number, scope);
 }
 
+/// A map knows its items.
+pub(super) fn mapped(state: &mut State, at: At, map: MapState) {
+    let node = state.node_mut(at);
+    node.body.get_or_insert_default().map = Some(Box::new(map));
+    node.wait = Some(Wait::Body);
+}
+
+/// The items of a `MapOpened`, one by one.
+pub(super) fn items_of(count: u64, items: Option<&Json>) -> Result<Option<Arc<[Json]>>, String> {
+    let Some(items) = items else { return Ok(None) };
+    let list: Vec<Json> = serde_json::from_str(items.text()).map_err(|error| error.to_string())?;
+    if u64::try_from(list.len()) != Ok(count) {
+        return Err(format!("{count} items, and a list of {}", list.len()));
+    }
+    Ok(Some(list.into()))
+}
+
+/// Are these the next items of a map?
+pub(super) fn may_open_items(state: &State, at: At, from: u64, count: u64) -> Step {
+    let map = state.node(at).body.as_ref().and_then(|body| body.map.as_ref());
+    let map = map.ok_or("the node is not a map that knows its items")?;
+    let fits = map.next == from && count > 0 && map.count - map.next >= count && !map.stopped;
+    if fits { Ok(()) } else { Err(format!("items {from} and {count} more are not the next")) }
+}
+
+/// Opens the next items of a map.
+pub(super) fn items_opened(plan: &Plan, state: &mut State, at: At, count: u64) {
+    let Some(body) = plan.body(at.node) else { return };
+    let path = state.path(plan, at);
+    let variables = Arc::clone(state.variables(at.scope));
+    let attempt = state.node(at).attempt;
+    let blank = Scope::new(plan, body);
+    for _ in 0..count {
+        state.scopes_opened += 1;
+        let number = ScopeNo(state.scopes_opened);
+        let Some(body) = &mut state.node_mut(at).body else { return };
+        let Some(map) = &mut body.map else { return };
+        let index = map.next;
+        map.next += 1;
+        body.opened += 1;
+        body.open.insert(Some(index), number);
+        let scope = Scope {
+            container: Some(at),
+            index: Some(index),
+            attempt,
+            prefix: format!("{path}[{index}]/").into(),
+            variables: Some(Arc::clone(&variables)),
+            ..blank.clone()
+        };
+        state.inner.insert(number, scope);
+    }
+}
+
 /// A node of a body failed, and nothing in the body handles it: the container will fail.
 pub(super) fn failed(plan: &Plan, state: &mut State, at: At) {
     let Some(failure) = state.node(at).failure.as_deref() else { return };
@@ -56,11 +112,7 @@ pub(super) fn failed(plan: &Plan, state: &mut State, at: At) {
     let failure = Failure { message, on_error_skipped: false, ..failure.clone() };
     let Some(scope) = state.scope_mut(at.scope) else { return };
     scope.failed = true;
-    if let Some(container) = scope.container
-        && let Some(body) = &mut state.node_mut(container).body
-    {
-        body.failure.get_or_insert_with(|| Box::new(failure));
-    }
+    scope.failure.get_or_insert_with(|| Box::new(failure));
 }
 
 /// A scope ends as failed, and with it those of the containers in it: what is PENDING will never
@@ -68,27 +120,33 @@ pub(super) fn failed(plan: &Plan, state: &mut State, at: At) {
 pub(super) fn ending(
     state: &mut State,
     at: At,
-    (index, failure): (Option<u64>, &Failure),
+    (index, failure, whole): (Option<u64>, &Failure, bool),
     (grace, now): (Timestamp, Timestamp),
-) -> Step {
+) -> Result<Vec<ScopeNo>, String> {
     let body = state.node(at).body.as_ref().ok_or("it has opened no scope")?;
     let number = body.scope(index).ok_or_else(|| format!("scope {index:?} is not open"))?;
     if state.scope(number).is_some_and(|scope| scope.ending) {
         return Err(format!("scope {index:?} is ending already"));
     }
-    if let Some(body) = &mut state.node_mut(at).body {
+    if let Some(scope) = state.scope_mut(number) {
+        scope.failure.get_or_insert_with(|| Box::new(failure.clone()));
+    }
+    if whole && let Some(body) = &mut state.node_mut(at).body {
         body.failure.get_or_insert_with(|| Box::new(failure.clone()));
     }
     state.timers.insert((grace, Timer::Body(number)));
     let seq = state.seq + 1;
-    for number in state.scopes_in(number) {
-        if let Some(scope) = state.scope_mut(number) {
+    let ending = state.scopes_in(number);
+    for inner in &ending {
+        if let Some(scope) = state.scope_mut(*inner) {
             scope.ending = true;
-            scope.grace = scope.grace.or(Some(grace));
             scope.cancel_pending(seq, now, CancelReason::Body);
         }
     }
-    Ok(())
+    if let Some(scope) = state.scope_mut(number) {
+        scope.grace = Some(grace);
+    }
+    Ok(ending)
 }
 
 /// Closes the scopes in which every node has settled.
@@ -117,14 +175,31 @@ pub(super) fn close_if_settled(plan: &Plan, state: &mut State, number: ScopeNo) 
         plan.node(container.node).behaviour,
         Behaviour::Loop(Loop { collect: Collect::All, .. })
     );
+    let spec = match &plan.node(container.node).behaviour {
+        Behaviour::Map(spec) => Some(spec),
+        _ => None,
+    };
     if let Some(body) = &mut state.node_mut(container).body {
         body.open.remove(&scope.index);
-        if collects {
-            body.collected.extend(output.clone());
+        match (&mut body.map, spec) {
+            (Some(map), Some(spec)) => {
+                let index = scope.index.unwrap_or_default();
+                match completed {
+                    true => map.completed(index, output.filter(|_| spec.collect)),
+                    false => map.item_failed(index, scope.failure),
+                }
+                map.stopped |= spec.stop_on_failure && map.failed > map.tolerated;
+            }
+            _ => {
+                if collects {
+                    body.collected.extend(output.clone());
+                }
+                body.output = output.filter(|output: &Json| !output.is_null());
+                body.failure = body.failure.take().or(scope.failure);
+            }
         }
-        body.output = output.filter(|output: &Json| !output.is_null());
     }
-    state.due_bodies.insert(container);
+    note_due(plan, state, container);
 }
 
 /// A container has settled, or begins again: its scopes are gone, whatever was in them.
@@ -145,4 +220,27 @@ pub(super) fn drop_scopes(state: &mut State, at: At) {
         }
     }
     state.node_mut(at).body = None;
+}
+
+/// Notes whether a container has something to do: see [`State::due_bodies`].
+pub(super) fn note_due(plan: &Plan, state: &mut State, at: At) {
+    let due = state.get(at).is_some_and(|node| {
+        node.status == NodeStatus::Waiting
+            && node.body.as_ref().is_some_and(|body| has_work(plan, state, at, body))
+    });
+    match due {
+        true => state.due_bodies.insert(at),
+        false => state.due_bodies.remove(&at),
+    };
+}
+
+fn has_work(plan: &Plan, state: &State, at: At, body: &Body) -> bool {
+    let (Behaviour::Map(spec), Some(map)) = (&plan.node(at.node).behaviour, &body.map) else {
+        return body.open.is_empty();
+    };
+    let ends = body.failure.is_some() || state.is_ending(at);
+    let is_ending = |scope: &ScopeNo| state.scope(*scope).is_some_and(|scope| scope.ending);
+    body.open.is_empty()
+        || (!ends && map.stopped && !body.open.values().all(is_ending))
+        || (!ends && map.wants_items(spec, body.open.len()))
 }

@@ -10,11 +10,12 @@ use crate::event::{FailureEnd, MessageId, NodeEvent, Wait};
 use crate::failure::Failure;
 use crate::id::{NodeIx, Token, WorkerId};
 use crate::json::Json;
+use crate::kind::Behaviour;
 use crate::limits::ENDS_REMEMBERED_MAX;
 use crate::path::{At, ScopeNo};
 use crate::plan::{FailurePolicy, OnError, Plan};
 use crate::planted::{Bug, is_planted};
-use crate::state::{Scheduled, State, Timer};
+use crate::state::{MapState, Scheduled, State, Timer};
 use crate::status::{NodeStatus, Status};
 use crate::time::Timestamp;
 use crate::transitions::NodePhase;
@@ -82,10 +83,29 @@ pub(super) fn apply(
             move_to(state, at, next.shown());
             body::opened(plan, state, at, *index);
         }
-        NodeEvent::BodyEnding { attempt, index, failure, grace, .. } => {
+        NodeEvent::MapOpened { attempt, count, items, tolerated, .. } => {
             expect_attempt(plan, state, at, *attempt)?;
-            body::ending(state, at, (*index, failure), (*grace, now))?;
-            body::close_settled(plan, state);
+            if !matches!(plan.node(at.node).behaviour, Behaviour::Map(_)) {
+                return refuse("the node is not a map");
+            }
+            let items = body::items_of(*count, items.as_ref())?;
+            move_to(state, at, next.shown());
+            body::mapped(state, at, MapState::new(*count, items, *tolerated));
+            body::note_due(plan, state, at);
+        }
+        NodeEvent::ItemsOpened { attempt, from, count, .. } => {
+            expect_attempt(plan, state, at, *attempt)?;
+            body::may_open_items(state, at, *from, *count)?;
+            body::items_opened(plan, state, at, *count);
+            body::note_due(plan, state, at);
+        }
+        NodeEvent::BodyEnding { attempt, index, failure, whole, grace, .. } => {
+            expect_attempt(plan, state, at, *attempt)?;
+            let ending = body::ending(state, at, (*index, failure, *whole), (*grace, now))?;
+            for number in ending {
+                body::close_if_settled(plan, state, number);
+            }
+            body::note_due(plan, state, at);
         }
         NodeEvent::Skipped { .. } => settle(plan, state, at, next, now),
         NodeEvent::Cancelled { reason, .. } => {

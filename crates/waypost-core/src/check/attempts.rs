@@ -110,6 +110,14 @@ impl Nodes {
                 seen.is_at(*attempt)?;
                 self.may_open(at, seen, *index)
             }
+            NodeEvent::MapOpened { attempt, count, tolerated, .. } => {
+                seen.is_running(*attempt)?;
+                self.may_map(at, *count, *tolerated)
+            }
+            NodeEvent::ItemsOpened { attempt, from, count, .. } => {
+                seen.is_at(*attempt)?;
+                self.may_open_items(at, seen, *from, *count)
+            }
             NodeEvent::BodyEnding { node, attempt, index, .. } => {
                 seen.is_at(*attempt)?;
                 self.may_end(place, (at, seen), (node, *index))
@@ -161,7 +169,10 @@ impl Seen {
             NodeEvent::Failed { failure, .. } => {
                 Phase::Settled(End::Failed { past_on_error: failure.on_error_skipped })
             }
-            NodeEvent::BodyOpened { .. } | NodeEvent::BodyEnding { .. } => waiting(Wait::Body),
+            NodeEvent::BodyOpened { .. }
+            | NodeEvent::MapOpened { .. }
+            | NodeEvent::ItemsOpened { .. }
+            | NodeEvent::BodyEnding { .. } => waiting(Wait::Body),
             NodeEvent::Skipped { .. } => Phase::Settled(End::Skipped),
             NodeEvent::Cancelled { .. } => Phase::Settled(End::Cancelled),
         };

@@ -126,7 +126,13 @@ impl Nodes {
         self.running = self.running.saturating_sub(usize::from(ran));
         match event {
             NodeEvent::BodyOpened { node, index, .. } => self.body_opened(at, node, *index),
-            NodeEvent::BodyEnding { node, index, .. } => self.body_ending(place, at, node, *index),
+            NodeEvent::MapOpened { count, tolerated, .. } => {
+                self.mapped(at, *count, *tolerated);
+            }
+            NodeEvent::ItemsOpened { node, from, count, .. } => {
+                self.items_opened(at, node, *from, *count);
+            }
+            NodeEvent::BodyEnding { node, index, .. } => self.body_ending(place, node, *index),
             NodeEvent::Failed { .. } | NodeEvent::Cancelled { .. } => self.drop_body(at),
             _ => {}
         }

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use super::attempts::{End, Phase, Seen};
 use super::graph::Turn;
-use super::invariant::Invariant::{BodiesInOrder, CauseDecides, Justified, WaitsEndInTime};
+use super::invariant::Invariant::{BodiesInOrder, CauseDecides, Justified, Limits, WaitsEndInTime};
 use super::nodes::Nodes;
 use super::{EventAt, Verdict, require, require_with};
 use crate::event::{NodeEvent, Wait};
 use crate::id::NodeIx;
-use crate::kind::Behaviour;
+use crate::kind::{Behaviour, Tolerate};
+use crate::limits::{ITEMS_MAX, MAP_CONCURRENCY_MAX};
 use crate::path::{At, ScopeNo};
 use crate::plan::{OnError, Plan};
 
@@ -34,6 +35,15 @@ pub(super) struct BodySeen {
     pub(super) open: u64,
     /// Has one of them ended as failed?
     failed: bool,
+    map: Option<MapSeen>,
+}
+
+/// What was seen of a map.
+#[derive(Clone, Debug, Default)]
+struct MapSeen {
+    count: u64,
+    tolerated: u64,
+    failed: u64,
 }
 
 impl ScopeSeen {
@@ -107,12 +117,29 @@ impl Nodes {
                 let at = At { scope: *number, node };
                 let has_turn = seen.phase == Phase::Pending
                     && super::graph::turn(plan, self, at) != Turn::NotYet;
-                if has_turn || (seen.waits_for_body() && seen.body.open == 0) {
+                if has_turn || self.has_turn_in_body(plan, at, seen) {
                     return Some(self.path(plan, at));
                 }
             }
         }
         None
+    }
+
+    /// Has a container nothing left to wait for, or a map items to open and places for them?
+    fn has_turn_in_body(&self, plan: &Plan, at: At, seen: &Seen) -> bool {
+        if !seen.waits_for_body() {
+            return false;
+        }
+        let free = match (&plan.node(at.node).behaviour, &seen.body.map) {
+            (Behaviour::Map(spec), Some(map)) => {
+                let stopped = spec.stop_on_failure && map.failed > map.tolerated;
+                let left = seen.body.opened < map.count && !stopped;
+                left && seen.body.open < u64::from(spec.concurrency)
+                    && !self.is_ending_scope(Some(at))
+            }
+            _ => false,
+        };
+        seen.body.open == 0 || free
     }
 
     /// Nothing begins in a scope that is ending.
@@ -125,6 +152,8 @@ impl Nodes {
                 | NodeEvent::Skipped { .. }
                 | NodeEvent::Waiting { .. }
                 | NodeEvent::BodyOpened { .. }
+                | NodeEvent::MapOpened { .. }
+                | NodeEvent::ItemsOpened { .. }
         );
         let late = begins && scope.is_some_and(|scope| scope.ending);
         require(!late, CauseDecides, "after the end of its body was fixed")
@@ -145,6 +174,46 @@ impl Nodes {
         require_with(fits, BodiesInOrder, || format!("scope {index:?} is not number {next}"))
     }
 
+    /// A map has no more items than are allowed, and tolerates what its definition says.
+    pub(super) fn may_map(&self, at: Option<At>, count: u64, tolerated: u64) -> Verdict {
+        let (Some(plan), Some(at)) = (&self.plan, at) else { return Ok(()) };
+        require_with(count <= ITEMS_MAX, Limits, || format!("it has {count} items"))?;
+        let fits = match &plan.node(at.node).behaviour {
+            Behaviour::Map(spec) => match spec.tolerate {
+                Tolerate::Count(most) => tolerated == most,
+                Tolerate::Percent(percent) => {
+                    let exact = count as f64 * percent / 100.0;
+                    (exact - tolerated as f64) < 1.0 && tolerated as f64 <= exact + 1e-6
+                }
+            },
+            _ => false,
+        };
+        require(fits, BodiesInOrder, "it is no map, or tolerates another number of failures")
+    }
+
+    /// Items are opened in order, once, and no more at a time than the map allows.
+    pub(super) fn may_open_items(
+        &self,
+        at: Option<At>,
+        seen: &Seen,
+        from: u64,
+        count: u64,
+    ) -> Verdict {
+        let (Some(plan), Some(at), Some(map)) = (&self.plan, at, &seen.body.map) else {
+            return require(self.plan.is_none(), BodiesInOrder, "the map has no items");
+        };
+        let Behaviour::Map(spec) = &plan.node(at.node).behaviour else {
+            return require(false, BodiesInOrder, "it is no map");
+        };
+        let last = from.saturating_add(count);
+        let next = from == seen.body.opened && count > 0 && last <= map.count;
+        require(next, BodiesInOrder, "these are not its next items")?;
+        let open = seen.body.open.saturating_add(count);
+        require(open <= u64::from(spec.concurrency), BodiesInOrder, "too many items are open")?;
+        let stopped = spec.stop_on_failure && map.failed > map.tolerated;
+        require(!stopped, BodiesInOrder, "too many items have failed to open more")
+    }
+
     /// A scope ends as failed for a failure in it that nothing handles, or for a deadline.
     pub(super) fn may_end(
         &self,
@@ -160,7 +229,8 @@ impl Nodes {
         };
         let unhandled = scope.has_failed(plan);
         let late = seen.deadline.is_some_and(|deadline| deadline <= place.at);
-        require(unhandled || late, Justified, "nothing in the scope has failed")
+        let stopped = seen.body.map.as_ref().is_some_and(|map| map.failed > map.tolerated);
+        require(unhandled || late || stopped, Justified, "nothing in the scope has failed")
     }
 
     /// May a container settle, or begin again? What is in its body has to settle first, except
@@ -175,13 +245,32 @@ impl Nodes {
     /// A container completes after its body has, and not as failed.
     pub(super) fn may_complete_body(&self, at: Option<At>, seen: &Seen) -> Verdict {
         let (Some(plan), Some(at)) = (&self.plan, at) else { return Ok(()) };
-        let ran =
-            !matches!(plan.node(at.node).behaviour, Behaviour::Group) || seen.body.opened == 1;
+        let ran = match (&plan.node(at.node).behaviour, &seen.body.map) {
+            (Behaviour::Group, _) => seen.body.opened == 1,
+            (Behaviour::Map(_), Some(map)) => {
+                seen.body.opened == map.count && map.failed <= map.tolerated
+            }
+            (Behaviour::Map(_), None) => false,
+            _ => true,
+        };
         require(ran && !seen.body.failed, BodiesInOrder, "its body has not completed")
     }
 
     pub(super) fn is_ending_scope(&self, at: Option<At>) -> bool {
         at.and_then(|at| self.scopes.get(&at.scope)).is_some_and(|scope| scope.ending)
+    }
+
+    pub(super) fn mapped(&mut self, at: At, count: u64, tolerated: u64) {
+        if let Some(seen) = self.seen_mut(at) {
+            seen.body.map = Some(MapSeen { count, tolerated, failed: 0 });
+        }
+    }
+
+    pub(super) fn items_opened(&mut self, at: At, path: &str, from: u64, count: u64) {
+        // A damaged log may name any number; one frame opens few.
+        for index in from..from.saturating_add(count.min(u64::from(MAP_CONCURRENCY_MAX))) {
+            self.body_opened(at, path, Some(index));
+        }
     }
 
     pub(super) fn body_opened(&mut self, at: At, path: &str, index: Option<u64>) {
@@ -201,13 +290,10 @@ impl Nodes {
         }
     }
 
-    pub(super) fn body_ending(&mut self, place: EventAt, at: At, path: &str, index: Option<u64>) {
+    pub(super) fn body_ending(&mut self, place: EventAt, path: &str, index: Option<u64>) {
         let Some(number) = self.by_prefix.get(prefix(path, index).as_str()).copied() else {
             return;
         };
-        if let Some(seen) = self.seen_mut(at) {
-            seen.body.failed = true;
-        }
         for number in self.within(number) {
             if let Some(scope) = self.scopes.get_mut(&number) {
                 scope.ending = true;
@@ -251,10 +337,14 @@ impl Nodes {
         }
         let Some(scope) = self.scopes.remove(&number) else { return };
         self.by_prefix.remove(&scope.prefix);
-        let failed = self.plan.as_ref().is_some_and(|plan| scope.has_failed(plan));
+        let failed = scope.ending || self.plan.as_ref().is_some_and(|plan| scope.has_failed(plan));
         if let Some(container) = scope.container.and_then(|at| self.seen_mut(at)) {
-            container.body.open = container.body.open.saturating_sub(1);
-            container.body.failed |= failed;
+            let body = &mut container.body;
+            body.open = body.open.saturating_sub(1);
+            match &mut body.map {
+                Some(map) => map.failed += u64::from(failed),
+                None => body.failed |= failed,
+            }
         }
     }
 

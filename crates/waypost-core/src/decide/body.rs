@@ -1,4 +1,4 @@
-//! Containers: `group` and `loop` open their bodies, and go on when a scope has closed.
+//! Containers: `group`, `loop` and `map` open their bodies, and go on when a scope has closed.
 //!
 //! ```text
 //!   RUNNING ─ evaluate ─▶ BodyOpened ─▶ WAITING, while the nodes of the scope work
@@ -11,14 +11,16 @@
 //! and awaited, and what they report is recorded. Then the container fails.
 
 use super::Decider;
-use super::evaluate::duration;
+use super::evaluate::{duration, invalid};
 use crate::apply::GRACE;
 use crate::event::{CancelReason, NodeEvent, Wait};
 use crate::failure::{Failure, kind};
 use crate::json::Json;
-use crate::kind::{Behaviour, Collect, Loop, LoopTest};
+use crate::kind::{Behaviour, Collect, Loop, LoopTest, MapSpec};
+use crate::limits::{ITEM_FAILURES_MAX, ITEMS_MAX, ITEMS_OPENED_MAX, PAYLOAD_BYTES_MAX};
 use crate::path::{At, ScopeNo};
 use crate::planted::{Bug, is_planted};
+use crate::state::MapState;
 use crate::status::{NodeStatus, Status};
 
 impl Decider<'_> {
@@ -32,10 +34,83 @@ impl Decider<'_> {
         }
     }
 
-    /// A container that has something to do, and may.
+    /// A container that has something to do, and may. Maps that only have items to open are left to
+    /// `Command::OpenItems`: it comes once a frame, so that one event opens all that fit.
     fn next_body(&self) -> Option<At> {
+        let may = |at: &At| self.state.acts() || self.state.is_ending(*at);
         let mut due = self.state.due_bodies.iter().copied();
-        due.find(|at| self.state.acts() || self.state.is_ending(*at))
+        due.find(|at| may(at) && !self.opens_items(*at))
+    }
+
+    fn opens_items(&self, at: At) -> bool {
+        let Some(body) = &self.node(at).body else { return false };
+        let over = |map: &MapState| map.stopped || map.next == map.count;
+        !self.state.is_ending(at)
+            && body.failure.is_none()
+            && body.map.as_ref().is_some_and(|map| !over(map))
+    }
+
+    /// Opens the next items of all maps that have some.
+    pub(super) fn open_items_of_maps(&mut self) {
+        for at in self.state.due_bodies.iter().copied().collect::<Vec<_>>() {
+            if self.state.acts() && self.state.due_bodies.contains(&at) && self.opens_items(at) {
+                self.open_items(at);
+            }
+        }
+    }
+
+    fn open_items(&mut self, at: At) {
+        let (Behaviour::Map(spec), Some(body)) =
+            (&self.plan_node(at).behaviour, &self.node(at).body)
+        else {
+            return;
+        };
+        let Some(map) = &body.map else { return };
+        let free = u64::from(spec.concurrency).saturating_sub(body.open.len() as u64);
+        let count = free.min(map.count - map.next).min(ITEMS_OPENED_MAX);
+        let (from, first) = (map.next, self.state.scopes_opened + 1);
+        let (node, attempt) = (self.path(at), self.node(at).attempt);
+        self.emit_at(at, NodeEvent::ItemsOpened { node, attempt, from, count });
+        for scope in first..first + count {
+            self.open_scope(ScopeNo(scope));
+        }
+    }
+
+    /// Evaluates the items of a map.
+    pub(super) fn open_map(&mut self, at: At, spec: &MapSpec) -> Result<(), Failure> {
+        let value = spec.items.render(&self.scope(at))?;
+        let (count, items) = items_of(&value)?;
+        if count > ITEMS_MAX {
+            let message = format!("the map has {count} items; at most {ITEMS_MAX} are allowed");
+            return Err(Failure::permanent(kind::TOO_MANY_ITEMS, message));
+        }
+        let (node, attempt, tolerated) =
+            (self.path(at), self.node(at).attempt, spec.tolerate.of(count));
+        self.emit_at(at, NodeEvent::MapOpened { node, attempt, count, items, tolerated });
+        Ok(())
+    }
+
+    /// All items of a map are done, or those that were open when it stopped.
+    fn end_map(&mut self, at: At, spec: &MapSpec) -> Result<(), Failure> {
+        let Some(map) = self.node(at).body.as_ref().and_then(|body| body.map.as_ref()) else {
+            return Ok(());
+        };
+        if map.failed > map.tolerated {
+            return Err(too_many_failures(map));
+        }
+        let output = output_of_map(map, spec)?;
+        self.complete(at, Some(output), None)
+    }
+
+    /// Too many items failed: those that are open end, too.
+    fn stop_map(&mut self, at: At) {
+        let Some(body) = &self.node(at).body else { return };
+        let ending = |scope: &ScopeNo| self.state.scope(*scope).is_some_and(|scope| scope.ending);
+        let open = body.open.values().copied().filter(|scope| !ending(scope));
+        for scope in open.collect::<Vec<_>>() {
+            let message = "the map was stopped because too many items failed";
+            self.end_scope(scope, Failure::permanent(kind::TOO_MANY_FAILURES, message), false);
+        }
     }
 
     fn go_on_with(&mut self, at: At) -> Result<(), Failure> {
@@ -50,6 +125,11 @@ impl Decider<'_> {
         }
         match &self.plan_node(at).behaviour {
             Behaviour::Loop(spec) => self.next_iteration(at, spec),
+            Behaviour::Map(_) if body.is_some_and(|body| !body.open.is_empty()) => {
+                self.stop_map(at);
+                Ok(())
+            }
+            Behaviour::Map(spec) => self.end_map(at, spec),
             _ => {
                 let output = body.and_then(|body| body.output.clone());
                 self.complete(at, output, None)
@@ -114,14 +194,14 @@ impl Decider<'_> {
     }
 
     /// A failure in a body that nothing handles: its scope ends.
-    pub(super) fn end_scope(&mut self, scope: ScopeNo, failure: Failure) {
+    pub(super) fn end_scope(&mut self, scope: ScopeNo, failure: Failure, whole: bool) {
         let Some((at, index)) = self.state.scope(scope).and_then(|s| Some((s.container?, s.index)))
         else {
             return;
         };
         let (node, attempt) = (self.path(at), self.node(at).attempt);
         let grace = self.env.now_max.plus(GRACE);
-        self.emit_at(at, NodeEvent::BodyEnding { node, attempt, index, failure, grace });
+        self.emit_at(at, NodeEvent::BodyEnding { node, attempt, index, failure, whole, grace });
         let ending = self.state.scopes_in(scope);
         let not_handed_off = self.withdraw(|at| ending.contains(&at.scope));
         for number in ending {
@@ -179,10 +259,79 @@ impl Decider<'_> {
         let body = self.node(at).body.as_ref();
         let open: Vec<ScopeNo> = body.map_or_else(Vec::new, |b| b.open.values().copied().collect());
         for scope in &open {
-            self.end_scope(*scope, deadline_passed());
+            self.end_scope(*scope, deadline_passed(), true);
         }
         !open.is_empty()
     }
+}
+
+/// How many items a map has, and which; a number stands for the numbers below it.
+fn items_of(value: &Json) -> Result<(u64, Option<Json>), Failure> {
+    let wrong = || {
+        let what = "`items` must be a list, or a whole number that is not negative";
+        invalid(format!("{what}; it is {}", shortened(value.text())))
+    };
+    if value.text().starts_with('[') {
+        let items: Vec<&serde_json::value::RawValue> =
+            serde_json::from_str(value.text()).map_err(|_| wrong())?;
+        return Ok((items.len() as u64, Some(value.clone())));
+    }
+    let number = value.to_value()?;
+    let whole = number.as_f64().filter(|number| number.fract() == 0.0 && *number >= 0.0);
+    let count = number.as_u64().or(whole.and_then(|number| format!("{number:.0}").parse().ok()));
+    count.map(|count| (count, None)).ok_or_else(wrong)
+}
+
+fn shortened(text: &str) -> String {
+    let start: String = text.chars().take(80).collect();
+    if start.len() < text.len() { format!("{start}…") } else { start }
+}
+
+fn too_many_failures(map: &MapState) -> Failure {
+    let MapState { count, failed, tolerated, .. } = map;
+    let first = map.failures.iter().next();
+    let first = first.map_or_else(String::new, |(index, failure)| {
+        format!("; item {index}: {}", failure.message)
+    });
+    let message = format!("{failed} of {count} items failed, and {tolerated} are tolerated{first}");
+    let details = serde_json::json!({
+        "count": count,
+        "failed": failed,
+        "failedIndexes": map.failed_indexes().take(ITEM_FAILURES_MAX).collect::<Vec<_>>(),
+    });
+    let details = Some(Json::from_value(&details));
+    Failure { details, ..Failure::permanent(kind::TOO_MANY_FAILURES, message) }
+}
+
+fn output_of_map(map: &MapState, spec: &MapSpec) -> Result<Json, Failure> {
+    if spec.collect && map.is_too_large() {
+        let message = format!(
+            "the results of the items have {} bytes; at most {PAYLOAD_BYTES_MAX} are kept \
+             (`collect: none` leaves them out)",
+            map.output_bytes
+        );
+        return Err(Failure::permanent(kind::TOO_LARGE, message));
+    }
+    let number = |number: u64| Json::from_value(&number.into());
+    let mut fields = vec![
+        ("count", number(map.count)),
+        ("succeeded", number(map.done - map.failed)),
+        ("failed", number(map.failed)),
+    ];
+    if !map.outputs.is_empty() {
+        let null = Json::null();
+        let results = (0..map.count).map(|index| map.outputs.get(&index).unwrap_or(&null));
+        fields.push(("results", Json::list(results)?));
+    }
+    if map.failed > 0 {
+        let indexes: Vec<u64> = map.failed_indexes().collect();
+        fields.push(("failedIndexes", Json::from_value(&indexes.into())));
+        let failures = map.failures.iter().map(|(index, failure)| {
+            serde_json::json!({ "index": index, "kind": failure.kind, "message": failure.message })
+        });
+        fields.push(("failures", Json::from_value(&failures.collect())));
+    }
+    Ok(Json::object(fields.into_iter())?)
 }
 
 pub(super) fn deadline_passed() -> Failure {

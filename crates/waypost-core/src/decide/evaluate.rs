@@ -108,6 +108,7 @@ impl Decider<'_> {
                 Ok(())
             }
             Behaviour::Loop(spec) => self.next_iteration(at, spec),
+            Behaviour::Map(spec) => self.open_map(at, spec),
         }
     }
 
@@ -256,6 +257,7 @@ fn scope(
     let mut scope = outer_scope(state, now);
     scope.shared("variables", variables);
     add_iteration(plan, state, at, &mut scope);
+    add_item(state, at, &mut scope);
     let mentions = &plan.node(at.node).mentions;
     let visible = mentions.iter().filter_map(|node| state.visible(at.scope, *node));
     scope.nodes(visible.map(|at| {
@@ -292,6 +294,21 @@ fn add_iteration(plan: &Plan, state: &State, at: At, scope: &mut Scope) {
     let previous = body.and_then(|body| body.output.clone());
     scope.json("iteration", &Json::from_value(&body.map_or(0, |body| body.opened).into()));
     scope.json("previous", &previous.unwrap_or_else(Json::null));
+}
+
+/// `item` and `index`: of the nearest map around the node.
+fn add_item(state: &State, at: At, scope: &mut Scope) {
+    let mut around = state.scope(at.scope);
+    while let Some(here) = around {
+        let Some(container) = here.container else { return };
+        let body = state.node(container).body.as_ref();
+        if let (Some(map), Some(index)) = (body.and_then(|body| body.map.as_ref()), here.index) {
+            scope.json("item", &map.item(index));
+            scope.json("index", &Json::from_value(&index.into()));
+            return;
+        }
+        around = state.scope(container.scope);
+    }
 }
 
 /// The scope outside of any node.

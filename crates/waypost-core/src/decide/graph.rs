@@ -152,7 +152,8 @@ impl Decider<'_> {
             | Behaviour::Delay(_)
             | Behaviour::Signal { .. }
             | Behaviour::Group
-            | Behaviour::Loop(_) => {
+            | Behaviour::Loop(_)
+            | Behaviour::Map(_) => {
                 self.started(at, None, None, None);
                 self.effect(Effect::Evaluate { node: at, attempt });
             }
@@ -260,7 +261,7 @@ impl Decider<'_> {
         }
         let unhandled = *self.plan_node(at).error_handling(Some(&failure)) == OnError::Fail;
         if unhandled && at.scope != ScopeNo::ROOT {
-            self.end_scope(at.scope, failure);
+            self.end_scope(at.scope, failure, false);
             return false;
         }
         if unhandled && self.plan.failure_policy == FailurePolicy::FailFast {

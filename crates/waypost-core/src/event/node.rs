@@ -11,7 +11,8 @@ use crate::id::{InstanceId, Token, WorkerId};
 use crate::json::{Json, present};
 use crate::time::{Millis, Timestamp};
 
-/// A recorded fact about a node. The names in the log begin with `Node` or `Body`, and no others do.
+/// A recorded fact about a node. The names in the log begin with `Node`, `Body`, `Map` or `Items`, and
+/// no others do.
 /// The table of `transitions` says what each means.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum NodeEvent {
@@ -129,6 +130,32 @@ pub enum NodeEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         index: Option<u64>,
     },
+    /// A map knows its items; none of them is open yet.
+    MapOpened {
+        /// The map's path.
+        node: Arc<str>,
+        /// The number of the attempt, from 1.
+        attempt: u32,
+        /// How many items there are.
+        count: u64,
+        /// The items; absent where they are the numbers from 0 on.
+        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+        items: Option<Json>,
+        /// How many may fail without the map failing.
+        #[serde(default, skip_serializing_if = "is_none_tolerated")]
+        tolerated: u64,
+    },
+    /// A map opened items: as many as there were free places.
+    ItemsOpened {
+        /// The map's path.
+        node: Arc<str>,
+        /// The number of the attempt, from 1.
+        attempt: u32,
+        /// The first one, from 0.
+        from: u64,
+        /// How many.
+        count: u64,
+    },
     /// A scope of a container will end as failed: nothing more begins in it.
     BodyEnding {
         /// The container's path.
@@ -140,6 +167,9 @@ pub enum NodeEvent {
         index: Option<u64>,
         /// Why.
         failure: Failure,
+        /// Does the container itself fail with it, whatever its other scopes do?
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        whole: bool,
         /// When attempts that were cancelled and have not ended are abandoned.
         grace: Timestamp,
     },
@@ -158,6 +188,10 @@ pub enum NodeEvent {
         /// Why it was stopped.
         reason: CancelReason,
     },
+}
+
+fn is_none_tolerated(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The consequence of a failed attempt for its node.
@@ -238,6 +272,8 @@ impl NodeEvent {
             | Self::Waiting { node, .. }
             | Self::Resumed { node, .. }
             | Self::BodyOpened { node, .. }
+            | Self::MapOpened { node, .. }
+            | Self::ItemsOpened { node, .. }
             | Self::BodyEnding { node, .. }
             | Self::Skipped { node, .. }
             | Self::Cancelled { node, .. } => node,
@@ -258,8 +294,10 @@ impl NodeEvent {
             | Self::Waiting { .. }
             | Self::Resumed { .. }
             | Self::BodyOpened { .. }
+            | Self::ItemsOpened { .. }
             | Self::Skipped { .. }
             | Self::Cancelled { .. } => 0,
+            Self::MapOpened { items, .. } => items.as_ref().map_or(0, Json::bytes),
         }
     }
 
@@ -269,7 +307,10 @@ impl NodeEvent {
             Self::Started { remote: Some(_), .. } => REMOTE_LOG_FORMAT,
             Self::Failed { failure, .. } if failure.on_error_skipped => 4,
             Self::Resumed { origin, .. } if !origin.is_unknown() => 2,
-            Self::BodyOpened { .. } | Self::BodyEnding { .. } => BODIES_LOG_FORMAT,
+            Self::BodyOpened { .. }
+            | Self::BodyEnding { .. }
+            | Self::MapOpened { .. }
+            | Self::ItemsOpened { .. } => BODIES_LOG_FORMAT,
             Self::Scheduled { .. }
             | Self::Started { .. }
             | Self::Checkpointed { .. }

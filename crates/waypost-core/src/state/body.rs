@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{NodeState, Scope, State, Timer};
+use super::{MapState, NodeState, Scope, State, Timer};
 use crate::event::Wait;
 use crate::failure::Failure;
 use crate::id::NodeIx;
@@ -28,6 +28,9 @@ pub struct Body {
     /// The outputs of all scopes, for a loop that collects them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub collected: Vec<Json>,
+    /// Of a map.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub map: Option<Box<MapState>>,
     /// Why the container will fail when its scopes have closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Box<Failure>>,
@@ -44,6 +47,16 @@ impl State {
     /// Is a node in a scope that ends as failed, or does the whole execution end?
     pub fn is_ending(&self, at: At) -> bool {
         self.status == Status::Ending || self.scope(at.scope).is_some_and(|scope| scope.ending)
+    }
+
+    /// Has a map items to open, and may it?
+    pub fn wants_items(&self) -> bool {
+        let wants = |at: &At| {
+            let body = self.get(*at).and_then(|node| node.body.as_ref());
+            let is_over = |map: &MapState| map.stopped || map.next == map.count;
+            body.is_some_and(|body| body.map.as_ref().is_some_and(|map| !is_over(map)))
+        };
+        self.acts() && self.due_bodies.iter().any(|at| wants(at) && !self.is_ending(*at))
     }
 
     /// Is this a container that will fail when its scopes have closed?

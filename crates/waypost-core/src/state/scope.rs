@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{NodeState, State, Variables};
 use crate::event::CancelReason;
+use crate::failure::Failure;
 use crate::id::NodeIx;
 use crate::path::{At, ScopeNo, segments};
 use crate::plan::{Plan, PlanScope};
@@ -26,6 +27,9 @@ pub struct Scope {
     /// A node of it failed, and nothing handles that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
+    /// Why it ends as failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Box<Failure>>,
     /// It ends as failed: nothing more begins in it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ending: bool,
@@ -56,6 +60,7 @@ impl Scope {
             index: None,
             attempt: 0,
             failed: false,
+            failure: None,
             ending: false,
             grace: None,
             prefix: "".into(),

@@ -139,11 +139,14 @@ fn node_events(attempt: u32) -> Vec<NodeEvent> {
         NodeEvent::Resumed { node: node(), attempt, message: None, origin: Origin::default() },
         NodeEvent::Resumed { node: node(), attempt, message: None, origin: by_hand },
         NodeEvent::BodyOpened { node: node(), attempt, index: Some(1) },
+        NodeEvent::MapOpened { node: node(), attempt, count: 2, items: None, tolerated: 0 },
+        NodeEvent::ItemsOpened { node: node(), attempt, from: 0, count: 1 },
         NodeEvent::BodyEnding {
             node: node(),
             attempt,
             index: Some(1),
             failure: failure(),
+            whole: false,
             grace: EPOCH,
         },
         NodeEvent::Skipped { node: node(), cause: vec![] },
@@ -201,12 +204,13 @@ fn apply_moves_executions_along_the_table_and_refuses_the_rest() {
 
 #[test]
 fn apply_moves_nodes_along_the_table_and_refuses_the_rest() {
-    let plan = plan(LOOP);
+    let (plan, map) = (plan(LOOP), plan(MAP));
     for (row, from) in NODE.iter().flat_map(|row| NodePhase::ALL.map(|from| (row, from))) {
         let mut state = execution_at(&plan, "RUNNING");
         node_at(&mut state, from.name());
-        open_scope_for(&plan, &mut state, row.name);
-        let found = step(&plan, &state, node_event(row.name));
+        let plan = if is_of_maps(row.name) { &map } else { &plan };
+        open_scope_for(plan, &mut state, row.name);
+        let found = step(plan, &state, node_event(row.name));
         let found = found.map(|state| state.root.nodes[0].phase());
         assert_eq!(found, row.from(from), "{from:?}, {}", row.name);
     }
@@ -214,13 +218,14 @@ fn apply_moves_nodes_along_the_table_and_refuses_the_rest() {
 
 #[test]
 fn nodes_move_only_where_their_execution_lets_them() {
-    let plan = plan(LOOP);
+    let (plan, map) = (plan(LOOP), plan(MAP));
     for (row, phase) in NODE.iter().flat_map(|row| RunPhase::ALL.map(|phase| (row, phase))) {
         let is_legal = |node: NodePhase| {
             let mut state = execution_at(&plan, phase.name());
             node_at(&mut state, node.name());
-            open_scope_for(&plan, &mut state, row.name);
-            step(&plan, &state, node_event(row.name)).is_some()
+            let plan = if is_of_maps(row.name) { &map } else { &plan };
+            open_scope_for(plan, &mut state, row.name);
+            step(plan, &state, node_event(row.name)).is_some()
         };
         let legal = NodePhase::ALL.into_iter().any(is_legal);
         assert_eq!(legal, row.during.contains(&phase), "{phase:?}, {}", row.name);
@@ -230,6 +235,13 @@ fn nodes_move_only_where_their_execution_lets_them() {
 /// A node that may have every event.
 const LOOP: &str = "a = loop(until true) {b}";
 
+/// A map that may have the events of maps.
+const MAP: &str = "a = map(2) {b}";
+
+fn is_of_maps(row: &str) -> bool {
+    matches!(row, "MapOpened" | "ItemsOpened")
+}
+
 /// Only a scope that is open can end.
 fn open_scope_for(plan: &Plan, state: &mut State, row: &str) {
     if row == "BodyEnding" && state.root.nodes[0].phase() == NodePhase::WaitingBody {
@@ -238,6 +250,12 @@ fn open_scope_for(plan: &Plan, state: &mut State, row: &str) {
         let opened = step(plan, &running, node_event("BodyOpened")).expect("a scope is opened");
         state.root.nodes[0].body.clone_from(&opened.root.nodes[0].body);
         state.inner = opened.inner;
+    }
+    if row == "ItemsOpened" && state.root.nodes[0].phase() == NodePhase::WaitingBody {
+        let mut running = execution_at(plan, "RUNNING");
+        node_at(&mut running, "RUNNING");
+        let mapped = step(plan, &running, node_event("MapOpened")).expect("it knows its items");
+        state.root.nodes[0].body.clone_from(&mapped.root.nodes[0].body);
     }
 }
 

@@ -270,6 +270,139 @@ pub(super) const CASES: &[Case] = &[
          complete g/a 1 -> runs g/b
          complete g/b 2 -> execution COMPLETED",
     ),
+    case(
+        "a map runs its body for each item, a few at a time, and collects the results in order",
+        "m = map([\"a\",\"b\",\"c\"], at 2) {t}; o = output(${{ nodes.m.output }}) needs m",
+        "start               -> m WAITING, runs m[0]/t m[1]/t
+         complete m[1]/t 11  -> runs m[2]/t, logs NodeCompleted ItemsOpened NodeScheduled NodeStarted
+         complete m[2]/t 12  -> runs, m WAITING
+         complete m[0]/t 10  -> execution COMPLETED, output {\"count\":3,\"succeeded\":3,\"failed\":0,\"results\":[10,11,12]}",
+    ),
+    case(
+        "item and index in a body",
+        "m = map(${{ input.list }}) {v = value(${{ [index, item.n] }})}; o = output(${{ nodes.m.output.results }}) needs m",
+        "start {\"list\":[{\"n\":7},{\"n\":8}]} -> execution COMPLETED, output [[0,7],[1,8]]",
+    ),
+    case(
+        "a number of items, without outputs",
+        "m = map(${{ input.n }}, at 2) {p = pass}; o = output(${{ nodes.m.output }}) needs m",
+        "start {\"n\":5} -> execution COMPLETED, output {\"count\":5,\"succeeded\":5,\"failed\":0}",
+    ),
+    case(
+        "a map without items completes at once",
+        "m = map([]) {t}; d needs m",
+        "start -> m COMPLETED, m gives {\"count\":0,\"succeeded\":0,\"failed\":0}, d RUNNING",
+    ),
+    case(
+        "items that are no list and no number",
+        "m = map(${{ input.x }}) {t} error other always; d needs m:other",
+        "start {\"x\":-1} -> m FAILED, m failed invalid_config, d RUNNING",
+    ),
+    case(
+        "a map fails after all its items have run",
+        "m = map(3, at 1) {t} error continue",
+        "start             -> runs m[0]/t
+         fail m[0]/t oops  -> m WAITING, runs m[1]/t
+         complete m[1]/t   -> runs m[2]/t
+         complete m[2]/t   -> m FAILED, m failed too_many_failures",
+    ),
+    case(
+        "failures that are tolerated are listed",
+        "m = map(3, at 3, tolerate 1) {t}",
+        "start             -> runs m[0]/t m[1]/t m[2]/t
+         fail m[1]/t oops  -> m WAITING
+         complete m[0]/t 5 -> m WAITING
+         complete m[2]/t 6 -> m COMPLETED, m gives {\"count\":3,\"succeeded\":2,\"failed\":1,\"results\":[5,null,6],\"failedIndexes\":[1],\"failures\":[{\"index\":1,\"kind\":\"oops\",\"message\":\"node m[1]/t failed: it failed\"}]}",
+    ),
+    case(
+        "a share of failures that is tolerated, and one more",
+        "m = map(4, at 4, percent 50) {t} error continue",
+        "start            -> runs m[0]/t m[1]/t m[2]/t m[3]/t
+         fail m[0]/t oops
+         fail m[1]/t oops -> m WAITING
+         fail m[2]/t oops -> m WAITING
+         complete m[3]/t  -> m FAILED, m failed too_many_failures",
+    ),
+    case(
+        "a map that stops at too many failures ends what is open",
+        "m = map(10, at 3, stop) {t} error continue; d needs m",
+        "start            -> runs m[0]/t m[1]/t m[2]/t
+         fail m[1]/t oops -> m WAITING, stops m[0]/t m[2]/t, due 10s
+         complete m[0]/t  -> m WAITING
+         stopped m[2]/t   -> m FAILED, d RUNNING",
+    ),
+    case(
+        "an item fails alone, and what runs in it is awaited",
+        "m = map(2, at 2, tolerate 2) {a; b}",
+        "start               -> runs m[0]/a m[0]/b m[1]/a m[1]/b
+         fail m[0]/a oops    -> stops m[0]/b, m[1]/a RUNNING
+         complete m[1]/a     -> m WAITING
+         complete m[1]/b     -> m WAITING
+         complete m[0]/b     -> m COMPLETED",
+    ),
+    case(
+        "variables of an item stay in it",
+        "s set n = 1; m = map(2, at 1) {t set n = variables.n + 1; u = value(${{ variables.n }}) needs t} needs s; o = output(${{ nodes.m.output.results }}) needs m",
+        "start           -> runs s
+         complete s      -> runs m[0]/t
+         complete m[0]/t -> runs m[1]/t
+         complete m[1]/t -> execution COMPLETED, output [2,2], variables {\"n\":1}",
+    ),
+    case(
+        "a map in a map, and in a loop",
+        "l = loop(until iteration == 2) {m = map(2) {n = map(${{ index + 1 }}) {v = value(${{ [iteration, index] }})}}}; o = output(${{ nodes.l.output.count }}) needs l",
+        "start -> execution COMPLETED, output 2",
+    ),
+    case(
+        "cancel ends a map and opens nothing more",
+        "m = map(5, at 2) {t}",
+        "start          -> runs m[0]/t m[1]/t
+         cancel         -> execution ENDING, stops m[0]/t m[1]/t
+         complete m[0]/t -> execution ENDING, runs
+         stopped m[1]/t -> execution CANCELLED, m CANCELLED",
+    ),
+    case(
+        "a pause opens no items, and a resumption does",
+        "m = map(3, at 1) {t}",
+        "start           -> runs m[0]/t
+         pause           -> execution PAUSING
+         complete m[0]/t -> execution PAUSED
+         resume          -> runs m[1]/t
+         complete m[1]/t
+         complete m[2]/t -> execution COMPLETED",
+    ),
+    case(
+        "a take-over in the middle of a map",
+        "m = map(3, at 2) {t}",
+        "start           -> runs m[0]/t m[1]/t
+         complete m[0]/t -> runs m[2]/t
+         take-over       -> runs m[1]/t m[2]/t, m[1]/t attempt 2
+         complete m[1]/t
+         complete m[2]/t -> execution COMPLETED",
+    ),
+    case(
+        "the deadline of a map ends its open items, and the map",
+        "m = map(9, at 2) {t} deadline 5s error continue; d needs m",
+        "start          -> runs m[0]/t m[1]/t
+         wait 5s        -> stops m[0]/t m[1]/t, m WAITING
+         stopped m[0]/t -> m WAITING
+         stopped m[1]/t -> m TIMED_OUT, d RUNNING",
+    ),
+    case(
+        "items wait for slots",
+        "m = map(3, at 3) {t}",
+        "start slots 1        -> runs m[0]/t, offers m[1]/t m[2]/t
+         complete m[0]/t      -> m WAITING
+         start-queued m[1]/t  -> runs m[1]/t",
+    ),
+    case(
+        "a map whose items all wait parks",
+        "m = map(2) {w = delay(1h)}",
+        "start     -> m[0]/w+m[1]/w WAITING
+         park      -> execution WAITING
+         later 1h
+         take-over -> execution COMPLETED",
+    ),
 ];
 
 #[test]

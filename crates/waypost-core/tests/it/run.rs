@@ -103,7 +103,8 @@ impl<'a> Run<'a> {
     /// Decides a command and what follows from it.
     pub(crate) fn command(&mut self, command: Command) -> Result<(), Refusal> {
         self.last = Decision::default();
-        let effects = self.decide(command)?;
+        let mut effects = self.decide(command)?;
+        effects.extend(self.open_items());
         self.follow_up(effects);
         Ok(())
     }
@@ -131,6 +132,15 @@ impl<'a> Run<'a> {
         Ok(effects)
     }
 
+    /// As the engine does at the end of a frame.
+    fn open_items(&mut self) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        while self.evaluates && self.state.wants_items() {
+            effects.extend(self.decide(Command::OpenItems).expect("it is never refused"));
+        }
+        effects
+    }
+
     fn follow_up(&mut self, effects: Vec<Effect>) {
         let mut effects = VecDeque::from(effects);
         while let Some(effect) = effects.pop_front() {
@@ -138,6 +148,7 @@ impl<'a> Run<'a> {
                 Effect::Evaluate { node, attempt } if self.evaluates => {
                     let command = Command::Evaluate { node, attempt };
                     effects.extend(self.decide(command).expect("an evaluation is never refused"));
+                    effects.extend(self.open_items());
                 }
                 Effect::Run { node, attempt, token } => {
                     let known = self.deliveries.insert(token, (node, attempt));

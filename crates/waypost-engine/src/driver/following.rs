@@ -115,6 +115,10 @@ impl Driver {
         if !live.mailbox.is_empty() {
             return self.enqueue(execution);
         }
+        if live.state.wants_items() && !self.draining {
+            // One frame opens only so many.
+            return self.post(execution, Letter::command(Command::OpenItems));
+        }
         match live.next_due() {
             // It came due while the frame was in flight.
             Some(due) if due <= self.now => {

@@ -99,12 +99,20 @@ fn node(found: &Found, at: At, state: &state::NodeState) -> wire::Node {
         failure: state.failure.as_deref().map(failure),
         wait: wait(found, state),
         iterations: iterations(found, at, state),
+        items: items(state),
     }
 }
 
 fn iterations(found: &Found, at: At, state: &state::NodeState) -> Option<u64> {
     let is_loop = matches!(found.plan.node(at.node).behaviour, Behaviour::Loop(_));
     state.body.as_ref().filter(|_| is_loop).map(|body| body.opened)
+}
+
+fn items(state: &state::NodeState) -> Option<wire::execution::Items> {
+    let body = state.body.as_ref()?;
+    let map = body.map.as_ref()?;
+    let open = u64::try_from(body.open.len()).unwrap_or(u64::MAX);
+    Some(wire::execution::Items { count: map.count, open, done: map.done, failed: map.failed })
 }
 
 fn wait(found: &Found, node: &state::NodeState) -> Option<wire::Wait> {

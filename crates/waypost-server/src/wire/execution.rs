@@ -155,8 +155,22 @@ wire! {
         pub failure?: Failure,
         /// Its open wait.
         pub wait?: Wait,
-        /// For a loop: how many iterations it has begun.
+        /// For a loop that is under way: how many iterations it has begun.
         pub iterations?: u64,
+        /// For a map that is under way: how far it is.
+        pub items?: Items,
+    }
+
+    /// How far a map is.
+    pub struct Items {
+        /// How many items there are.
+        pub count: u64,
+        /// How many are open.
+        pub open: u64,
+        /// How many are done.
+        pub done: u64,
+        /// How many of those have failed.
+        pub failed: u64,
     }
 
     /// The nodes of an execution, in the definition's order, and after them those of the bodies

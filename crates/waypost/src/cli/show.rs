@@ -137,11 +137,18 @@ fn note(node: &wire::Node) -> String {
             failure.message.clone()
         }
         (_, _, Some(branch)) => format!("branch {branch}"),
-        _ => match node.iterations {
-            Some(count) => format!("iteration {count}"),
-            None => String::new(),
+        _ => match (node.iterations, &node.items) {
+            (Some(count), _) => format!("iteration {count}"),
+            (None, Some(items)) => progress(items),
+            (None, None) => String::new(),
         },
     }
+}
+
+fn progress(items: &wire::execution::Items) -> String {
+    let wire::execution::Items { count, done, failed, .. } = items;
+    let failed = if *failed > 0 { format!(", {failed} failed") } else { String::new() };
+    format!("{done} of {count} items{failed}")
 }
 
 /// A bar from `begin` to `end` in a line that spans the execution.

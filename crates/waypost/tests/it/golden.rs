@@ -198,9 +198,14 @@ fn whole(plan: &Plan, state: &State) -> Value {
         (plan.node(at).id.to_string(), node)
     });
     let nodes: Map<String, Value> = nodes.collect();
-    let mut all = present(serde_json::to_value(state).unwrap());
+    let mut all = serde_json::to_value(state).unwrap();
+    // The definition's own nodes, as a part of the whole.
+    let root = all.as_object_mut().unwrap().remove("root").unwrap();
+    for (name, value) in root.as_object().unwrap() {
+        all[name] = value.clone();
+    }
     all["nodes"] = Value::Object(nodes);
-    all
+    present(all)
 }
 
 /// Without what is absent: a field that a later version adds is not in the way.

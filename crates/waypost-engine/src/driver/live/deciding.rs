@@ -162,6 +162,9 @@ impl Live {
                 left = 0;
             }
         }
+        if !round.draining {
+            self.open_items(&Env { slots, ..round.env }, batch);
+        }
         self.park_if_idle(round, batch);
         for (_, answer) in &mut batch.answers {
             if matches!(answer, Answer::Done { .. }) {
@@ -179,6 +182,17 @@ impl Live {
                 self.recovery = self.recovery.decided();
             }
             _ => {}
+        }
+    }
+
+    /// Opens the next items of maps: once a frame, for all places that came free in it.
+    fn open_items(&mut self, env: &Env, batch: &mut Batch) {
+        if self.state.wants_items() {
+            let entropy = env.entropy ^ (u128::from(self.state.seq) << 64);
+            let env = Env { entropy, ..*env };
+            if let Ok(decision) = decide(&self.plan, &mut self.state, Command::OpenItems, &env) {
+                batch.merge(decision);
+            }
         }
     }
 

@@ -215,14 +215,14 @@ fn decide_panic_quarantines_the_execution_and_answers_callers() {
         execution: broken,
         message: "m".into(),
         actor: None,
-        body: Request::Signal { name: "s".into(), body: Json::null() }.into(),
+        body: Request::Signal { name: "go".into(), body: Json::null() }.into(),
         blobs: Vec::new(),
     };
     world.store.deliver(&[mail]).unwrap();
     let history = world.store.claim(&request).unwrap().claimed.remove(0);
     let mut loaded = waypost_engine::fold(history, &world.plans, &world.store).unwrap();
     // A plan that is not the execution's: the state has no entry for its second node.
-    loaded.plan = world.flow("w = signal(go); x = pass");
+    loaded.plan = world.flow("w = signal(go); x = pass needs w");
     rig.inputs.push(Input::Claimed {
         loaded: vec![loaded],
         copied: 0,

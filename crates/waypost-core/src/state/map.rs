@@ -1,0 +1,149 @@
+//! Maps: which items are open, which are done, and what is kept of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+use crate::json::Json;
+use crate::kind::MapSpec;
+use crate::limits::{ITEM_FAILURES_MAX, PAYLOAD_BYTES_MAX};
+
+/// A map that has evaluated its items.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct MapState {
+    pub count: u64,
+    /// The items; absent where they are the numbers from 0 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub items: Option<Arc<[Json]>>,
+    /// How many may fail without the map failing.
+    pub tolerated: u64,
+    /// The next item to open. All before it are open or done.
+    pub next: u64,
+    /// How many are done, and how many of them failed.
+    pub done: u64,
+    pub failed: u64,
+    /// The outputs of the items, without those that are `null`.
+    #[serde(with = "crate::json::pairs")]
+    pub outputs: BTreeMap<u64, Json>,
+    /// Bytes of these outputs; above the limit for payloads, none are kept any more.
+    pub output_bytes: usize,
+    /// The items that failed, as ranges of indexes: first and last.
+    pub failed_ranges: Vec<(u64, u64)>,
+    /// The first failures, by index.
+    #[serde(with = "crate::json::pairs")]
+    pub failures: BTreeMap<u64, Box<Failure>>,
+    /// More failed than are tolerated, and no more items are opened.
+    pub stopped: bool,
+}
+
+impl MapState {
+    pub(crate) fn new(count: u64, items: Option<Arc<[Json]>>, tolerated: u64) -> Self {
+        Self {
+            count,
+            items,
+            tolerated,
+            next: 0,
+            done: 0,
+            failed: 0,
+            outputs: BTreeMap::new(),
+            output_bytes: 0,
+            failed_ranges: Vec::new(),
+            failures: BTreeMap::new(),
+            stopped: false,
+        }
+    }
+
+    /// The value of an item.
+    pub fn item(&self, index: u64) -> Json {
+        match &self.items {
+            None => Json::from_value(&index.into()),
+            Some(items) => {
+                let item = usize::try_from(index).ok().and_then(|index| items.get(index));
+                item.cloned().unwrap_or_else(Json::null)
+            }
+        }
+    }
+
+    /// Is there an item to open, and a free place for it?
+    pub fn wants_items(&self, spec: &MapSpec, open: usize) -> bool {
+        self.next < self.count && !self.stopped && open < spec.concurrency as usize
+    }
+
+    /// Are the outputs too large to be kept?
+    pub fn is_too_large(&self) -> bool {
+        self.output_bytes > PAYLOAD_BYTES_MAX
+    }
+
+    pub(crate) fn completed(&mut self, index: u64, output: Option<Json>) {
+        self.done += 1;
+        let Some(output) = output.filter(|output| !output.is_null()) else { return };
+        self.output_bytes = self.output_bytes.saturating_add(output.bytes() + 1);
+        if self.is_too_large() {
+            self.outputs.clear();
+        } else {
+            self.outputs.insert(index, output);
+        }
+    }
+
+    pub(crate) fn item_failed(&mut self, index: u64, failure: Option<Box<Failure>>) {
+        self.done += 1;
+        self.failed += 1;
+        self.note_failed(index);
+        if let Some(failure) = failure
+            && self.failures.len() < ITEM_FAILURES_MAX
+        {
+            self.failures.insert(index, failure);
+        }
+    }
+
+    /// Adds an index to the ranges, which stay sorted and apart.
+    fn note_failed(&mut self, index: u64) {
+        let at = self.failed_ranges.partition_point(|(first, _)| *first <= index);
+        let before = at.checked_sub(1).and_then(|before| self.failed_ranges.get(before));
+        let joins_before = before.is_some_and(|(_, last)| last + 1 == index);
+        let joins_after = self.failed_ranges.get(at).is_some_and(|(first, _)| index + 1 == *first);
+        match (joins_before, joins_after) {
+            (true, true) => {
+                let (_, last) = self.failed_ranges.remove(at);
+                if let Some(range) = self.failed_ranges.get_mut(at - 1) {
+                    range.1 = last;
+                }
+            }
+            (true, false) => {
+                if let Some(range) = self.failed_ranges.get_mut(at - 1) {
+                    range.1 = index;
+                }
+            }
+            (false, true) => {
+                if let Some(range) = self.failed_ranges.get_mut(at) {
+                    range.0 = index;
+                }
+            }
+            (false, false) => self.failed_ranges.insert(at, (index, index)),
+        }
+    }
+
+    /// The indexes of the items that failed, in order.
+    pub fn failed_indexes(&self) -> impl Iterator<Item = u64> + '_ {
+        self.failed_ranges.iter().flat_map(|(first, last)| *first..=*last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_indexes_are_complete_and_in_order_whatever_order_they_come_in() {
+        let mut map = MapState::new(100, None, 0);
+        let order = [5, 3, 4, 9, 0, 1, 10, 99, 98, 2, 50];
+        order.iter().for_each(|index| map.item_failed(*index, None));
+        let mut sorted = order.to_vec();
+        sorted.sort_unstable();
+        assert_eq!(map.failed_indexes().collect::<Vec<_>>(), sorted);
+        assert_eq!(map.failed_ranges, [(0, 5), (9, 10), (50, 50), (98, 99)]);
+        assert_eq!((map.done, map.failed), (11, 11));
+    }
+}
