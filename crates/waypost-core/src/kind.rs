@@ -51,9 +51,20 @@ pub struct KindSpec {
     pub name: &'static str,
     pub aliases: &'static [&'static str],
     pub family: Family,
+    /// How its body runs; absent for kinds whose nodes have none.
+    pub body: Option<BodyKind>,
     /// One sentence for the docs and the schema.
     pub summary: &'static str,
     pub fields: &'static [Field],
+}
+
+/// How a container runs its body.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BodyKind {
+    Once,
+    /// Again and again. Expressions in the body and in the container's config see `iteration` and
+    /// `previous`.
+    Repeated,
 }
 
 /// One field of a kind's `config`.

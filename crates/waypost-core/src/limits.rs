@@ -7,6 +7,12 @@
 pub const NODES_MAX: usize = 10_000;
 /// Edges in one definition.
 pub const EDGES_MAX: usize = 100_000;
+/// How many containers a node may be in.
+pub const NESTING_MAX: usize = 8;
+/// The maximum of `maxIterations` of a loop.
+pub const ITERATIONS_MAX: u64 = 1_000_000_000;
+/// Iterations of a loop that does not set `maxIterations`.
+pub const ITERATIONS_DEFAULT: u64 = 1_000;
 /// Bytes of a definition's source.
 pub const DEFINITION_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Characters of a node id.

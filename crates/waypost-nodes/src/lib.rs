@@ -68,6 +68,8 @@ kinds! {
     delay,
     wait_for_events,
     join,
+    group,
+    r#loop,
     noop,
     fail,
     api_call,

@@ -54,6 +54,7 @@ static SPEC: KindSpec = KindSpec {
     name: "api-call",
     aliases: &["call_external_service"],
     family: Family::Action,
+    body: None,
     summary: "Makes an HTTP request; its output is `{status, headers, body}`.",
     fields: &[
         required("url", Shape::Text, "Where to: an http or https URL."),

@@ -11,6 +11,7 @@ static SPEC: KindSpec = KindSpec {
     name: "condition",
     aliases: &[],
     family: Family::Logic,
+    body: None,
     summary: "Selects branch `true` or `false`.",
     fields: &[required(
         "expression",

@@ -18,6 +18,7 @@ static SPEC: KindSpec = KindSpec {
     name: "delay",
     aliases: &[],
     family: Family::Logic,
+    body: None,
     summary: "Waits for a span or until a time. Any length; nothing is held in memory meanwhile.",
     fields: &[
         optional("duration", Shape::Duration, "How long: a number of `unit`, `30s`, or `PT30S`."),

@@ -20,6 +20,7 @@ static SPEC: KindSpec = KindSpec {
     name: "fail",
     aliases: &[],
     family: Family::Logic,
+    body: None,
     summary: "Fails with a message and a kind of your own; it is never tried again.",
     fields: &[
         required("message", Shape::Text, "What went wrong, for people."),

@@ -11,6 +11,7 @@ static SPEC: KindSpec = KindSpec {
     name: "input",
     aliases: &[],
     family: Family::Action,
+    body: None,
     summary: "Gives the execution's input as its output.",
     fields: &[],
 };

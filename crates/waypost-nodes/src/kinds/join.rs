@@ -11,6 +11,7 @@ static SPEC: KindSpec = KindSpec {
     name: "join",
     aliases: &[],
     family: Family::Logic,
+    body: None,
     summary: "Gathers the outputs of the nodes it needs: {dependency: output}.",
     fields: &[],
 };

@@ -11,6 +11,7 @@ static SPEC: KindSpec = KindSpec {
     name: "manual",
     aliases: &[],
     family: Family::Trigger,
+    body: None,
     summary: "Starts when a person or a program starts the execution; its output is the input.",
     fields: &[],
 };

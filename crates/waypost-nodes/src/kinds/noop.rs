@@ -11,6 +11,7 @@ static SPEC: KindSpec = KindSpec {
     name: "noop",
     aliases: &[],
     family: Family::Logic,
+    body: None,
     summary: "Does nothing; its output is null.",
     fields: &[],
 };

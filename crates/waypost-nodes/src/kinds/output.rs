@@ -18,6 +18,7 @@ static SPEC: KindSpec = KindSpec {
     name: "output",
     aliases: &[],
     family: Family::Action,
+    body: None,
     summary: "Makes a value the execution's output.",
     fields: &[required("value", Shape::Any, "The value; any JSON, with `${{ }}` anywhere in it.")],
 };

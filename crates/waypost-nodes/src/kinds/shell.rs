@@ -18,8 +18,8 @@ use waypost_core::failure::{Failure, kind};
 use waypost_core::json::Json;
 use waypost_core::kind::{Behaviour, ConfigFault, Family, KindSpec, Shape};
 use waypost_core::limits::PAYLOAD_BYTES_MAX;
-use waypost_core::time::Millis;
 use waypost_core::slot::SlotClass;
+use waypost_core::time::Millis;
 use waypost_ports::handler::{Handler, Task};
 
 use self::capture::Capture;
@@ -53,6 +53,7 @@ static SPEC: KindSpec = KindSpec {
     name: "shell",
     aliases: &[],
     family: Family::Action,
+    body: None,
     summary: "Runs a command; its output is `{exitCode, stdout, stderr, truncated}`, and `json` \
               where stdout is JSON.",
     fields: &[

@@ -12,6 +12,7 @@ static SPEC: KindSpec = KindSpec {
     name: "switch",
     aliases: &[],
     family: Family::Logic,
+    body: None,
     summary: "Selects the branch of the first case that holds; fails with `no_case` if none does.",
     fields: &[
         required("cases", Shape::Custom, "A list of `{when: expression, branch: name}`."),

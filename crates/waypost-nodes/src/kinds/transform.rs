@@ -18,6 +18,7 @@ static SPEC: KindSpec = KindSpec {
     name: "transform",
     aliases: &[],
     family: Family::Logic,
+    body: None,
     summary: "Makes a value from other values; it is the node's output.",
     fields: &[required("value", Shape::Any, "The value; any JSON, with `${{ }}` anywhere in it.")],
 };

@@ -13,6 +13,7 @@ static SPEC: KindSpec = KindSpec {
     name: "wait-for-events",
     aliases: &["wait-for-signal", "wait", "wait_for_events"],
     family: Family::Logic,
+    body: None,
     summary: "Waits for a signal; its output is the signal's body.",
     fields: &[
         optional("name", Shape::Text, "The signal's name. Required, here or as `event`."),

@@ -20,6 +20,7 @@ static SPEC: KindSpec = KindSpec {
     name: "worker",
     aliases: &[],
     family: Family::Action,
+    body: None,
     summary: "Has a remote worker do it; its output is what the worker's handler gives.",
     fields: &[
         required(

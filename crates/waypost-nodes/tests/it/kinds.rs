@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 use waypost_core::expr::{Expression, Template};
-use waypost_core::kind::{Behaviour, Case, ConfigFault, Delay, DurationTemplate, Fail};
+use waypost_core::kind::{
+    Behaviour, Case, Collect, ConfigFault, Delay, DurationTemplate, Fail, Loop, LoopTest,
+};
 use waypost_core::slot::SlotClass;
 use waypost_core::time::Millis;
 use waypost_nodes::{Settings, catalog, handlers};
@@ -53,6 +55,7 @@ fn kinds_without_fields() {
         ("input", Behaviour::Input),
         ("noop", Behaviour::Pass),
         ("join", Behaviour::Gather),
+        ("group", Behaviour::Group),
     ] {
         good(kind, &json!({}), &behaviour);
     }
@@ -80,6 +83,39 @@ fn condition() {
     bad("condition", &json!({"expression": "a >"}), &["expression: "]);
     bad("condition", &json!({"expression": ""}), &["expression: empty"]);
     bad("condition", &json!({"expression": 3}), &["expression: expression"]);
+}
+
+#[test]
+fn loops() {
+    let spec =
+        |test: LoopTest| Loop { test, iterations_max: 1_000, delay: None, collect: Collect::Last };
+    let until = || LoopTest::Until(expression("previous.done"));
+    good("loop", &json!({"until": "previous.done"}), &Behaviour::Loop(spec(until())));
+    let test = LoopTest::While(expression("iteration < 3"));
+    good("loop", &json!({"while": "iteration < 3"}), &Behaviour::Loop(spec(test)));
+    let delay = Some(DurationTemplate::Fixed(Millis(10_000)));
+    let all = Loop { iterations_max: 7, delay, collect: Collect::All, ..spec(until()) };
+    good(
+        "loop",
+        &json!({"until": "previous.done", "maxIterations": 7, "delay": "10s", "collect": "all"}),
+        &Behaviour::Loop(all),
+    );
+    let delay = Some(computed("${{ iteration * 100 }}", 1));
+    good(
+        "loop",
+        &json!({"until": "previous.done", "delay": "${{ iteration * 100 }}", "collect": "last",
+                "maxIterations": 1_000_000_000}),
+        &Behaviour::Loop(Loop { iterations_max: 1_000_000_000, delay, ..spec(until()) }),
+    );
+    bad("loop", &json!({}), &["while: either `while` or `until`"]);
+    bad("loop", &json!({"while": "true", "until": "true"}), &["until: exclude each other"]);
+    bad("loop", &json!({"until": "a +"}), &["until: "]);
+    bad("loop", &json!({"until": "a", "delay": "soon"}), &["delay: "]);
+    bad("loop", &json!({"until": "a", "collect": "some"}), &["collect: `last` or `all`"]);
+    for count in [json!(0), json!(-1), json!(1.5), json!(1_000_000_001), json!("7")] {
+        let config = json!({"until": "a", "maxIterations": count});
+        bad("loop", &config, &["maxIterations: from 1 to 1000000000"]);
+    }
 }
 
 #[test]
