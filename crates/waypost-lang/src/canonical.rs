@@ -24,12 +24,20 @@ pub(crate) fn text(definition: &ParsedDefinition<'_>, graph: &Graph) -> String {
     let partial = definition.failure_policy == FailurePolicy::Partial;
     fields.put_some("failurePolicy", partial.then_some("partial"));
     fields.put_some("concurrency", definition.concurrency.as_ref().map(concurrency_value));
-    let nodes = definition.nodes.iter().enumerate().map(|(at, node)| {
-        let ids = |condition: &Condition| definition.nodes[condition.source.at()].id.as_str();
-        node_value(node, &graph.conditions[at], &graph.on_error[at], ids)
-    });
-    fields.put("nodes", nodes.collect::<Value>());
+    fields.put("nodes", nodes_value(definition, graph, 0));
     fields.finish().to_string()
+}
+
+/// The nodes of a scope, with the bodies inside of them.
+fn nodes_value(definition: &ParsedDefinition<'_>, graph: &Graph, scope: usize) -> Value {
+    let ids = |condition: &Condition| definition.nodes[condition.source.at()].id.as_str();
+    let value = |at: usize| {
+        let node = &definition.nodes[at];
+        let mut fields = node_fields(node, &graph.conditions[at], &graph.on_error[at], ids);
+        fields.put_some("nodes", node.body.map(|body| nodes_value(definition, graph, body)));
+        fields.finish()
+    };
+    definition.scopes[scope].nodes.clone().map(value).collect()
 }
 
 /// An object in the making. `serde_json`'s map keeps its keys sorted.
@@ -57,12 +65,12 @@ impl Fields {
     }
 }
 
-fn node_value<'d>(
+fn node_fields<'d>(
     node: &ParsedNode<'_>,
     conditions: &'d [Condition],
     on_error: &OnError,
     id: impl Fn(&'d Condition) -> &'d str,
-) -> Value {
+) -> Fields {
     let mut fields = Fields::default();
     fields.put("id", node.id.as_str());
     fields.put_some("type", node.kind.map(|kind| kind.name));
@@ -97,7 +105,7 @@ fn node_value<'d>(
     let variables = node.variables.iter().map(|v| (v.name.clone(), v.value.clone()));
     fields.put_unless("variables", variables.collect::<Map<_, _>>(), Map::new());
     fields.put_some("merge", node.merge_last.then_some("last"));
-    fields.finish()
+    fields
 }
 
 fn concurrency_value(block: &ConcurrencyBlock<'_>) -> Value {

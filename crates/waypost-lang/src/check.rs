@@ -1,4 +1,4 @@
-//! Rules about several nodes at once: edges, cycles, paths, references, variables.
+//! Rules about several nodes at once: ids, edges, cycles, paths, references, variables.
 //!
 //! ```text
 //!   edges ──▶ Graph ──▶ shape: cycles, entries, exits ──▶ Order (a DAG, cycles cut open)
@@ -8,6 +8,10 @@
 //!                                        references, variables
 //! ```
 //!
+//! Edges stay within a scope, so that the graph of a definition with bodies is several graphs that
+//! are not connected. A node that is seen from inside of a body is upstream if it is upstream of
+//! the container.
+//!
 //! Everything is O(V+E), but for the ancestors: one bit per pair of nodes, and only if a reference
 //! or a variable needs them.
 
@@ -16,6 +20,7 @@ mod edges;
 mod inputs;
 mod paths;
 mod references;
+mod scopes;
 mod shape;
 mod variables;
 
@@ -44,12 +49,13 @@ pub(crate) fn check(
     source: &Source<'_>,
     faults: &mut Faults,
 ) -> Option<Graph> {
-    let graph = edges::resolve(definition, faults)?;
+    let scopes = scopes::Scopes::find(definition, faults);
+    let graph = edges::resolve(definition, &scopes, faults)?;
     let order = shape::check(definition, &graph, faults);
     let paths = paths::Paths::find(definition, &graph, &order);
     paths.warn_about_mixed_merges(definition, faults);
-    references::check(definition, &paths, source, faults);
-    inputs::check(definition, source, faults);
-    variables::check(definition, &paths, faults);
+    references::check(definition, &scopes, &paths, source, faults);
+    inputs::check(definition, &scopes, source, faults);
+    variables::check(definition, &scopes, &paths, faults);
     Some(graph)
 }

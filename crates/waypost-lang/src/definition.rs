@@ -8,12 +8,13 @@ mod config;
 mod needs;
 mod node;
 mod retry;
+mod scopes;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use waypost_core::expr::{Expression, References, Template};
 use waypost_core::kind::{Behaviour, Catalog, KindSpec};
-use waypost_core::limits::NODES_MAX;
 use waypost_core::plan::{Delivery, FailurePolicy, Join, OnError};
 use waypost_core::retry::RetryPolicy;
 use waypost_core::time::Millis;
@@ -51,7 +52,19 @@ pub(crate) struct ParsedDefinition<'t> {
     pub(crate) timeout: Option<Millis>,
     pub(crate) concurrency: Option<ConcurrencyBlock<'t>>,
     pub(crate) failure_policy: FailurePolicy,
+    /// Its own nodes, after them those of the bodies.
     pub(crate) nodes: Vec<ParsedNode<'t>>,
+    /// The definition itself, then the bodies, each after the scope that its container is in.
+    pub(crate) scopes: Vec<ParsedScope>,
+}
+
+/// Nodes that see each other: those of the definition, or the body of a container.
+#[derive(Debug)]
+pub(crate) struct ParsedScope {
+    /// Whose body it is; absent for the definition itself.
+    pub(crate) container: Option<usize>,
+    /// The positions of its nodes.
+    pub(crate) nodes: Range<usize>,
     /// The position of the field name `nodes`.
     pub(crate) nodes_span: Span,
 }
@@ -86,6 +99,10 @@ pub(crate) struct ParsedNode<'t> {
     pub(crate) delivery: Delivery,
     pub(crate) variables: Vec<Variable>,
     pub(crate) merge_last: bool,
+    /// The place of its scope among the definition's.
+    pub(crate) scope: usize,
+    /// For a container: the place of its body among the definition's scopes.
+    pub(crate) body: Option<usize>,
 }
 
 impl ParsedNode<'_> {
@@ -180,7 +197,7 @@ pub(crate) fn read<'t>(
         input::check_schema(&entry.value, context.faults);
         entry.value.to_json()
     });
-    let nodes = required("nodes", context.faults)?;
+    let (nodes, scopes) = scopes::read(required("nodes", context.faults)?, context)?;
     Some(ParsedDefinition {
         name: name.unwrap_or_default().to_owned(),
         description,
@@ -192,8 +209,8 @@ pub(crate) fn read<'t>(
             Some("partial") => FailurePolicy::Partial,
             _ => FailurePolicy::FailFast,
         },
-        nodes: read_nodes(&nodes.value, context)?,
-        nodes_span: nodes.key_span.clone(),
+        nodes,
+        scopes,
     })
 }
 
@@ -229,23 +246,4 @@ fn read_labels(what: &str, tree: &Tree, faults: &mut Faults) -> Option<BTreeMap<
         Some((entry.key.clone(), text))
     };
     Some(entries.iter().filter_map(label).collect())
-}
-
-fn read_nodes<'t>(tree: &'t Tree, context: &mut ReadContext<'_>) -> Option<Vec<ParsedNode<'t>>> {
-    let Some(items) = tree.as_list() else {
-        let hint = "write one `- id: …` entry per node";
-        fields::wrong_type("`nodes`", "a list", tree, context.faults).hint(hint);
-        return None;
-    };
-    if items.is_empty() {
-        let message = "`nodes` is empty: a workflow needs at least one node";
-        context.faults.error(Code::NoNodes, &tree.span, message);
-        return None;
-    }
-    if items.len() > NODES_MAX {
-        let message = format!("there are {} nodes, more than {NODES_MAX}", items.len());
-        context.faults.error(Code::TooLarge, &(tree.span.start..tree.span.start), message);
-        return None;
-    }
-    Some(items.iter().filter_map(|item| node::read(item, context)).collect())
 }

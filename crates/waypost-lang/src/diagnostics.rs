@@ -44,6 +44,7 @@ codes! {
     SourceTooLarge => "source_too_large",
     InvalidUtf8 => "invalid_utf8",
     Syntax => "syntax",
+    /// Values or bodies are nested too deep.
     TooDeep => "too_deep",
     /// The source has, or its aliases expand to, more values than allowed.
     TooManyValues => "too_many_values",
@@ -89,6 +90,8 @@ codes! {
     /// A secret that is a part of an expression instead of standing alone.
     SecretNotAlone => "secret_not_alone",
     UnknownNode => "unknown_node",
+    /// `needs` or an expression crosses the border of a body.
+    OutsideScope => "outside_scope",
     /// A hyphenated id after a dot, which reads as a subtraction.
     HyphenatedReference => "hyphenated_reference",
     /// An expression refers to a node that is not upstream.

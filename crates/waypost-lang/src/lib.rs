@@ -32,7 +32,7 @@ mod tree;
 
 use std::collections::BTreeMap;
 
-use waypost_core::id::DefinitionHash;
+use waypost_core::id::{DefinitionHash, NodeIx};
 use waypost_core::json::Json;
 use waypost_core::kind::Catalog;
 use waypost_core::plan::{Concurrency, Plan, PlanDraft, PlanNode};
@@ -113,6 +113,12 @@ fn compile(
 }
 
 fn plan(definition: ParsedDefinition<'_>, graph: Graph, hash: DefinitionHash) -> Plan {
+    let bodies = definition.scopes.iter().filter_map(|scope| {
+        let position = |at: usize| u32::try_from(at).expect("fewer than 2^32 nodes");
+        let body = position(scope.nodes.start)..position(scope.nodes.end);
+        Some((NodeIx(position(scope.container?)), body))
+    });
+    let bodies = bodies.collect();
     let resolved = graph.conditions.into_iter().zip(graph.on_error);
     let nodes = definition.nodes.into_iter().zip(resolved).map(|(node, (needs, on_error))| {
         let kind = node.kind.expect("a node without a kind is an error");
@@ -147,7 +153,7 @@ fn plan(definition: ParsedDefinition<'_>, graph: Graph, hash: DefinitionHash) ->
         workflow: definition.name.into(),
         hash,
         nodes: nodes.collect(),
-        bodies: Vec::new(),
+        bodies,
         failure_policy: definition.failure_policy,
         concurrency: definition.concurrency.map(|block| Concurrency {
             key: block.template,

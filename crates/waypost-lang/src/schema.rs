@@ -4,7 +4,7 @@
 //! stricter: the schema accepts everything that [`crate::parse`] accepts. Tests compare the two.
 
 use serde_json::{Map, Value, json};
-use waypost_core::kind::{Catalog, Family, Field, KindSpec, Shape};
+use waypost_core::kind::{BodyKind, Catalog, Family, Field, KindSpec, Shape};
 use waypost_core::limits::{ATTEMPTS_MAX, NODE_ID_CHARS_MAX, NODES_MAX, WORKFLOW_NAME_CHARS_MAX};
 
 use crate::definition::{FAILURE_POLICIES, POLICIES};
@@ -41,16 +41,17 @@ pub fn schema(catalog: &Catalog<'_>) -> Value {
                 "How many executions of one key may be under way at once.",
                 reference("concurrency"),
             ),
-            "nodes": described("The nodes of the graph.", json!({
-                "type": "array",
-                "minItems": 1,
-                "maxItems": NODES_MAX,
-                "items": reference("node"),
-            })),
+            "nodes": described("The nodes of the graph.", reference("nodes")),
         },
         "$defs": {
             "id": { "type": "string", "pattern": id },
             "concurrency": concurrency(),
+            "nodes": {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": NODES_MAX,
+                "items": reference("node"),
+            },
             "node": node(catalog),
             "need": need(),
             "join": join(),
@@ -166,6 +167,7 @@ fn node(catalog: &Catalog<'_>) -> Value {
                 "Allow others to set the same variables: the last one wins.",
                 json!({ "enum": ["last"] }),
             ),
+            "nodes": optional("The body of a container.", reference("nodes")),
         },
         "allOf": rules,
     })
@@ -188,7 +190,9 @@ fn config_of(spec: &KindSpec) -> Value {
         .iter()
         .map(|field| (field.name.to_owned(), described(field.summary, shape_of(field))))
         .collect();
-    properties.entry("retry").or_insert_with(|| reference("retry"));
+    let repeats = spec.body == Some(BodyKind::Repeated);
+    let retry = || if repeats { of("null") } else { reference("retry") };
+    properties.entry("retry").or_insert_with(retry);
     let required: Vec<&str> =
         spec.fields.iter().filter(|field| field.required).map(|field| field.name).collect();
     let config = json!({
@@ -199,8 +203,23 @@ fn config_of(spec: &KindSpec) -> Value {
         "additionalProperties": false,
     });
     let mut then = json!({ "properties": { "config": config } });
+    let mut needed = Vec::new();
     if !required.is_empty() {
-        then["required"] = json!(["config"]);
+        needed.push("config");
+    }
+    if spec.body.is_some() {
+        needed.push("nodes");
+    }
+    let (nodes, attempts) = match spec.body {
+        Some(_) => (of("array"), Some(["timeout", "delivery"])),
+        None => (of("null"), None),
+    };
+    then["properties"]["nodes"] = nodes;
+    for field in attempts.into_iter().flatten().chain(repeats.then_some("retry")) {
+        then["properties"][field] = of("null");
+    }
+    if !needed.is_empty() {
+        then["required"] = json!(needed);
     }
     json!({
         "if": { "anyOf": [

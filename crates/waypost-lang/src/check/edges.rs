@@ -8,21 +8,25 @@ use waypost_core::limits::EDGES_MAX;
 use waypost_core::plan::{Condition, Join, OnError};
 
 use super::Graph;
+use super::scopes::Scopes;
 use crate::definition::{Need, ParsedDefinition, ParsedNode};
 use crate::diagnostics::{Code, Faults, did_you_mean, listed, quoted};
 
 /// The branch that needs no `onError` to be declared.
 const ERROR_BRANCH: &str = "error";
 
-pub(super) fn resolve(definition: &ParsedDefinition<'_>, faults: &mut Faults) -> Option<Graph> {
+pub(super) fn resolve(
+    definition: &ParsedDefinition<'_>,
+    scopes: &Scopes<'_>,
+    faults: &mut Faults,
+) -> Option<Graph> {
     let nodes = &definition.nodes;
     let edges: usize = nodes.iter().map(|node| node.needs.len()).sum();
     if edges > EDGES_MAX {
         let message = format!("there are {edges} edges, more than {EDGES_MAX}");
-        faults.error(Code::TooLarge, &definition.nodes_span, message);
+        faults.error(Code::TooLarge, &definition.scopes.first()?.nodes_span, message);
         return None;
     }
-    let index = index(nodes, faults);
     let mut graph = Graph {
         conditions: Vec::with_capacity(nodes.len()),
         successors: vec![Vec::new(); nodes.len()],
@@ -30,7 +34,7 @@ pub(super) fn resolve(definition: &ParsedDefinition<'_>, faults: &mut Faults) ->
         incomplete: nodes.iter().map(|node| node.incomplete).collect(),
     };
     for (at, node) in nodes.iter().enumerate() {
-        let conditions = conditions(at, node, &index, &mut graph.incomplete[at], faults);
+        let conditions = conditions(at, node, scopes, &mut graph.incomplete[at], faults);
         for condition in &conditions {
             graph.successors[condition.source.at()].push(at);
         }
@@ -38,30 +42,15 @@ pub(super) fn resolve(definition: &ParsedDefinition<'_>, faults: &mut Faults) ->
         graph.conditions.push(conditions);
     }
     let branches = Branches::of(nodes, &graph.conditions);
-    branches.check(&index, faults);
+    branches.check(scopes, faults);
     graph.on_error = branches.on_error();
     Some(graph)
-}
-
-/// Positions by id. The first of two nodes with one id has it.
-fn index<'d>(nodes: &'d [ParsedNode<'_>], faults: &mut Faults) -> HashMap<&'d str, usize> {
-    let mut index = HashMap::with_capacity(nodes.len());
-    for (at, node) in nodes.iter().enumerate().filter(|(_, node)| !node.id.is_empty()) {
-        if index.contains_key(node.id.as_str()) {
-            let message = format!("there is another node with the id {}", quoted(&node.id));
-            let hint = "every node needs an id of its own";
-            faults.error(Code::DuplicateId, &node.id_span, message).hint(hint);
-        } else {
-            index.insert(node.id.as_str(), at);
-        }
-    }
-    index
 }
 
 fn conditions(
     at: usize,
     node: &ParsedNode<'_>,
-    index: &HashMap<&str, usize>,
+    scopes: &Scopes<'_>,
     incomplete: &mut bool,
     faults: &mut Faults,
 ) -> Vec<Condition> {
@@ -69,10 +58,14 @@ fn conditions(
     let mut positions: HashMap<usize, usize> = HashMap::new();
     let mut seen: HashSet<(usize, Option<&str>)> = HashSet::new();
     for need in &node.needs {
-        let Some(&source) = index.get(need.node.as_str()) else {
+        let Some(source) = scopes.sibling(at, &need.node) else {
             *incomplete = true;
+            if let Some(fault) = scopes.need_across(at, &need.node, need.node_span.clone()) {
+                faults.add(fault);
+                continue;
+            }
             let message = format!("there is no node {}", quoted(&need.node));
-            let likely = faults.likely(&need.node, index.keys().copied());
+            let likely = faults.likely(&need.node, scopes.sibling_ids(at));
             faults.error(Code::UnknownNode, &need.node_span, message).suggest(likely);
             continue;
         };
@@ -139,6 +132,12 @@ impl<'d, 't> Branches<'d, 't> {
         Self { nodes, selectable, asked }
     }
 
+    /// All edges, with the node that each leads to.
+    fn needs(&self) -> impl Iterator<Item = (usize, &'d Need)> + use<'_, 'd, 't> {
+        let nodes = self.nodes.iter().enumerate();
+        nodes.flat_map(|(at, node)| node.needs.iter().map(move |need| (at, need)))
+    }
+
     fn selects(&self, at: usize, branch: &str) -> bool {
         self.selectable[at].as_ref().is_some_and(|branches| branches.contains(branch))
     }
@@ -155,13 +154,13 @@ impl<'d, 't> Branches<'d, 't> {
         self.nodes.iter().enumerate().map(effective).collect()
     }
 
-    fn check(&self, index: &HashMap<&str, usize>, faults: &mut Faults) {
-        for need in self.nodes.iter().flat_map(|node| &node.needs) {
-            if let (Some(branch), Some(at)) = (&need.branch, index.get(need.node.as_str())) {
-                self.check_edge(need, branch, *at, faults);
+    fn check(&self, scopes: &Scopes<'_>, faults: &mut Faults) {
+        for (at, need) in self.needs() {
+            if let (Some(branch), Some(source)) = (&need.branch, scopes.sibling(at, &need.node)) {
+                self.check_edge(need, branch, source, faults);
             }
         }
-        self.warn_of_edges_never_taken(index, faults);
+        self.warn_of_edges_never_taken(scopes, faults);
         for (at, node) in self.nodes.iter().enumerate() {
             let Some(OnError::Branch(branch)) = &node.on_error else { continue };
             if self.asked[at].contains(&**branch) {
@@ -188,9 +187,9 @@ impl<'d, 't> Branches<'d, 't> {
 
     /// A `fail` node never completes: an edge without a branch is dead unless its failure is passed
     /// over.
-    fn warn_of_edges_never_taken(&self, index: &HashMap<&str, usize>, faults: &mut Faults) {
-        for need in self.nodes.iter().flat_map(|node| &node.needs) {
-            let source = index.get(need.node.as_str()).map(|at| &self.nodes[*at]);
+    fn warn_of_edges_never_taken(&self, scopes: &Scopes<'_>, faults: &mut Faults) {
+        for (at, need) in self.needs() {
+            let source = scopes.sibling(at, &need.node).map(|source| &self.nodes[source]);
             let Some(source) = source.filter(|_| need.branch.is_none()) else { continue };
             let fails = matches!(source.behaviour, Some(Behaviour::Fail(_)));
             if !fails || source.on_error == Some(OnError::Continue) {

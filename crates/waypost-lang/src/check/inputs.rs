@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 use waypost_core::expr::{PathRef, Step};
 use waypost_core::kind::Behaviour;
 
-use crate::definition::{Located, ParsedDefinition, ParsedNode};
+use super::scopes::Scopes;
+use crate::definition::{Located, ParsedDefinition};
 use crate::diagnostics::{Code, Fault, Faults, did_you_mean, quoted};
 use crate::source::Source;
 
@@ -30,20 +31,25 @@ const COMBINING: &[&str] = &[
     "$recursiveRef",
 ];
 
-pub(super) fn check(definition: &ParsedDefinition<'_>, source: &Source<'_>, faults: &mut Faults) {
+pub(super) fn check(
+    definition: &ParsedDefinition<'_>,
+    scopes: &Scopes<'_>,
+    source: &Source<'_>,
+    faults: &mut Faults,
+) {
     let Some(root) = &definition.input else { return };
-    let mut checker = Checker { root, nodes: &definition.nodes, source, faults };
+    let mut checker = Checker { root, scopes, source, faults };
     for located in definition.concurrency.iter().flat_map(|block| &block.expressions) {
-        checker.check(located);
+        checker.check(None, located);
     }
-    for located in definition.nodes.iter().flat_map(|node| &node.expressions) {
-        checker.check(located);
+    for (at, node) in definition.nodes.iter().enumerate() {
+        node.expressions.iter().for_each(|located| checker.check(Some(at), located));
     }
 }
 
 struct Checker<'a> {
     root: &'a Value,
-    nodes: &'a [ParsedNode<'a>],
+    scopes: &'a Scopes<'a>,
     source: &'a Source<'a>,
     faults: &'a mut Faults,
 }
@@ -61,10 +67,11 @@ enum Field<'s> {
 }
 
 impl<'a> Checker<'a> {
-    fn check(&mut self, located: &Located<'_>) {
+    /// Checks an expression, of a node if it has one.
+    fn check(&mut self, at: Option<usize>, located: &Located<'_>) {
         let mut said: Vec<Vec<Option<String>>> = Vec::new();
         for path in &located.references.paths {
-            let Some(from) = self.steps_into_input(path) else { continue };
+            let Some(from) = self.steps_into_input(at, path) else { continue };
             let Some((step, fault)) = self.judge(path, from) else { continue };
             let fields = path.steps.iter().take(step + 1).map(|step| step.field.clone()).collect();
             if !said.contains(&fields) {
@@ -77,16 +84,14 @@ impl<'a> Checker<'a> {
 
     /// How many steps lead to the input: none from `input` itself, two through a node that outputs
     /// it (`nodes.start.output`).
-    fn steps_into_input(&self, path: &PathRef) -> Option<usize> {
+    fn steps_into_input(&self, at: Option<usize>, path: &PathRef) -> Option<usize> {
         let field = |at: usize| path.steps.get(at).and_then(|step: &Step| step.field.as_deref());
         match path.root.as_str() {
             "input" | "trigger" => Some(0),
             "nodes" if field(1) == Some("output") => {
-                let gives = |node: &ParsedNode<'_>| {
-                    Some(node.id.as_str()) == field(0)
-                        && matches!(node.behaviour, Some(Behaviour::Input))
-                };
-                self.nodes.iter().any(gives).then_some(2)
+                let node = self.scopes.visible(at?, field(0)?)?.node;
+                let behaviour = &self.scopes.node(node).behaviour;
+                matches!(behaviour, Some(Behaviour::Input)).then_some(2)
             }
             _ => None,
         }

@@ -1,12 +1,13 @@
 //! References in expressions: names that they may use, nodes that are upstream.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use waypost_core::expr::NodeRef;
 use waypost_core::kind::{Behaviour, Family};
 use waypost_core::limits::SECRET_NAME_CHARS_MAX;
 
 use super::paths::Paths;
+use super::scopes::{PREVIOUS, Scopes, Visible};
 use crate::definition::{ExpressionUse, Located, ParsedDefinition, ParsedNode};
 use crate::diagnostics::{Code, Fault, Faults, did_you_mean, quoted};
 use crate::source::{Source, Span};
@@ -15,25 +16,26 @@ use crate::source::{Source, Span};
 const NAMES: &[&str] = &["input", "trigger", "nodes", "variables", "execution", "secrets", "range"];
 /// Names that the key of `concurrency` may use: nothing has run when it is evaluated.
 const NAMES_OF_KEYS: &[&str] = &["input", "trigger", "execution", "range"];
-/// Names of bodies that run many times, which do not exist yet.
-const NAMES_OF_BODIES: &[&str] = &["item", "index", "iteration", "previous"];
+/// Names that the body of a loop sees, and its config.
+const NAMES_OF_LOOPS: &[&str] = &["iteration", "previous"];
+/// Names that are reserved.
+const NAMES_OF_MAPS: &[&str] = &["item", "index"];
 
 pub(super) fn check(
     definition: &ParsedDefinition<'_>,
+    scopes: &Scopes<'_>,
     paths: &Paths<'_>,
     source: &Source<'_>,
     faults: &mut Faults,
 ) {
-    let index: HashMap<&str, usize> =
-        definition.nodes.iter().enumerate().map(|(at, node)| (node.id.as_str(), at)).collect();
-    let mut checker = Checker { definition, paths, source, faults, index };
+    let mut checker = Checker { scopes, paths, source, faults };
     for located in definition.concurrency.iter().flat_map(|block| &block.expressions) {
         checker.check_key(located);
     }
     for (at, node) in definition.nodes.iter().enumerate() {
         for located in &node.expressions {
             let hyphenated = checker.check_nodes(at, located);
-            checker.check_names(node, located, &hyphenated);
+            checker.check_names(at, located, &hyphenated);
             if may_see_secrets(node, located.place) {
                 checker.check_secrets(located);
             }
@@ -42,11 +44,10 @@ pub(super) fn check(
 }
 
 struct Checker<'a> {
-    definition: &'a ParsedDefinition<'a>,
+    scopes: &'a Scopes<'a>,
     paths: &'a Paths<'a>,
     source: &'a Source<'a>,
     faults: &'a mut Faults,
-    index: HashMap<&'a str, usize>,
 }
 
 impl Checker<'_> {
@@ -86,48 +87,71 @@ impl Checker<'_> {
         candidates.reverse();
         candidates
             .into_iter()
-            .find(|id| id.contains('-') && self.index.contains_key(id))
+            .find(|id| id.contains('-') && self.scopes.anywhere(id).is_some())
             .map(ToOwned::to_owned)
     }
 
     fn check_node(&mut self, at: usize, id: &str, located: &Located<'_>, span: Span) {
-        let reader = &self.definition.nodes[at];
-        let Some(&mentioned) = self.index.get(id) else {
-            let message = format!("there is no node {}", quoted(id));
-            let likely = self.faults.likely(id, self.index.keys().copied());
-            self.faults.error(Code::UnknownNode, &span, message).suggest(likely);
+        let Some(Visible { node, seen_by }) = self.scopes.visible(at, id) else {
+            let in_body = self.scopes.reference_into_body(at, id, span.clone());
+            let fault = in_body.unwrap_or_else(|| {
+                let message = format!("there is no node {}", quoted(id));
+                let mut fault = Fault::error(Code::UnknownNode, span, message);
+                fault.suggest(self.faults.likely(id, self.scopes.visible_ids(at)));
+                fault
+            });
+            self.faults.add(fault);
             return;
         };
-        if mentioned == at {
-            let message = format!("{} cannot read its own result here", quoted(id));
-            let hint = "in `variables`, the result of the node itself is `output`";
-            self.faults.error(Code::NotUpstream, &span, message).hint(hint);
-        } else if !self.paths.is_upstream(mentioned, at) {
-            if !self.paths.is_incomplete(at) {
-                let message = format!("{} is not upstream of {}", quoted(id), quoted(&reader.id));
-                let hint = format!("add `{id}` to the `needs` of {}", quoted(&reader.id));
+        let reader = quoted(&self.scopes.node(seen_by).id);
+        if node == seen_by {
+            let fault = self.own_result(at, node, span);
+            self.faults.add(fault);
+        } else if !self.paths.is_upstream(node, seen_by) {
+            if !self.paths.is_incomplete(seen_by) {
+                let message = format!("{} is not upstream of {reader}", quoted(id));
+                let hint = format!("add `{id}` to the `needs` of {reader}");
                 self.faults.error(Code::NotUpstream, &span, message).hint(hint);
             }
-        } else if !self.paths.has_surely_run(mentioned, at)
-            && !self.paths.is_incomplete(at)
+        } else if !self.paths.has_surely_run(node, seen_by)
+            && !self.paths.is_incomplete(seen_by)
             && !handles_a_skip(located, id)
         {
             let message = format!(
-                "{} is not on every path to {}: if it was skipped, its output is null",
-                quoted(id),
-                quoted(&reader.id)
+                "{} is not on every path to {reader}: if it was skipped, its output is null",
+                quoted(id)
             );
             let hint = "test its `status`, or give a value with `default(…, true)`";
             self.faults.warning(Code::MayBeSkipped, &span, message).hint(hint);
         }
     }
 
-    fn check_names(
-        &mut self,
-        node: &ParsedNode<'_>,
-        located: &Located<'_>,
-        rests: &HashSet<String>,
-    ) {
+    /// The fault of an expression that reads the result of its own node, or of one around it.
+    fn own_result(&self, at: usize, mentioned: usize, span: Span) -> Fault {
+        let id = quoted(&self.scopes.node(mentioned).id);
+        let message = match mentioned == at {
+            true => format!("{id} cannot read its own result here"),
+            false => format!("{id} has no result yet: {} is in its body", {
+                quoted(&self.scopes.node(at).id)
+            }),
+        };
+        let has_body = self.scopes.node(mentioned).kind.is_some_and(|kind| kind.body.is_some());
+        let hint = match (has_body && self.scopes.may_repeat(mentioned), mentioned == at) {
+            (true, _) => PREVIOUS,
+            (false, true) => "in `variables`, the result of the node itself is `output`",
+            (false, false) => "nodes of a body see each other, and what is upstream of it",
+        };
+        Fault::error(Code::NotUpstream, span, message).with_hint(hint)
+    }
+
+    /// Is the expression in the body of a loop, or in the config of one?
+    fn sees_iterations(&self, at: usize, place: ExpressionUse) -> bool {
+        let own = (place == ExpressionUse::Config).then_some(at);
+        own.into_iter().chain(self.scopes.around(at)).any(|at| self.scopes.may_repeat(at))
+    }
+
+    fn check_names(&mut self, at: usize, located: &Located<'_>, rests: &HashSet<String>) {
+        let node = self.scopes.node(at);
         for (name, range) in &located.references.names {
             if rests.contains(name) {
                 continue;
@@ -156,8 +180,15 @@ impl Checker<'_> {
                 }
                 "output" => not_here(name, "is only available in `variables`", span)
                     .with_hint("the output of another node is `nodes.<id>.output`"),
-                body if NAMES_OF_BODIES.contains(&body) => {
-                    not_here(name, "belongs to `map` and `loop`, which do not exist yet", span)
+                known if NAMES_OF_LOOPS.contains(&known) => {
+                    if self.sees_iterations(at, located.place) {
+                        continue;
+                    }
+                    let where_it_is = "is only available in the body of a `loop` and in its config";
+                    not_here(name, where_it_is, span)
+                }
+                known if NAMES_OF_MAPS.contains(&known) => {
+                    not_here(name, "belongs to `map`, which does not exist yet", span)
                 }
                 _ => self.unknown_name(name, span, located.place),
             };
@@ -218,7 +249,7 @@ impl Checker<'_> {
         let hint = match name {
             "null" | "nil" | "undefined" => "write `none`".to_owned(),
             "now" | "today" => "the time is `execution.now`".to_owned(),
-            node if self.index.contains_key(node) => {
+            node if self.scopes.anywhere(node).is_some() => {
                 format!("the output of a node is `nodes.{node}.output`")
             }
             _ => match self.faults.likely(name, known.iter().chain(extra).copied()) {

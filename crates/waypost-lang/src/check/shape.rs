@@ -53,16 +53,18 @@ fn check_ends(
     members: &[Vec<usize>],
     faults: &mut Faults,
 ) {
-    let span = &definition.nodes_span;
     let entries: Vec<usize> =
         (0..graph.conditions.len()).filter(|at| graph.conditions[*at].is_empty()).collect();
-    if entries.is_empty() {
-        let message = "every node needs another one: nothing can start";
-        faults.error(Code::NoEntry, span, message).hint("take `needs` out of the first node");
-    }
-    if graph.successors.iter().all(|successors| !successors.is_empty()) {
-        let message = "every node is needed by another one: nothing can end";
-        faults.error(Code::NoExit, span, message);
+    for scope in definition.scopes.iter().filter(|scope| !scope.nodes.is_empty()) {
+        if scope.nodes.clone().all(|at| !graph.conditions[at].is_empty()) {
+            let message = "every node needs another one: nothing can start";
+            let hint = "take `needs` out of the first node";
+            faults.error(Code::NoEntry, &scope.nodes_span, message).hint(hint);
+        }
+        if scope.nodes.clone().all(|at| !graph.successors[at].is_empty()) {
+            let message = "every node is needed by another one: nothing can end";
+            faults.error(Code::NoExit, &scope.nodes_span, message);
+        }
     }
     let mut reached = vec![false; graph.conditions.len()];
     let mut queue: VecDeque<usize> = entries.into();

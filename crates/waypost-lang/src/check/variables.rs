@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::paths::Paths;
+use super::scopes::Scopes;
 use crate::definition::ParsedDefinition;
 use crate::diagnostics::{Code, Faults, quoted};
 use crate::source::Span;
@@ -11,7 +12,12 @@ use crate::source::Span;
 /// Writers of one variable that are compared with each other, pair by pair.
 const WRITERS_MAX: usize = 1_000;
 
-pub(super) fn check(definition: &ParsedDefinition<'_>, paths: &Paths<'_>, faults: &mut Faults) {
+pub(super) fn check(
+    definition: &ParsedDefinition<'_>,
+    scopes: &Scopes<'_>,
+    paths: &Paths<'_>,
+    faults: &mut Faults,
+) {
     let mut writers: BTreeMap<&str, Vec<(usize, &Span)>> = BTreeMap::new();
     for (at, node) in definition.nodes.iter().enumerate() {
         for variable in &node.variables {
@@ -28,7 +34,7 @@ pub(super) fn check(definition: &ParsedDefinition<'_>, paths: &Paths<'_>, faults
                 .iter()
                 .take(position)
                 .map(|(at, _)| *at)
-                .find(|earlier| compete(*earlier, *later, definition, paths));
+                .find(|earlier| compete(*earlier, *later, scopes, paths));
             let Some(rival) = rival else { continue };
             let message = format!(
                 "{} and {} both set {}, and neither comes after the other",
@@ -56,9 +62,14 @@ fn refuse_too_many(
     }
 }
 
-fn compete(a: usize, b: usize, definition: &ParsedDefinition<'_>, paths: &Paths<'_>) -> bool {
-    let merges = |at: usize| definition.nodes[at].merge_last;
-    !(merges(a) && merges(b)
+/// Writers in different scopes are compared where their containers meet: bodies of groups and loops
+/// set the variables of the scope around them.
+fn compete(a: usize, b: usize, scopes: &Scopes<'_>, paths: &Paths<'_>) -> bool {
+    let merges = scopes.node(a).merge_last && scopes.node(b).merge_last;
+    let (a, b) = scopes.meet(a, b);
+    // A container sets its own variables when its body has ended.
+    !(a == b
+        || merges
         || paths.is_upstream(a, b)
         || paths.is_upstream(b, a)
         || paths.is_incomplete(a)

@@ -4,7 +4,9 @@ use waypost_core::expr::Template;
 use waypost_core::kind::{Family, Kind};
 use waypost_core::plan::{Delivery, Join, OnError};
 
-use super::{ExpressionUse, ParsedNode, ReadContext, Variable, config, first_line, needs, retry};
+use super::{
+    ExpressionUse, ParsedNode, ReadContext, Variable, config, first_line, needs, retry, scopes,
+};
 use crate::diagnostics::{Code, Faults, did_you_mean, listed, quoted};
 use crate::fields;
 use crate::tree::{Tree, TreeEntry};
@@ -26,12 +28,17 @@ pub(crate) const NODE_FIELDS: &[&str] = &[
     "delivery",
     "variables",
     "merge",
+    "nodes",
 ];
 
 /// The fields of `onError`, where it is a map.
 const ON_ERROR_FIELDS: &[&str] = &["take", "definitionErrors"];
 
-pub(super) fn read<'t>(tree: &'t Tree, context: &mut ReadContext<'_>) -> Option<ParsedNode<'t>> {
+/// Reads a node, and finds the `nodes` of its body.
+pub(super) fn read<'t>(
+    tree: &'t Tree,
+    context: &mut ReadContext<'_>,
+) -> Option<(ParsedNode<'t>, Option<&'t TreeEntry>)> {
     let entries = fields::map("a node", tree, context.faults)?;
     let meant = fields::refuse_unknown(entries, NODE_FIELDS, "a node", context.faults);
     let id = read_id(entries, tree, &meant, context.faults);
@@ -42,15 +49,12 @@ pub(super) fn read<'t>(tree: &'t Tree, context: &mut ReadContext<'_>) -> Option<
         None => config::NodeConfig::default(),
     };
     let faults = &mut *context.faults;
-    let retry = match (fields::present(entries, "retry"), config.retry) {
-        (Some(_), Some(twice)) => {
-            let message = "`retry` is given twice: here and in the node itself";
-            faults.error(Code::DuplicateField, &twice.key_span, message);
-            None
-        }
-        (Some(entry), None) | (None, Some(entry)) => retry::read(&entry.value, faults),
-        (None, None) => None,
+    let retry_entry = retry_entry(entries, config.retry, faults);
+    let body = match &kind {
+        Some((kind, span)) => scopes::body(entries, (*kind, span), &meant, retry_entry, faults),
+        None => fields::present(entries, "nodes"),
     };
+    let retry = retry_entry.and_then(|entry| retry::read(&entry.value, faults));
     warn_of_vain_retry_when(config_entry, retry.is_some(), faults);
     let (needs, all_needs_read) = fields::present(entries, "needs")
         .map_or((Vec::new(), true), |entry| needs::read(&entry.value, faults));
@@ -80,6 +84,8 @@ pub(super) fn read<'t>(tree: &'t Tree, context: &mut ReadContext<'_>) -> Option<
             .unwrap_or(Delivery::AtLeastOnce),
         variables: Vec::new(),
         merge_last: fields::get(entries, "merge", faults, fields::one_of(&["last"])).is_some(),
+        scope: 0,
+        body: None,
     };
     if let Some(entry) = on_error {
         read_on_error(&entry.value, &mut node, faults);
@@ -88,7 +94,22 @@ pub(super) fn read<'t>(tree: &'t Tree, context: &mut ReadContext<'_>) -> Option<
         node.variables = read_variables(&entry.value, &mut expressions, context);
     }
     node.expressions = expressions;
-    Some(node)
+    Some((node, body))
+}
+
+/// The node's `retry`, which the long form has in its config.
+fn retry_entry<'t>(
+    entries: &'t [TreeEntry],
+    in_config: Option<&'t TreeEntry>,
+    faults: &mut Faults,
+) -> Option<&'t TreeEntry> {
+    let own = fields::present(entries, "retry");
+    if let (Some(_), Some(twice)) = (own, in_config) {
+        let message = "`retry` is given twice: here and in the node itself";
+        faults.error(Code::DuplicateField, &twice.key_span, message);
+        return None;
+    }
+    own.or(in_config)
 }
 
 /// `retryWhen` classifies failures; `retry` decides how often and when to try again.

@@ -25,6 +25,18 @@ fn spellings_of_one_definition_give_one_text() {
     }
 }
 
+#[test]
+fn bodies_are_inside_of_their_containers() {
+    let expected = r#"{"name":"x","nodes":[{"id":"g","nodes":[{"id":"a","type":"noop"},{"config":{"until":"true"},"id":"l","needs":["a"],"nodes":[{"id":"b","type":"noop"}],"type":"loop"}],"retry":{},"type":"group"},{"id":"h","needs":["g"],"nodes":[{"id":"a","type":"noop"}],"type":"group"}]}"#;
+    for source in [
+        "name: x\nnodes:\n- {id: g, type: group, retry: {}, nodes: [{id: a, type: noop}, {id: l, type: loop, needs: a, config: {until: 'true'}, nodes: [{id: b, type: noop}]}]}\n- {id: h, type: group, needs: g, nodes: [{id: a, type: noop}]}\n",
+        r#"{"name": "x", "nodes": [{"nodeId": "g", "type": "logic", "subType": "group", "config": {"retry": {"enabled": true}}, "nodes": [{"nodeId": "a", "type": "logic", "subType": "noop", "nodes": null}, {"nodeId": "l", "type": "logic", "subType": "loop", "needs": ["a"], "config": {"until": "true"}, "nodes": [{"nodeId": "b", "type": "logic", "subType": "noop"}]}]}, {"nodeId": "h", "type": "logic", "subType": "group", "needs": [{"node": "g"}], "nodes": [{"nodeId": "a", "type": "logic", "subType": "noop"}]}]}"#,
+        expected,
+    ] {
+        assert_eq!(canonical(source), expected, "{source}");
+    }
+}
+
 /// A map that says no more than a word is written as the word.
 #[test]
 fn on_error_has_one_spelling() {

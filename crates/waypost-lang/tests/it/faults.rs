@@ -3,6 +3,8 @@
 //! In each source the place that a fault must point to is marked by `«` and `»`; the marks are
 //! taken out before it is parsed. A case holds exactly the faults that it lists, in order.
 
+mod bodies;
+
 use std::collections::BTreeSet;
 
 use waypost_lang::{Code, Diagnostics, Severity, parse};
@@ -165,8 +167,12 @@ fn unmarked(source: &str) -> (String, Option<(std::ops::Range<usize>, usize, usi
     (plain, Some((start..end, line, column)))
 }
 
-#[expect(clippy::too_many_lines, reason = "a table: one row per fault")]
 fn cases() -> Vec<Case> {
+    cases_without_bodies().into_iter().chain(bodies::cases()).collect()
+}
+
+#[expect(clippy::too_many_lines, reason = "a table: one row per fault")]
+fn cases_without_bodies() -> Vec<Case> {
     use Code::*;
     vec![
         // Text, YAML and JSON.

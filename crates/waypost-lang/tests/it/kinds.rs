@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 use waypost_core::expr::{Expression, Template};
 use waypost_core::kind::{
-    Behaviour, Case, Catalog, ConfigFault, Delay, DurationTemplate, Fail, Family, Field, Kind,
-    KindSpec, Shape,
+    Behaviour, BodyKind, Case, Catalog, Collect, ConfigFault, Delay, DurationTemplate, Fail,
+    Family, Field, Kind, KindSpec, Loop, LoopTest, Shape,
 };
 use waypost_core::slot::SlotClass;
 use waypost_core::time::Millis;
@@ -13,6 +13,7 @@ use waypost_core::time::Millis;
 pub(crate) fn catalog() -> Catalog<'static> {
     Catalog(&[
         &Noop, &Condition, &Switch, &DelayKind, &Transform, &Wait, &ApiCall, &Output, &FailKind,
+        &Group, &LoopKind,
     ])
 }
 
@@ -31,7 +32,7 @@ fn expression(config: &Map<String, Value>, key: &str) -> Option<Expression> {
 }
 
 macro_rules! kinds {
-    ($($kind:ident: $name:literal $aliases:expr, $family:ident, [$($field:expr),* $(,)?], $compile:expr;)+) => {
+    ($($kind:ident: $name:literal $aliases:expr, $family:ident $($body:ident)?, [$($field:expr),* $(,)?], $compile:expr;)+) => {
         $(
             struct $kind;
 
@@ -41,6 +42,7 @@ macro_rules! kinds {
                         name: $name,
                         aliases: &$aliases,
                         family: Family::$family,
+                        body: [$(Some(BodyKind::$body),)? None][0],
                         summary: "a kind for tests",
                         fields: &[$($field),*],
                     };
@@ -128,6 +130,29 @@ kinds! {
         let message = template(config, "message");
         Ok(Behaviour::Fail(Fail { kind: "failed".into(), message, details: None }))
     };
+
+    Group: "group" [], Logic Once, [], |_| Ok(Behaviour::Group);
+
+    LoopKind: "loop" [], Logic Repeated,
+        [
+            field("while", Shape::Expression, false),
+            field("until", Shape::Expression, false),
+            field("delay", Shape::Duration, false),
+        ],
+        compile_loop;
+}
+
+/// `while` or `until`, and the rest of a loop's config.
+fn compile_loop(config: &Map<String, Value>) -> Result<Behaviour, Vec<ConfigFault>> {
+    let test = match (expression(config, "while"), expression(config, "until")) {
+        (Some(test), None) => LoopTest::While(test),
+        (None, Some(test)) => LoopTest::Until(test),
+        _ => return Err(vec![ConfigFault::at("until", "one of `while` and `until`")]),
+    };
+    let delay = config
+        .contains_key("delay")
+        .then(|| DurationTemplate::Computed { template: template(config, "delay"), unit_ms: 1 });
+    Ok(Behaviour::Loop(Loop { test, iterations_max: 9, delay, collect: Collect::Last }))
 }
 
 /// `cases: [{ when: expression, branch: name }]`, which no shape describes.

@@ -120,3 +120,63 @@ fn the_canonical_form_gives_the_same_plan() {
     assert_eq!(format!("{rebuilt:?}"), format!("{:?}", compiled.plan));
     assert!(compiled.canonical.contains("9007199254740993"), "{}", compiled.canonical);
 }
+
+const BODIES: &str = r#"
+name: bodies
+nodes:
+  - { id: list, type: noop }
+  - id: checks
+    type: group
+    needs: [list]
+    retry: { maxAttempts: 3 }
+    deadline: 1h
+    onError: continue
+    variables: { checked: "${{ output }}" }
+    nodes:
+      - { id: lint, type: noop }
+      - id: poll
+        type: loop
+        needs: [lint]
+        config: { until: previous.done, delay: "${{ iteration * 100 }}" }
+        nodes:
+          - { id: get, type: transform, config: { value: "${{ [nodes.list.output, nodes.lint.output, iteration, previous] }}" } }
+  - id: other
+    type: group
+    needs: [{ node: checks }]
+    nodes:
+      - { id: get, type: transform, config: { value: "${{ nodes.checks.output }}" } }
+      - { id: lint, type: noop, needs: [get] }
+  - { id: end, type: noop, needs: [other] }
+"#;
+
+#[test]
+fn bodies_follow_the_nodes_of_the_definition_scope_by_scope() {
+    let plan = plan(BODIES);
+    let ids: Vec<&str> = plan.nodes.iter().map(|node| &*node.id).collect();
+    assert_eq!(ids, ["list", "checks", "other", "end", "lint", "poll", "get", "lint", "get"]);
+    let scopes: Vec<_> = plan
+        .scopes
+        .iter()
+        .map(|scope| (scope.container.map(|at| &*plan.node(at).id), scope.nodes.clone()))
+        .collect();
+    assert_eq!(
+        scopes,
+        [(None, 0..4), (Some("checks"), 4..6), (Some("other"), 6..8), (Some("poll"), 8..9)]
+    );
+    let checks = plan.node(NodeIx(1));
+    assert_eq!(checks.retry.as_ref().map(|retry| retry.max_attempts), Some(3));
+    assert_eq!((checks.deadline, &checks.on_error), (Some(Millis(3_600_000)), &OnError::Continue));
+    let get = plan.locate("checks/poll[7]/get").expect("it is there");
+    assert_eq!(get, NodeIx(8));
+    assert_eq!(plan.node(get).mentions, [NodeIx(0), NodeIx(4)]);
+    assert_eq!(plan.node(NodeIx(7)).needs[0].source, NodeIx(6));
+}
+
+#[test]
+fn canonical_form_with_bodies_gives_the_same_plan() {
+    let compiled = parse(BODIES.as_bytes(), &catalog()).unwrap();
+    let rebuilt = compile_canonical(compiled.canonical.as_bytes(), &catalog()).unwrap();
+    assert_eq!(format!("{rebuilt:?}"), format!("{:?}", compiled.plan));
+    let again = parse(compiled.canonical.as_bytes(), &catalog()).unwrap();
+    assert_eq!(again.canonical, compiled.canonical);
+}

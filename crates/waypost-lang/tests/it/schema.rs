@@ -80,3 +80,35 @@ fn schema_and_parser_agree_on_empty_fields() {
         }
     }
 }
+
+/// The schema of containers, in both directions, each against the parser.
+#[test]
+fn bodies_are_described_as_the_parser_reads_them() {
+    let body = r#""nodes": [{"id": "b", "type": "noop"}]"#;
+    let until = r#""config": {"until": "true"}"#;
+    for (node, good) in [
+        (format!(r#""type": "group", {body}"#), true),
+        (format!(r#""type": "logic", "subType": "group", {body}"#), true),
+        (
+            format!(r#""type": "group", "retry": {{"maxAttempts": 2}}, "deadline": "1m", {body}"#),
+            true,
+        ),
+        (format!(r#""type": "group", "config": {{"retry": {{}}}}, {body}"#), true),
+        (format!(r#""type": "loop", {until}, "retry": null, "timeout": null, {body}"#), true),
+        (r#""type": "noop", "nodes": null"#.into(), true),
+        (r#""type": "group""#.into(), false),
+        (r#""type": "group", "nodes": null"#.into(), false),
+        (r#""type": "group", "nodes": []"#.into(), false),
+        (r#""type": "group", "nodes": [{"id": "b", "type": "nop"}]"#.into(), false),
+        (format!(r#""type": "noop", {body}"#), false),
+        (format!(r#""type": "group", "timeout": "1s", {body}"#), false),
+        (format!(r#""type": "group", "delivery": "at-most-once", {body}"#), false),
+        (format!(r#""type": "loop", {until}, "retry": {{}}, {body}"#), false),
+        (format!(r#""type": "loop", "config": {{"until": "true", "retry": {{}}}}, {body}"#), false),
+    ] {
+        let text = format!(r#"{{"name": "x", "nodes": [{{"id": "a", {node}}}]}}"#);
+        let parsed = waypost_lang::parse(text.as_bytes(), &catalog());
+        assert_eq!(parsed.is_ok(), good, "{text}: {parsed:?}");
+        assert_eq!(accepts(&text), good, "{text}");
+    }
+}
