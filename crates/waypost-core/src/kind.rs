@@ -65,6 +65,8 @@ pub enum BodyKind {
     /// Again and again. Expressions in the body and in the container's config see `iteration` and
     /// `previous`.
     Repeated,
+    /// For each item. Expressions in the body see `item` and `index`.
+    Each,
 }
 
 /// One field of a kind's `config`.

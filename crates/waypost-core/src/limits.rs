@@ -48,6 +48,8 @@ pub const ENDS_REMEMBERED_MAX: usize = 8;
 pub const ITEMS_MAX: u64 = 10_000_000;
 /// Items that one frame opens at most; the rest follows in the next one.
 pub const ITEMS_OPENED_MAX: u64 = 256;
+/// Items of one map that may be open at once, unless it says otherwise.
+pub const MAP_CONCURRENCY_DEFAULT: u32 = 100;
 /// Items of one map that may be open at once.
 pub const MAP_CONCURRENCY_MAX: u32 = 10_000;
 /// Failures of items that a map lists with their messages.

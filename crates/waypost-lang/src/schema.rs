@@ -190,7 +190,7 @@ fn config_of(spec: &KindSpec) -> Value {
         .iter()
         .map(|field| (field.name.to_owned(), described(field.summary, shape_of(field))))
         .collect();
-    let repeats = spec.body == Some(BodyKind::Repeated);
+    let repeats = spec.body.is_some_and(|body| body != BodyKind::Once);
     let retry = || if repeats { of("null") } else { reference("retry") };
     properties.entry("retry").or_insert_with(retry);
     let required: Vec<&str> =

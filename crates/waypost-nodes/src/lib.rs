@@ -70,6 +70,7 @@ kinds! {
     join,
     group,
     r#loop,
+    map,
     noop,
     fail,
     api_call,

@@ -18,7 +18,7 @@ const NAMES: &[&str] = &["input", "trigger", "nodes", "variables", "execution", 
 const NAMES_OF_KEYS: &[&str] = &["input", "trigger", "execution", "range"];
 /// Names that the body of a loop sees, and its config.
 const NAMES_OF_LOOPS: &[&str] = &["iteration", "previous"];
-/// Names that are reserved.
+/// Names that the body of a map sees.
 const NAMES_OF_MAPS: &[&str] = &["item", "index"];
 
 pub(super) fn check(
@@ -188,7 +188,10 @@ impl Checker<'_> {
                     not_here(name, where_it_is, span)
                 }
                 known if NAMES_OF_MAPS.contains(&known) => {
-                    not_here(name, "belongs to `map`, which does not exist yet", span)
+                    if self.scopes.around(at).any(|at| self.scopes.may_have_items(at)) {
+                        continue;
+                    }
+                    not_here(name, "is only available in the body of a `map`", span)
                 }
                 _ => self.unknown_name(name, span, located.place),
             };

@@ -126,6 +126,18 @@ impl<'d> Scopes<'d> {
         self.node(at).kind.is_none_or(|kind| kind.body == Some(BodyKind::Repeated))
     }
 
+    /// Is the node a map? A node of an unknown kind may be one.
+    pub(super) fn may_have_items(&self, at: usize) -> bool {
+        self.node(at).kind.is_none_or(|kind| kind.body == Some(BodyKind::Each))
+    }
+
+    /// The nearest map that a node is in.
+    pub(super) fn map_around(&self, at: usize) -> Option<usize> {
+        let is_map =
+            |at: &usize| self.node(*at).kind.is_some_and(|kind| kind.body == Some(BodyKind::Each));
+        self.around(at).find(is_map)
+    }
+
     /// The fault of a `needs` that names a node of another scope; `None` if there is no such node.
     pub(super) fn need_across(&self, by: usize, id: &str, span: Span) -> Option<Fault> {
         let name = |at: usize| quoted(&self.node(at).id);

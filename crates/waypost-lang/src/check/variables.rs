@@ -18,13 +18,38 @@ pub(super) fn check(
     paths: &Paths<'_>,
     faults: &mut Faults,
 ) {
-    let mut writers: BTreeMap<&str, Vec<(usize, &Span)>> = BTreeMap::new();
+    // Variables of an item are not those outside of its map.
+    let mut writers: BTreeMap<(&str, Option<usize>), Vec<(usize, &Span)>> = BTreeMap::new();
     for (at, node) in definition.nodes.iter().enumerate() {
         for variable in &node.variables {
-            writers.entry(&variable.name).or_default().push((at, &variable.name_span));
+            let scope = (variable.name.as_str(), scopes.map_around(at));
+            writers.entry(scope).or_default().push((at, &variable.name_span));
         }
     }
-    for (name, writers) in &writers {
+    for ((name, map), inside) in &writers {
+        let Some(map) = map else { continue };
+        let outside = std::iter::successors(Some(scopes.map_around(*map)), |outer| {
+            outer.map(|outer| scopes.map_around(outer))
+        });
+        for outer in outside {
+            let Some((rival, _)) = writers.get(&(*name, outer)).and_then(|all| all.first()) else {
+                continue;
+            };
+            for (at, span) in inside {
+                let message = format!(
+                    "{} sets {} in an item of {}, and {} sets it outside: variables of an item \
+                     stay in the item",
+                    quoted(&definition.nodes[*at].id),
+                    quoted(name),
+                    quoted(&definition.nodes[*map].id),
+                    quoted(&definition.nodes[*rival].id)
+                );
+                let hint = "use another name; what the items give is in the map's output";
+                faults.error(Code::UnorderedWriters, span, message).hint(hint);
+            }
+        }
+    }
+    for ((name, _), writers) in &writers {
         if writers.len() > WRITERS_MAX {
             refuse_too_many(name, writers, definition, faults);
             continue;

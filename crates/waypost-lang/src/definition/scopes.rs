@@ -99,12 +99,12 @@ pub(super) fn body<'t>(
     let Some(body) = spec.body else {
         if let Some(entry) = given {
             let message = format!("`{}` has no body: `nodes` is not allowed here", spec.name);
-            let hint = "`group` and `loop` have bodies";
+            let hint = "`group`, `loop` and `map` have bodies";
             faults.error(Code::BadValue, &entry.key_span, message).hint(hint);
         }
         return None;
     };
-    let retry = retry.filter(|_| body == BodyKind::Repeated);
+    let retry = retry.filter(|_| body != BodyKind::Once);
     let refused = ["timeout", "delivery"].map(|field| fields::present(entries, field));
     for entry in refused.into_iter().chain([retry]).flatten() {
         let message = format!("{} is not allowed on a `{}`", quoted(&entry.key), spec.name);
