@@ -156,6 +156,23 @@ proptest! {
     }
 
     #[test]
+    fn nodes_in_a_body_are_written_as_those_of_a_definition(definition in definition()) {
+        let nodes = &definition["nodes"];
+        let nested = json!({ "name": "nested", "nodes": [
+            { "id": "g", "type": "group", "nodes": nodes },
+            { "id": "l", "type": "loop", "needs": ["g"], "config": { "until": "true" }, "nodes": [
+                { "id": "h", "type": "group", "nodes": nodes },
+            ] },
+        ] });
+        let once = canonical(&nested.to_string());
+        prop_assert_eq!(&canonical(&once), &once);
+        let flat: Value = serde_json::from_str(&canonical(&definition.to_string())).expect("JSON");
+        let nested: Value = serde_json::from_str(&once).expect("JSON");
+        prop_assert_eq!(&nested["nodes"][0]["nodes"], &flat["nodes"]);
+        prop_assert_eq!(&nested["nodes"][1]["nodes"][0]["nodes"], &flat["nodes"]);
+    }
+
+    #[test]
     fn parse_of_arbitrary_bytes_does_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         if let Err(faults) = parse(&bytes, &catalog()) {
             prop_assert!(faults.render(&bytes, "noise", false).contains("error"));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use waypost_core::limits::{DEFINITION_BYTES_MAX, EDGES_MAX, NODES_MAX};
+use waypost_core::limits::{DEFINITION_BYTES_MAX, EDGES_MAX, NESTING_MAX, NODES_MAX};
 use waypost_lang::{Code, FAULTS_MAX, RENDERED_MAX, parse};
 
 use crate::kinds::catalog;
@@ -116,6 +116,35 @@ fn the_largest_graph_is_accepted() {
     let compiled = parse(source.as_bytes(), &catalog()).expect("has no faults");
     assert!(compiled.warnings.is_empty());
     assert_eq!(compiled.plan.nodes.len(), NODES_MAX);
+}
+
+/// The nodes of all bodies count, and bodies nest as deep as is allowed.
+#[test]
+fn nodes_of_bodies_are_counted() {
+    let body = |count: usize| {
+        let nodes: Vec<String> =
+            (0..count).map(|at| format!("{{ id: n{at}, type: noop }}")).collect();
+        format!(
+            "name: large\nnodes:\n- {{ id: g, type: group, nodes: [{}] }}\n- {{ id: h, type: group, nodes: [{{ id: a, type: noop }}] }}\n",
+            nodes.join(", ")
+        )
+    };
+    let compiled = parse(body(NODES_MAX - 3).as_bytes(), &catalog()).expect("has no faults");
+    assert_eq!(compiled.plan.nodes.len(), NODES_MAX);
+    let faults = parse(body(NODES_MAX - 2).as_bytes(), &catalog()).unwrap_err().faults;
+    let found: Vec<(Code, &str)> = faults.iter().map(|f| (f.code, f.message.as_str())).collect();
+    let message = "there are more than 10000 nodes, those in bodies included";
+    assert_eq!(found, [(Code::TooLarge, message)]);
+
+    let mut deep = "{ id: a, type: noop }".to_owned();
+    for level in 0..NESTING_MAX {
+        deep = format!("{{ id: g{level}, type: group, nodes: [{deep}] }}");
+    }
+    let source = format!("name: deep\nnodes: [{deep}]\n");
+    let compiled = parse(source.as_bytes(), &catalog()).expect("has no faults");
+    assert_eq!(compiled.plan.scopes.last().map(|scope| scope.depth), Some(8));
+    let again = parse(compiled.canonical.as_bytes(), &catalog()).expect("has no faults");
+    assert_eq!(again.hash, compiled.hash);
 }
 
 #[test]

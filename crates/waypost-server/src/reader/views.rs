@@ -20,7 +20,7 @@ use crate::wire::payload::{ExecutionStatus, NodeState, Payload, Time};
 pub(super) fn execution(found: &Found) -> wire::Execution {
     let (plan, state) = (&found.plan, &found.state);
     let (created, end) = (&state.created, state.end.as_ref());
-    let nodes = plan.nodes.len() as u64;
+    let nodes = plan.root().nodes.len() as u64;
     wire::Execution {
         id: created.key.to_string(),
         workflow: created.workflow.to_string(),

@@ -19,6 +19,7 @@ const EXPECTED: &[(&str, &str, &str)] = &[
     ("errors", "COMPLETED", r#"{"optional":"exit_code 3","used":"replacement"}"#),
     ("fan-out", "COMPLETED", r#""days":365"#),
     ("hello", "COMPLETED", r#"{"letters":11,"text":"Hello, Ada!"}"#),
+    ("loop", "COMPLETED", r#"{"asked":3,"tries":2}"#),
     ("order", "COMPLETED", r#"{"by":"courier","paid":120,"sent":"a wrapped lamp"}"#),
     ("poll", "COMPLETED", r#"{"job":"a report"}"#),
     ("race", "COMPLETED", r#"{"answered":false}"#),
@@ -65,6 +66,7 @@ runs! {
     errors "errors"
     fan_out "fan-out"
     hello "hello"
+    repeat "loop"
     order "order"
     poll "poll"
     race "race"

@@ -38,6 +38,7 @@ pages! {
     expressions "docs/reference/expressions.md"
     getting_started "docs/guides/getting-started.md"
     http "docs/guides/http.md"
+    loops "docs/guides/loops.md"
     nodes "docs/reference/nodes.md"
     operating "docs/guides/operating.md"
     readme "README.md"
