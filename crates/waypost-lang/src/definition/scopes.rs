@@ -30,9 +30,8 @@ pub(super) fn read<'t>(
     let mut unread = VecDeque::from([Unread { container: None, depth: 0, entry }]);
     while let Some(Unread { container, depth, entry }) = unread.pop_front() {
         let Some(items) = list(&entry.value, container.is_some(), context.faults) else {
-            if container.is_none() {
-                return None;
-            }
+            // Without nodes of its own there is nothing to check.
+            container?;
             continue;
         };
         if nodes.len() + items.len() > NODES_MAX {
