@@ -509,7 +509,12 @@ fn cases_without_bodies() -> Vec<Case> {
         value(UnknownName, "unknown name `first`", "nodes.first.output", "${{ «first».x }}"),
         value(UnknownName, "unknown name `now`", "execution.now", "${{ «now»() }}"),
         value(UnknownName, "unknown name `null`", "none", "${{ input.x == «null» }}"),
-        value(NameNotAvailable, "`item` belongs to `map`", "", "${{ «item» }}"),
+        value(
+            NameNotAvailable,
+            "`item` is only available in the body of a `map`",
+            "",
+            "${{ «item» }}",
+        ),
         value(
             NameNotAvailable,
             "`signal` is only available in the `filter`",

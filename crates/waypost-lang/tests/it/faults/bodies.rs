@@ -56,7 +56,7 @@ pub(super) fn cases() -> Vec<Case> {
         nodes(
             BadValue,
             "`noop` has no body",
-            "`group` and `loop`",
+            "`group`, `loop` and `map` have bodies",
             "  - { id: a, type: noop, «nodes»: [{ id: b, type: noop }] }",
         ),
         nodes(
@@ -273,7 +273,7 @@ pub(super) fn cases() -> Vec<Case> {
             "",
             &group("nodes: [{ id: a, type: transform, config: { value: \"${{ «previous» }}\" } }]"),
         ),
-        poll(NameNotAvailable, "`index` belongs to `map`", "", &reads("«index»")),
+        poll(NameNotAvailable, "`index` is only available in the body of a `map`", "", &reads("«index»")),
         looped(
             SecretNotAllowed,
             "in a node that the engine runs itself",
