@@ -131,6 +131,11 @@ impl<'a> Decider<'a> {
         node.is_some_and(|node| node.status == status && node.attempt == attempt)
     }
 
+    /// Is a node in this status? False where its scope has closed, as it may within a decision.
+    fn is_in(&self, at: At, status: NodeStatus) -> bool {
+        self.state.get(at).is_some_and(|node| node.status == status)
+    }
+
     fn plan_node(&self, at: At) -> &'a PlanNode {
         self.plan.node(at.node)
     }

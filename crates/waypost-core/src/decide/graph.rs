@@ -64,7 +64,9 @@ impl Decider<'_> {
     /// Gives a PENDING node its turn, if it has come. True if that settled the node, so that its
     /// successors must be opened too.
     fn open(&mut self, at: At) -> bool {
-        if self.node(at).status != NodeStatus::Pending || !self.state.acts() {
+        // Its scope may have closed, if it has settled.
+        let pending = self.is_in(at, NodeStatus::Pending);
+        if !pending || !self.state.acts() {
             return false;
         }
         match self.turn(at) {
@@ -278,7 +280,9 @@ impl Decider<'_> {
         self.emit(RunEvent::Ending { cause, grace });
         let not_handed_off = self.withdraw(|_| true);
         for at in self.state.positions() {
-            if !self.node(at).status.is_settled() {
+            // The last node of a scope closes it.
+            let node = self.state.get(at);
+            if node.is_some_and(|node| !node.status.is_settled()) {
                 self.stop_node(at, not_handed_off.contains(&at), CancelReason::Ending);
             }
         }

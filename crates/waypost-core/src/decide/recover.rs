@@ -45,7 +45,7 @@ impl Decider<'_> {
             return;
         }
         for at in self.state.positions() {
-            let node = self.node(at);
+            let Some(node) = self.state.get(at) else { continue };
             let here = node.token.is_some() && node.remote.is_none();
             if here && self.plan_node(at).delivery == Delivery::AtLeastOnce {
                 self.tell_to_stop(at);
@@ -57,7 +57,8 @@ impl Decider<'_> {
 
     fn close_lost_attempts(&mut self) {
         for at in self.state.positions() {
-            let node = self.node(at);
+            // One that fails may close its scope.
+            let Some(node) = self.state.get(at) else { continue };
             let here = node.remote.is_none() || is_planted(Bug::RemoteLostAtTakeOver);
             if node.token.is_some() && here && node.started_epoch < self.state.epoch {
                 let message = "the instance that ran the attempt is gone";

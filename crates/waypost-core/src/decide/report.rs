@@ -152,9 +152,9 @@ impl Decider<'_> {
     fn quarantine(&mut self, reason: String) {
         let not_handed_off = self.withdraw(|_| true);
         for at in self.state.positions() {
-            // Checked one by one: the failure of one may have ended the execution.
+            // Checked one by one: the failure of one may have ended the execution, or its scope.
             let ending = self.state.status == Status::Ending;
-            if ending || self.node(at).status != NodeStatus::Running {
+            if ending || !self.is_in(at, NodeStatus::Running) {
                 continue;
             }
             let why = "the execution was quarantined";

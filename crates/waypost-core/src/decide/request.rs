@@ -153,7 +153,7 @@ impl Decider<'_> {
             let (takers, unjudged) = self.takers(&kept.name, &kept.body, &mut work_left);
             self.deliver(&takers, &kept.message, &kept.body);
             for at in unjudged {
-                if self.state.acts() && self.node(at).status == NodeStatus::Waiting {
+                if self.state.acts() && self.is_in(at, NodeStatus::Waiting) {
                     self.resume_node(at, None, Origin::default());
                     self.attempt_failed(at, too_much_filtering());
                 }
@@ -164,7 +164,7 @@ impl Decider<'_> {
     fn deliver(&mut self, takers: &[At], message: &MessageId, body: &Json) {
         for at in takers {
             // The consequences for one taker may have ended another's wait, or everything.
-            if self.state.acts() && self.node(*at).status == NodeStatus::Waiting {
+            if self.state.acts() && self.is_in(*at, NodeStatus::Waiting) {
                 self.signal_arrived(*at, Arc::clone(message), body.clone());
             }
         }

@@ -79,7 +79,7 @@ impl Decider<'_> {
 
     fn give_up_on_cancelled(&mut self) {
         for at in self.state.positions() {
-            if self.node(at).status == NodeStatus::Running {
+            if self.is_in(at, NodeStatus::Running) {
                 self.cancel_node(at, CancelReason::Grace);
             }
         }

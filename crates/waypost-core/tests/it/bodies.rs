@@ -261,6 +261,33 @@ pub(super) const CASES: &[Case] = &[
          wait 10m        -> l TIMED_OUT, d RUNNING",
     ),
     case(
+        "bug: an end cancels the last open node of a body before one that has settled",
+        "g = group {a = delay(1h); b = pass}",
+        "start  -> g/a WAITING, g/b COMPLETED
+         cancel -> execution CANCELLED, g CANCELLED",
+    ),
+    case(
+        "bug: the last node of a body to settle leads to one that has settled",
+        "g = group {a; b; j = pass needs a, b join any}; d needs g",
+        "start        -> runs g/a g/b
+         complete g/b -> g/j COMPLETED
+         complete g/a -> g COMPLETED, d RUNNING",
+    ),
+    case(
+        "bug: the last attempt of a body is given up before a node that has settled",
+        "g = group {a; b}",
+        "start       -> runs g/a g/b
+         cancel      -> stops g/a g/b
+         stopped g/b -> execution ENDING
+         wait 10s    -> execution CANCELLED",
+    ),
+    case(
+        "bug: a take-over fails the last node of a body before one that has settled",
+        "g = group {a once; b = pass} error continue; d needs g",
+        "start     -> runs g/a
+         take-over -> g FAILED, d RUNNING",
+    ),
+    case(
         "a reopened execution runs a failed group anew",
         "g = group {a; b needs a}",
         "start          -> runs g/a
