@@ -221,10 +221,10 @@ machine! {
                       [ -   -   -  RUN WRT  -   -   -   -   -   - ] ACTING
         "A person ended the wait. A retry is due at once, and continues with NodeScheduled.";
     NodeEvent::BodyOpened { .. } => "BodyOpened"
-                      [ -   -  WBO  -   -  WBO  -   -   -   -   - ] ACTING
+                      [ -   -  WBO  -   -  WBO  -   -   -   -   - ] OWNED
         "A container opened its body: a group's nodes, or the next iteration of a loop.";
     NodeEvent::MapOpened { .. } => "MapOpened"
-                      [ -   -  WBO  -   -   -   -   -   -   -   - ] ACTING
+                      [ -   -  WBO  -   -   -   -   -   -   -   - ] OWNED
         "A map evaluated its items, and begins to open them.";
     NodeEvent::ItemsOpened { .. } => "ItemsOpened"
                       [ -   -   -   -   -  WBO  -   -   -   -   - ] ACTING

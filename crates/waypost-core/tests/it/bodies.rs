@@ -288,6 +288,16 @@ pub(super) const CASES: &[Case] = &[
          take-over -> g FAILED, d RUNNING",
     ),
     case(
+        "bug: a container opens its body in a pause, and its nodes begin after it",
+        "a; g = group {b} needs a",
+        "start      -> runs a
+         hold
+         complete a -> g RUNNING
+         pause      -> execution PAUSING
+         evaluate g -> execution PAUSED, g WAITING, g/b PENDING
+         resume     -> g/b RUNNING",
+    ),
+    case(
         "a reopened execution runs a failed group anew",
         "g = group {a; b needs a}",
         "start          -> runs g/a
