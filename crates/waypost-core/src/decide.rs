@@ -5,6 +5,7 @@
 //!          ├─ request.rs   control requests: cancel, pause, resume, retry, signal, complete a wait
 //!          ├─ report.rs    workers' reports: completions, failures, retries
 //!          ├─ evaluate.rs  control nodes: conditions, values, waits
+//!          ├─ scope.rs     what the expressions of a node see
 //!          ├─ body.rs      containers: groups and loops
 //!          ├─ graph.rs     what a settled node opens, skips or ends
 //!          ├─ time.rs      due timers
@@ -22,6 +23,7 @@ mod queue;
 mod recover;
 mod report;
 mod request;
+mod scope;
 mod time;
 
 use std::sync::Arc;
@@ -36,8 +38,8 @@ use crate::slot::SlotCounts;
 use crate::state::{NodeState, State};
 use crate::status::{NodeStatus, Status};
 
-pub use evaluate::{idempotency_key, render_task};
 pub(crate) use report::{outcome_unknown, stopped_by_worker};
+pub use scope::{idempotency_key, render_task};
 
 /// Decides the first frame of a new execution.
 pub fn create(

@@ -19,6 +19,8 @@
 //! Statements about the definition: `partial` sets the failure policy, `within 5s` its timeout,
 //! `keyed <template> [limit [policy]]` its concurrency key.
 
+mod behaviour;
+
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,10 +29,7 @@ use serde_json::{Value, json};
 
 use crate::expr::{Expression, Template};
 use crate::id::{DefinitionHash, NodeIx};
-use crate::kind::{
-    Behaviour, Case, Collect, Delay, DurationTemplate, Fail, Family, Loop, LoopTest, MapSpec,
-    Tolerate,
-};
+use crate::kind::{Behaviour, Family};
 use crate::plan::{
     Concurrency, ConcurrencyPolicy, Condition, Delivery, FailurePolicy, Join, OnError, Plan,
     PlanDraft, PlanFault, PlanNode,
@@ -235,8 +234,9 @@ impl<'a> Statement<'a> {
     }
 
     fn node(&self, ids: &[&str], first: usize) -> PlanNode {
-        let behaviour =
-            self.behaviour.map_or_else(|| task(self.id), |text| behaviour(self.id, text));
+        let behaviour = self
+            .behaviour
+            .map_or_else(|| task(self.id), |text| behaviour::behaviour(self.id, text));
         let mut node = node(self.id, behaviour, Vec::new());
         for (clause, text) in &self.clauses {
             let words: Vec<&str> = text.split(' ').collect();
@@ -311,114 +311,4 @@ fn needs(text: &str, ids: &[&str], first: usize) -> Vec<Condition> {
 /// A span, as people write it.
 pub fn millis(text: &str) -> Millis {
     Millis::parse(text).unwrap_or_else(|error| panic!("{text:?}: {error}"))
-}
-
-/// `task(json)`, `call(json)`, `worker(json)`, `pass`, `input`, `gather`, `value(json)`, `output(json)`, `if(expression)`, `fail(text)`,
-/// `switch(expression -> branch, else -> branch)`, `delay(5s)`, `delay(${{ … }})`, `until(time)`,
-/// `signal(name, where expression, within 5s)`, `group`,
-/// `loop(until expression, max 5, delay 1s, all)`, `map(items, at 5, tolerate 2, percent 5, stop, none)`.
-fn behaviour(id: &str, text: &str) -> Behaviour {
-    let (word, inside) = call(text);
-    let value = || serde_json::from_str(inside).unwrap_or_else(|_| json!(inside));
-    let config = || template(&if inside.is_empty() { json!({ "node": id }) } else { value() });
-    let handler = |name: &str, slot: Option<SlotClass>| Behaviour::Task {
-        handler: name.into(),
-        slot,
-        config: config(),
-    };
-    match word {
-        "task" => handler("work", Some(SlotClass::Work)),
-        "call" => handler("work", Some(SlotClass::Io)),
-        "worker" => handler("far", None),
-        "pass" => Behaviour::Pass,
-        "input" => Behaviour::Input,
-        "gather" => Behaviour::Gather,
-        "value" => Behaviour::Value { template: template(&value()), result: false },
-        "output" => Behaviour::Value { template: template(&value()), result: true },
-        "fail" => Behaviour::Fail(Fail {
-            kind: "refused".into(),
-            message: template(&json!(inside)),
-            details: None,
-        }),
-        "if" => Behaviour::Condition(expression(inside)),
-        "switch" => switch(inside),
-        "delay" => Behaviour::Delay(Delay::For(duration(inside))),
-        "until" => Behaviour::Delay(Delay::Until(template(&value()))),
-        "signal" => signal(inside),
-        "group" => Behaviour::Group,
-        "loop" => repeat(inside),
-        "map" => each(inside),
-        other => panic!("{other:?} is not a behaviour"),
-    }
-}
-
-fn duration(text: &str) -> DurationTemplate {
-    match Millis::parse(text) {
-        Ok(span) => DurationTemplate::Fixed(span),
-        Err(_) => DurationTemplate::Computed { template: template(&json!(text)), unit_ms: 1000 },
-    }
-}
-
-fn switch(text: &str) -> Behaviour {
-    let (mut cases, mut default) = (Vec::new(), None);
-    for case in split(text, &[',']) {
-        let (when, branch) = case.split_once("->").expect("a case is `expression -> branch`");
-        match (when.trim(), branch.trim().to_owned()) {
-            ("else", branch) => default = Some(branch),
-            (when, branch) => cases.push(Case { when: expression(when), branch }),
-        }
-    }
-    Behaviour::Switch { cases, default }
-}
-
-fn repeat(text: &str) -> Behaviour {
-    let (mut test, mut iterations_max) = (LoopTest::While(expression("true")), 1_000);
-    let (mut delay, mut collect) = (None, Collect::Last);
-    for part in split(text, &[',']) {
-        match part.split_once(' ') {
-            Some(("while", source)) => test = LoopTest::While(expression(source)),
-            Some(("until", source)) => test = LoopTest::Until(expression(source)),
-            Some(("max", number)) => iterations_max = number.parse().expect("a number"),
-            Some(("delay", span)) => delay = Some(duration(span)),
-            None if part == "all" => collect = Collect::All,
-            _ => panic!("{part:?} is no part of a loop"),
-        }
-    }
-    Behaviour::Loop(Loop { test, iterations_max, delay, collect })
-}
-
-fn each(text: &str) -> Behaviour {
-    let parts = split(text, &[',']);
-    let items = parts.first().expect("a map has items");
-    let items = serde_json::from_str(items).unwrap_or_else(|_| json!(items));
-    let mut map = MapSpec {
-        items: template(&items),
-        concurrency: 100,
-        tolerate: Tolerate::Count(0),
-        stop_on_failure: false,
-        collect: true,
-    };
-    for part in parts.get(1..).unwrap_or_default() {
-        match part.split_once(' ') {
-            Some(("at", number)) => map.concurrency = number.parse().expect("a number"),
-            Some(("tolerate", n)) => map.tolerate = Tolerate::Count(n.parse().expect("a number")),
-            Some(("percent", n)) => map.tolerate = Tolerate::Percent(n.parse().expect("a share")),
-            None if *part == "stop" => map.stop_on_failure = true,
-            None if *part == "none" => map.collect = false,
-            _ => panic!("{part:?} is no part of a map"),
-        }
-    }
-    Behaviour::Map(map)
-}
-
-fn signal(text: &str) -> Behaviour {
-    let (mut name, mut filter, mut timeout) = (Value::Null, None, None);
-    for part in split(text, &[',']) {
-        match part.split_once(' ') {
-            Some(("where", source)) => filter = Some(expression(source)),
-            Some(("within", span)) => timeout = Some(duration(span)),
-            _ => name = json!(part),
-        }
-    }
-    Behaviour::Signal { name: template(&name), filter, timeout }
 }

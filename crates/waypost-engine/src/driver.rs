@@ -198,15 +198,7 @@ impl Driver {
     fn take(&mut self, input: Input) {
         let now = self.now;
         match input {
-            Input::Start(start) if self.draining => {
-                self.answer_all([start.ticket], &Answer::Draining);
-            }
-            Input::Start(start) if start.request.plan.requires() > self.readable => {
-                let (needs, readable) = (start.request.plan.requires(), self.readable);
-                let answer = Answer::ClusterTooOld { needs, readable };
-                self.answer_all([start.ticket], &answer);
-            }
-            Input::Start(start) => self.admission.push(start),
+            Input::Start(start) => self.submit(start),
             Input::Appended(answers) => {
                 self.laps.begin();
                 for (execution, appended) in answers {

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::Step;
-use crate::event::{CancelReason, Wait};
+use super::node::move_to;
+use super::{Step, refuse};
+use crate::event::{CancelReason, NodeEvent, Wait};
 use crate::failure::Failure;
 use crate::json::Json;
 use crate::kind::{Behaviour, Collect, Loop};
@@ -13,8 +14,48 @@ use crate::state::{Body, MapState, Scope, State, Timer, output_of};
 use crate::status::NodeStatus;
 use crate::time::Timestamp;
 
+/// Folds an event about a body; its attempt is the current one.
+pub(super) fn apply(
+    plan: &Plan,
+    state: &mut State,
+    at: At,
+    event: &NodeEvent,
+    now: Timestamp,
+) -> Step {
+    match event {
+        NodeEvent::BodyOpened { index, .. } => {
+            may_open(plan, state, at, *index)?;
+            move_to(state, at, NodeStatus::Waiting);
+            opened(plan, state, at, *index);
+        }
+        NodeEvent::MapOpened { count, items, tolerated, .. } => {
+            if !matches!(plan.node(at.node).behaviour, Behaviour::Map(_)) {
+                return refuse("the node is not a map");
+            }
+            let items = items_of(*count, items.as_ref())?;
+            move_to(state, at, NodeStatus::Waiting);
+            mapped(state, at, MapState::new(*count, items, *tolerated));
+            note_due(plan, state, at);
+        }
+        NodeEvent::ItemsOpened { from, count, .. } => {
+            may_open_items(state, at, *from, *count)?;
+            items_opened(plan, state, at, *count);
+            note_due(plan, state, at);
+        }
+        NodeEvent::BodyEnding { index, failure, whole, grace, .. } => {
+            let ending = ending(state, at, (*index, failure, *whole), (*grace, now))?;
+            for number in ending {
+                close_if_settled(plan, state, number);
+            }
+            note_due(plan, state, at);
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
 /// Is it this scope's turn?
-pub(super) fn may_open(plan: &Plan, state: &State, at: At, index: Option<u64>) -> Step {
+fn may_open(plan: &Plan, state: &State, at: At, index: Option<u64>) -> Step {
     plan.body(at.node).ok_or("the node has no body")?;
     let body = state.node(at).body.as_ref();
     let last = body.map_or(0, |body| body.opened);
@@ -27,7 +68,7 @@ pub(super) fn may_open(plan: &Plan, state: &State, at: At, index: Option<u64>) -
 }
 
 /// Opens the next scope of a container.
-pub(super) fn opened(plan: &Plan, state: &mut State, at: At, index: Option<u64>) {
+fn opened(plan: &Plan, state: &mut State, at: At, index: Option<u64>) {
     let Some(body) = plan.body(at.node) else { return };
     state.scopes_opened += 1;
     let number = ScopeNo(state.scopes_opened);
@@ -53,14 +94,14 @@ pub(super) fn opened(plan: &Plan, state: &mut State, at: At, index: Option<u64>)
 }
 
 /// A map knows its items.
-pub(super) fn mapped(state: &mut State, at: At, map: MapState) {
+fn mapped(state: &mut State, at: At, map: MapState) {
     let node = state.node_mut(at);
     node.body.get_or_insert_default().map = Some(Box::new(map));
     node.wait = Some(Wait::Body);
 }
 
 /// The items of a `MapOpened`, one by one.
-pub(super) fn items_of(count: u64, items: Option<&Json>) -> Result<Option<Arc<[Json]>>, String> {
+fn items_of(count: u64, items: Option<&Json>) -> Result<Option<Arc<[Json]>>, String> {
     let Some(items) = items else { return Ok(None) };
     let list: Vec<Json> = serde_json::from_str(items.text()).map_err(|error| error.to_string())?;
     if u64::try_from(list.len()) != Ok(count) {
@@ -70,7 +111,7 @@ pub(super) fn items_of(count: u64, items: Option<&Json>) -> Result<Option<Arc<[J
 }
 
 /// Are these the next items of a map?
-pub(super) fn may_open_items(state: &State, at: At, from: u64, count: u64) -> Step {
+fn may_open_items(state: &State, at: At, from: u64, count: u64) -> Step {
     let map = state.node(at).body.as_ref().and_then(|body| body.map.as_ref());
     let map = map.ok_or("the node is not a map that knows its items")?;
     let fits = map.next == from && count > 0 && map.count - map.next >= count && !map.stopped;
@@ -78,7 +119,7 @@ pub(super) fn may_open_items(state: &State, at: At, from: u64, count: u64) -> St
 }
 
 /// Opens the next items of a map.
-pub(super) fn items_opened(plan: &Plan, state: &mut State, at: At, count: u64) {
+fn items_opened(plan: &Plan, state: &mut State, at: At, count: u64) {
     let Some(body) = plan.body(at.node) else { return };
     let path = state.path(plan, at);
     let variables = Arc::clone(state.variables(at.scope));
@@ -117,7 +158,7 @@ pub(super) fn failed(plan: &Plan, state: &mut State, at: At) {
 
 /// A scope ends as failed, and with it those of the containers in it: what is PENDING will never
 /// begin.
-pub(super) fn ending(
+fn ending(
     state: &mut State,
     at: At,
     (index, failure, whole): (Option<u64>, &Failure, bool),
@@ -223,7 +264,7 @@ pub(super) fn drop_scopes(state: &mut State, at: At) {
 }
 
 /// Notes whether a container has something to do: see [`State::due_bodies`].
-pub(super) fn note_due(plan: &Plan, state: &mut State, at: At) {
+fn note_due(plan: &Plan, state: &mut State, at: At) {
     let due = state.get(at).is_some_and(|node| {
         node.status == NodeStatus::Waiting
             && node.body.as_ref().is_some_and(|body| has_work(plan, state, at, body))

@@ -51,10 +51,7 @@ pub(super) fn apply(plan: &Plan, state: &mut State, event: &RunEvent, at: Timest
             state.quarantine = Some(Quarantine { reason: reason.clone(), since: at });
             state.owner = None;
         }
-        RunEvent::Ending { cause, grace } => {
-            ending(state, cause, *grace, at);
-            close_settled(plan, state);
-        }
+        RunEvent::Ending { cause, grace } => ending(plan, state, (cause, *grace), at),
         RunEvent::Completed { output } => {
             end(state, End { at, output: Some(output.clone()), failure: None })?;
         }
@@ -133,7 +130,12 @@ fn resumed(state: &mut State) {
     state.quarantine = None;
 }
 
-fn ending(state: &mut State, cause: &EndCause, grace: Option<Timestamp>, at: Timestamp) {
+fn ending(
+    plan: &Plan,
+    state: &mut State,
+    (cause, grace): (&EndCause, Option<Timestamp>),
+    at: Timestamp,
+) {
     state.paused = None;
     state.quarantine = None;
     state.timers.retain(|(_, timer)| *timer != Timer::Deadline);
@@ -141,6 +143,7 @@ fn ending(state: &mut State, cause: &EndCause, grace: Option<Timestamp>, at: Tim
     state.cause = Some(cause.clone());
     let seq = state.seq + 1;
     state.scopes_mut().for_each(|scope| scope.cancel_pending(seq, at, CancelReason::Ending));
+    close_settled(plan, state);
     if let EndCause::Cancel { origin, .. } = cause {
         remember(state, origin.message.as_ref());
     }

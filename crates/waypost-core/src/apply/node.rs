@@ -10,12 +10,11 @@ use crate::event::{FailureEnd, MessageId, NodeEvent, Wait};
 use crate::failure::Failure;
 use crate::id::{NodeIx, Token, WorkerId};
 use crate::json::Json;
-use crate::kind::Behaviour;
 use crate::limits::ENDS_REMEMBERED_MAX;
 use crate::path::{At, ScopeNo};
 use crate::plan::{FailurePolicy, OnError, Plan};
 use crate::planted::{Bug, is_planted};
-use crate::state::{MapState, Scheduled, State, Timer};
+use crate::state::{Scheduled, State, Timer};
 use crate::status::{NodeStatus, Status};
 use crate::time::Timestamp;
 use crate::transitions::NodePhase;
@@ -77,35 +76,12 @@ pub(super) fn apply(
             expect_attempt(plan, state, at, *attempt)?;
             resumed(state, at, next, (message.as_ref(), origin.message.as_ref()), now);
         }
-        NodeEvent::BodyOpened { attempt, index, .. } => {
+        NodeEvent::BodyOpened { attempt, .. }
+        | NodeEvent::MapOpened { attempt, .. }
+        | NodeEvent::ItemsOpened { attempt, .. }
+        | NodeEvent::BodyEnding { attempt, .. } => {
             expect_attempt(plan, state, at, *attempt)?;
-            body::may_open(plan, state, at, *index)?;
-            move_to(state, at, next.shown());
-            body::opened(plan, state, at, *index);
-        }
-        NodeEvent::MapOpened { attempt, count, items, tolerated, .. } => {
-            expect_attempt(plan, state, at, *attempt)?;
-            if !matches!(plan.node(at.node).behaviour, Behaviour::Map(_)) {
-                return refuse("the node is not a map");
-            }
-            let items = body::items_of(*count, items.as_ref())?;
-            move_to(state, at, next.shown());
-            body::mapped(state, at, MapState::new(*count, items, *tolerated));
-            body::note_due(plan, state, at);
-        }
-        NodeEvent::ItemsOpened { attempt, from, count, .. } => {
-            expect_attempt(plan, state, at, *attempt)?;
-            body::may_open_items(state, at, *from, *count)?;
-            body::items_opened(plan, state, at, *count);
-            body::note_due(plan, state, at);
-        }
-        NodeEvent::BodyEnding { attempt, index, failure, whole, grace, .. } => {
-            expect_attempt(plan, state, at, *attempt)?;
-            let ending = body::ending(state, at, (*index, failure, *whole), (*grace, now))?;
-            for number in ending {
-                body::close_if_settled(plan, state, number);
-            }
-            body::note_due(plan, state, at);
+            body::apply(plan, state, at, event, now)?;
         }
         NodeEvent::Skipped { .. } => settle(plan, state, at, next, now),
         NodeEvent::Cancelled { reason, .. } => {
@@ -298,7 +274,7 @@ fn remember_end(state: &mut State, at: At, said: impl FnOnce() -> Said) {
 }
 
 /// Changes a node's status, keeping the counters and dropping what belonged to the old one.
-fn move_to(state: &mut State, at: At, to: NodeStatus) {
+pub(super) fn move_to(state: &mut State, at: At, to: NodeStatus) {
     let node = state.node_mut(at);
     node.token = None;
     node.remote = None;

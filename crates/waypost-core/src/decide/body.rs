@@ -76,8 +76,20 @@ impl Decider<'_> {
         }
     }
 
+    /// Evaluates a container that is RUNNING.
+    pub(super) fn open_container(&mut self, at: At) -> Result<(), Failure> {
+        match &self.plan_node(at).behaviour {
+            Behaviour::Loop(spec) => self.next_iteration(at, spec),
+            Behaviour::Map(spec) => self.open_map(at, spec),
+            _ => {
+                self.open_body(at);
+                Ok(())
+            }
+        }
+    }
+
     /// Evaluates the items of a map.
-    pub(super) fn open_map(&mut self, at: At, spec: &MapSpec) -> Result<(), Failure> {
+    fn open_map(&mut self, at: At, spec: &MapSpec) -> Result<(), Failure> {
         let value = spec.items.render(&self.scope(at))?;
         let (count, items) = items_of(&value)?;
         if count > ITEMS_MAX {
@@ -138,7 +150,7 @@ impl Decider<'_> {
     }
 
     /// Ends the loop, or begins its next iteration, after its delay.
-    pub(super) fn next_iteration(&mut self, at: At, spec: &Loop) -> Result<(), Failure> {
+    fn next_iteration(&mut self, at: At, spec: &Loop) -> Result<(), Failure> {
         let done = self.iterations(at);
         let scope = self.scope(at);
         let ends = match &spec.test {

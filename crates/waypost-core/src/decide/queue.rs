@@ -6,7 +6,8 @@
 use serde_json::Value;
 
 use super::Decider;
-use super::evaluate::{invalid, outer_scope};
+use super::evaluate::invalid;
+use super::scope::outer_scope;
 use crate::command::Refusal;
 use crate::event::{EndCause, RunEvent};
 use crate::expr::Template;

@@ -9,7 +9,7 @@ use waypost_core::id::{AppendId, ExecutionNo};
 use waypost_ports::store::Submission;
 
 use super::Driver;
-use super::io::{Start, Ticket};
+use super::io::{Answer, Start, Ticket};
 use super::live::{Live, Round};
 use crate::config::Scope;
 use crate::room::shrink;
@@ -54,6 +54,19 @@ impl Admission {
 }
 
 impl Driver {
+    /// Takes a submission, unless it cannot be started here.
+    pub(super) fn submit(&mut self, start: Start) {
+        let (needs, readable) = (start.request.plan.requires(), self.readable);
+        let refused = if self.draining {
+            Answer::Draining
+        } else if needs > readable {
+            Answer::ClusterTooOld { needs, readable }
+        } else {
+            return self.admission.push(start);
+        };
+        self.answer_all([start.ticket], &refused);
+    }
+
     /// Free places in memory, without those reserved for claims under way. Executions that wait for
     /// remote workers have places of their own: a handler without workers must not keep other
     /// executions out.
