@@ -206,6 +206,14 @@ pub enum Behaviour {
     Map(MapSpec),
 }
 
+/// A behaviour with a body.
+#[derive(Clone, Copy, Debug)]
+pub enum Container<'a> {
+    Group,
+    Loop(&'a Loop),
+    Map(&'a MapSpec),
+}
+
 /// Over what a map runs its body, and how.
 #[derive(Debug, PartialEq)]
 pub struct MapSpec {
@@ -350,9 +358,23 @@ impl Behaviour {
         }
     }
 
-    /// Does the node have a body?
-    pub fn is_container(&self) -> bool {
-        matches!(self, Self::Group | Self::Loop(_) | Self::Map(_))
+    /// How it runs its body, if it has one.
+    pub fn container(&self) -> Option<Container<'_>> {
+        match self {
+            Self::Group => Some(Container::Group),
+            Self::Loop(spec) => Some(Container::Loop(spec)),
+            Self::Map(spec) => Some(Container::Map(spec)),
+            Self::Pass
+            | Self::Input
+            | Self::Gather
+            | Self::Value { .. }
+            | Self::Condition(_)
+            | Self::Switch { .. }
+            | Self::Fail(_)
+            | Self::Delay(_)
+            | Self::Signal { .. }
+            | Self::Task { .. } => None,
+        }
     }
 
     /// The branches that this behaviour can select; `None` where it has no branches.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::event::{EndCause, PauseReason, Wait};
-use crate::kind::Behaviour;
+use crate::kind::{Behaviour, Container};
 use crate::path::At;
 use crate::plan::Plan;
 use crate::slot::SlotClass;
@@ -155,7 +155,7 @@ fn because(state: &State) -> String {
 }
 
 /// How far a map is.
-pub fn progress_of(node: &NodeState) -> String {
+fn progress_of(node: &NodeState) -> String {
     let map = node.body.as_ref().and_then(|body| body.map.as_ref());
     map.map_or_else(String::new, |map| {
         let failed =
@@ -182,10 +182,10 @@ fn node_reason(plan: &Plan, state: &State, (at, node): (At, &NodeState)) -> Reas
         }
         (Some(Wait::Body), _) => {
             let opened = node.body.as_ref().map_or(0, |body| body.opened);
-            let what = match &plan.node(at.node).behaviour {
-                Behaviour::Loop(_) => format!("runs iteration {opened}"),
-                Behaviour::Map(_) => progress_of(node),
-                _ => "runs its body".to_owned(),
+            let what = match plan.node(at.node).behaviour.container() {
+                Some(Container::Loop(_)) => format!("runs iteration {opened}"),
+                Some(Container::Map(_)) => progress_of(node),
+                Some(Container::Group) | None => "runs its body".to_owned(),
             };
             (what, node.deadline, UnblockedBy::Attempt)
         }

@@ -7,7 +7,7 @@ use super::{Step, refuse};
 use crate::event::{CancelReason, NodeEvent, Wait};
 use crate::failure::Failure;
 use crate::json::Json;
-use crate::kind::{Behaviour, Collect, Loop};
+use crate::kind::{Behaviour, Collect, Container, Loop};
 use crate::path::{At, ScopeNo};
 use crate::plan::Plan;
 use crate::state::{Body, MapState, Scope, State, Timer, output_of};
@@ -49,7 +49,15 @@ pub(super) fn apply(
             }
             note_due(plan, state, at);
         }
-        _ => {}
+        NodeEvent::Scheduled { .. }
+        | NodeEvent::Started { .. }
+        | NodeEvent::Checkpointed { .. }
+        | NodeEvent::Completed { .. }
+        | NodeEvent::Failed { .. }
+        | NodeEvent::Waiting { .. }
+        | NodeEvent::Resumed { .. }
+        | NodeEvent::Skipped { .. }
+        | NodeEvent::Cancelled { .. } => {}
     }
     Ok(())
 }
@@ -216,8 +224,8 @@ pub(super) fn close_if_settled(plan: &Plan, state: &mut State, number: ScopeNo) 
         plan.node(container.node).behaviour,
         Behaviour::Loop(Loop { collect: Collect::All, .. })
     );
-    let spec = match &plan.node(container.node).behaviour {
-        Behaviour::Map(spec) => Some(spec),
+    let spec = match plan.node(container.node).behaviour.container() {
+        Some(Container::Map(spec)) => Some(spec),
         _ => None,
     };
     if let Some(body) = &mut state.node_mut(container).body {

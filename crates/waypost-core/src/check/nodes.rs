@@ -134,7 +134,13 @@ impl Nodes {
             }
             NodeEvent::BodyEnding { node, index, .. } => self.body_ending(place, node, *index),
             NodeEvent::Failed { .. } | NodeEvent::Cancelled { .. } => self.drop_body(at),
-            _ => {}
+            NodeEvent::Scheduled { .. }
+            | NodeEvent::Started { .. }
+            | NodeEvent::Checkpointed { .. }
+            | NodeEvent::Completed { .. }
+            | NodeEvent::Waiting { .. }
+            | NodeEvent::Resumed { .. }
+            | NodeEvent::Skipped { .. } => {}
         }
         if let NodeEvent::Started { token: Some(token), .. } = event {
             self.tokens.insert(*token);

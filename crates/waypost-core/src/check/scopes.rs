@@ -9,7 +9,7 @@ use super::nodes::Nodes;
 use super::{EventAt, Verdict, require, require_with};
 use crate::event::{NodeEvent, Wait};
 use crate::id::NodeIx;
-use crate::kind::{Behaviour, Tolerate};
+use crate::kind::{Behaviour, Container, Tolerate};
 use crate::limits::{ITEMS_MAX, MAP_CONCURRENCY_MAX};
 use crate::path::{At, ScopeNo};
 use crate::plan::{OnError, Plan};
@@ -166,9 +166,9 @@ impl Nodes {
         require(starts && seen.body.open == 0, BodiesInOrder, "its last scope is still open")?;
         require(!seen.body.failed, BodiesInOrder, "its last scope has failed")?;
         let next = seen.body.opened.saturating_add(1);
-        let fits = match &plan.node(at.node).behaviour {
-            Behaviour::Group => index.is_none() && next == 1,
-            Behaviour::Loop(spec) => index == Some(next) && next <= spec.iterations_max,
+        let fits = match plan.node(at.node).behaviour.container() {
+            Some(Container::Group) => index.is_none() && next == 1,
+            Some(Container::Loop(spec)) => index == Some(next) && next <= spec.iterations_max,
             _ => false,
         };
         require_with(fits, BodiesInOrder, || format!("scope {index:?} is not number {next}"))
@@ -178,8 +178,8 @@ impl Nodes {
     pub(super) fn may_map(&self, at: Option<At>, count: u64, tolerated: u64) -> Verdict {
         let (Some(plan), Some(at)) = (&self.plan, at) else { return Ok(()) };
         require_with(count <= ITEMS_MAX, Limits, || format!("it has {count} items"))?;
-        let fits = match &plan.node(at.node).behaviour {
-            Behaviour::Map(spec) => match spec.tolerate {
+        let fits = match plan.node(at.node).behaviour.container() {
+            Some(Container::Map(spec)) => match spec.tolerate {
                 Tolerate::Count(most) => tolerated == most,
                 Tolerate::Percent(percent) => {
                     let exact = count as f64 * percent / 100.0;

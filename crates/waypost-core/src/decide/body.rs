@@ -16,7 +16,7 @@ use crate::apply::GRACE;
 use crate::event::{CancelReason, NodeEvent, Wait};
 use crate::failure::{Failure, kind};
 use crate::json::Json;
-use crate::kind::{Behaviour, Collect, Loop, LoopTest, MapSpec};
+use crate::kind::{Behaviour, Collect, Container, Loop, LoopTest, MapSpec};
 use crate::limits::{ITEM_FAILURES_MAX, ITEMS_MAX, ITEMS_OPENED_MAX, PAYLOAD_BYTES_MAX};
 use crate::path::{At, ScopeNo};
 use crate::planted::{Bug, is_planted};
@@ -78,10 +78,10 @@ impl Decider<'_> {
 
     /// Evaluates a container that is RUNNING.
     pub(super) fn open_container(&mut self, at: At) -> Result<(), Failure> {
-        match &self.plan_node(at).behaviour {
-            Behaviour::Loop(spec) => self.next_iteration(at, spec),
-            Behaviour::Map(spec) => self.open_map(at, spec),
-            _ => {
+        match self.plan_node(at).behaviour.container() {
+            Some(Container::Loop(spec)) => self.next_iteration(at, spec),
+            Some(Container::Map(spec)) => self.open_map(at, spec),
+            Some(Container::Group) | None => {
                 self.open_body(at);
                 Ok(())
             }
@@ -135,14 +135,14 @@ impl Decider<'_> {
         if let Some(failure) = body.and_then(|body| body.failure.clone()) {
             return Err(*failure);
         }
-        match &self.plan_node(at).behaviour {
-            Behaviour::Loop(spec) => self.next_iteration(at, spec),
-            Behaviour::Map(_) if body.is_some_and(|body| !body.open.is_empty()) => {
+        match self.plan_node(at).behaviour.container() {
+            Some(Container::Loop(spec)) => self.next_iteration(at, spec),
+            Some(Container::Map(_)) if body.is_some_and(|body| !body.open.is_empty()) => {
                 self.stop_map(at);
                 Ok(())
             }
-            Behaviour::Map(spec) => self.end_map(at, spec),
-            _ => {
+            Some(Container::Map(spec)) => self.end_map(at, spec),
+            Some(Container::Group) | None => {
                 let output = body.and_then(|body| body.output.clone());
                 self.complete(at, output, None)
             }

@@ -152,9 +152,9 @@ impl Decider<'_> {
     /// A delay is over: the node's own, or the one between two iterations of a loop.
     pub(super) fn delay_passed(&mut self, at: At, origin: Origin) {
         self.resume_node(at, None, origin);
-        match self.plan_node(at).behaviour {
-            Behaviour::Loop(_) => self.open_body(at),
-            _ => self.complete_or_fail(at, None),
+        match self.plan_node(at).behaviour.container() {
+            Some(_) => self.open_body(at),
+            None => self.complete_or_fail(at, None),
         }
     }
 

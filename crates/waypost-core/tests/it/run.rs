@@ -196,7 +196,7 @@ impl<'a> Run<'a> {
                 self.arrows.execution.insert(arrow);
             }
             Event::Node(event) => {
-                let at = from.find(&self.plan, event.node()).expect("it was applied");
+                let at = from.find(self.plan, event.node()).expect("it was applied");
                 let Some(to) = shadow.get(at) else { return };
                 let (from, to) = (from.node(at).phase(), to.phase());
                 self.arrows.node.insert((from.name(), event.row().name, to.name()));
@@ -209,7 +209,7 @@ impl<'a> Run<'a> {
     }
 
     pub(crate) fn at(&self, id: &str) -> At {
-        self.state.find(&self.plan, id).unwrap_or_else(|| panic!("no node {id:?}"))
+        self.state.find(self.plan, id).unwrap_or_else(|| panic!("no node {id:?}"))
     }
 
     /// The report of the worker that was handed this attempt (the last one where none is named).

@@ -299,7 +299,7 @@ impl Line<'_, '_> {
     }
 
     fn effects(&self, verb: &str) -> String {
-        let id = |at: &At| self.run.state.path(&self.run.plan, *at).to_string();
+        let id = |at: &At| self.run.state.path(self.run.plan, *at).to_string();
         let named = |effect: &Effect| match (verb, effect) {
             ("runs", Effect::Run { node, .. })
             | ("offers", Effect::Offer { node, .. })

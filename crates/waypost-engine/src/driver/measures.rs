@@ -74,8 +74,9 @@ impl AttemptEnd {
             }),
             // A node that was stopped before its first attempt had none.
             Event::Node(NodeEvent::Cancelled { node, .. }) => {
-                let at = live.plan.find(node)?;
-                (live.state.node(at).attempt > 0).then_some(Self::Cancelled)
+                let at = live.state.find(&live.plan, node);
+                let had_one = at.is_none_or(|at| live.state.node(at).attempt > 0);
+                had_one.then_some(Self::Cancelled)
             }
             _ => None,
         }

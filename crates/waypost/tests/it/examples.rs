@@ -20,6 +20,11 @@ const EXPECTED: &[(&str, &str, &str)] = &[
     ("fan-out", "COMPLETED", r#""days":365"#),
     ("hello", "COMPLETED", r#"{"letters":11,"text":"Hello, Ada!"}"#),
     ("loop", "COMPLETED", r#"{"asked":3,"tries":2}"#),
+    (
+        "map",
+        "COMPLETED",
+        r#"{"failed":[1],"results":[{"order":"a","price":21},null,{"order":"c","price":35}]}"#,
+    ),
     ("order", "COMPLETED", r#"{"by":"courier","paid":120,"sent":"a wrapped lamp"}"#),
     ("poll", "COMPLETED", r#"{"job":"a report"}"#),
     ("race", "COMPLETED", r#"{"answered":false}"#),
@@ -67,6 +72,7 @@ runs! {
     fan_out "fan-out"
     hello "hello"
     repeat "loop"
+    each "map"
     order "order"
     poll "poll"
     race "race"

@@ -39,6 +39,7 @@ pages! {
     getting_started "docs/guides/getting-started.md"
     http "docs/guides/http.md"
     loops "docs/guides/loops.md"
+    maps "docs/guides/maps.md"
     nodes "docs/reference/nodes.md"
     operating "docs/guides/operating.md"
     readme "README.md"

@@ -89,7 +89,7 @@ impl Live {
     }
 
     fn starts_remote(&self, report: &Report, config: &Config) -> Option<Refusal> {
-        let at = self.plan.find(&report.node)?;
+        let at = self.state.find(&self.plan, &report.node)?;
         let node = self.state.node(at);
         let starts = node.status == NodeStatus::Queued && node.attempt == report.attempt;
         let (status, attempt) = (node.status, node.attempt);
