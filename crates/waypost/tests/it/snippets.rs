@@ -40,6 +40,7 @@ pages! {
     http "docs/guides/http.md"
     loops "docs/guides/loops.md"
     maps "docs/guides/maps.md"
+    blobs "docs/reference/blobs.md"
     nodes "docs/reference/nodes.md"
     operating "docs/guides/operating.md"
     readme "README.md"
