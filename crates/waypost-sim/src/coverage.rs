@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use waypost_core::event::{Event, RunEvent};
+use waypost_core::event::{Event, NodeEvent, RunEvent};
 use waypost_core::status::Status;
 use waypost_core::transitions::{Arrow, NodePhase, arrows, status_after};
 
@@ -16,8 +16,9 @@ const UNREACHED: &[(&str, &str)] = &[
     ("WAITING", "MessageIgnored"),
     ("WAITING", "RunPauseRequested"),
     ("WAITING", "RunEnding"),
-    // No node that waits for a signal has retries.
-    ("WAITING", "NodeFailed(retry)"),
+    // Programs have no maps.
+    ("RUNNING", "MapOpened"),
+    ("WAITING", "ItemsOpened"),
 ];
 
 /// The arrows of the tables that worlds take.
@@ -86,6 +87,14 @@ impl Tracker {
         self.status = status_after(before, event);
         if let Event::Run(RunEvent::Reopened { nodes, .. }) = event {
             self.nodes.retain(|node, _| !nodes.contains(node));
+        }
+        if let Event::Node(NodeEvent::BodyOpened { node, index, .. }) = event {
+            // Its nodes begin anew, as those of an earlier try of a group did.
+            let prefix = match index {
+                Some(index) => format!("{node}[{index}]/"),
+                None => format!("{node}/"),
+            };
+            self.nodes.retain(|node, _| !node.starts_with(&prefix));
         }
         let arrow = match event {
             // It leads from nowhere.

@@ -16,7 +16,8 @@
 //! from the edges as they were at that moment, and so are branches, gathered inputs, and the values
 //! that conditions, switches, transforms and outputs give. Without disturbances the number of tries
 //! and of calls is exact too. The end of an execution follows exactly from its cause and the ends of
-//! its nodes.
+//! its nodes. Bodies are judged like programs, one scope after the other: each try of a group and each
+//! iteration of a loop, whether it should have been made at all, and with which idempotency keys.
 //!
 //! **What is a set.** Who wins a race; whether a signal or a timeout comes first; how far siblings
 //! had come when a failure ended the execution; how many tries fit before a deadline that is not
@@ -42,7 +43,7 @@ use waypost_core::status::NodeStatus;
 
 pub use foretell::{Forecast, foretell};
 pub use judge::judge;
-pub use ran::{Calls, Cause, End, NodeRan, Ran, Resumption, SentSignal, World};
+pub use ran::{BodyRan, Calls, Cause, End, NodeRan, Ran, Resumption, SentSignal, World};
 
 /// How much later than due things may happen in a world that counts as prompt.
 pub const SLACK_MS: u64 = 1_000;

@@ -33,8 +33,9 @@ impl Sink {
         reply
     }
 
-    /// The calls of a node.
-    pub fn seen(&self, execution: &str, node: &str) -> Seen {
-        self.seen.get(&(execution.to_owned(), node.to_owned())).cloned().unwrap_or_default()
+    /// The calls of an execution, by the paths of its nodes.
+    pub fn seen(&self, execution: &str) -> BTreeMap<String, Seen> {
+        let of = self.seen.iter().filter(|((of, _), _)| of == execution);
+        of.map(|((_, node), seen)| (node.clone(), seen.clone())).collect()
     }
 }

@@ -10,12 +10,13 @@
 //! ```
 //!
 //! Everything about a program is in its definition and its input: nothing depends on who runs it. A
-//! node needs and mentions only nodes before it, so the order of `nodes` is a topological one.
+//! node needs and mentions only nodes before it, so the order of `nodes` is a topological one. The
+//! body of a container is a list of nodes like a program's own, with positions of its own.
 
 mod definition;
 mod display;
 mod generate;
-mod graph;
+pub mod graph;
 mod script;
 mod shrink;
 
@@ -88,6 +89,16 @@ pub struct Node {
     pub at_most_once: bool,
     /// Is it a task of a remote worker?
     pub remote: bool,
+    /// What it sets the variable to when it completes.
+    pub sets: Option<Setting>,
+}
+
+/// What a node sets the program's only variable to, which counts as 0 before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Setting {
+    To(u64),
+    /// One more than it was.
+    More,
 }
 
 /// One edge.
@@ -180,6 +191,32 @@ pub enum Kind {
     Output(Vec<Value>),
     /// Calls the outside world.
     Task(Script),
+    /// Runs its body once.
+    Group(Vec<Node>),
+    /// Runs its body again and again.
+    Loop(Loop),
+}
+
+/// How a loop runs its body.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Loop {
+    pub body: Vec<Node>,
+    pub ends: Ends,
+    /// It fails instead of beginning one more iteration than this.
+    pub max: u64,
+    /// How long it waits between two iterations.
+    pub delay_ms: u64,
+    /// Is its output a list of those of all iterations, or that of the last?
+    pub all: bool,
+}
+
+/// When a loop ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ends {
+    /// After an iteration after which this holds.
+    Until(Test),
+    /// Before an iteration before which this does not hold.
+    While(Test),
 }
 
 /// A case of a switch.
@@ -198,6 +235,14 @@ pub enum Test {
     AtLeast(u64),
     /// Has an earlier node completed? Only of nodes that have surely settled.
     Completed(usize),
+    /// Is the iteration of the nearest loop at least this?
+    Iteration(u64),
+    /// Is it below this?
+    Below(u64),
+    /// Has its last iteration had an output?
+    Previous,
+    /// Is the variable at least this?
+    Variable(u64),
     /// Not a boolean: the evaluation fails.
     Broken,
 }
@@ -214,6 +259,13 @@ pub enum Value {
     OutputOf(usize),
     /// The status of an earlier node.
     StatusOf(usize),
+    /// The output of the first node that the container around needs; null where there is none.
+    Before,
+    /// The iteration of the nearest loop.
+    Iteration,
+    /// The output of its last iteration.
+    Previous,
+    Variable,
     /// A field of the input that is not there: the evaluation fails.
     Broken,
 }
@@ -310,6 +362,20 @@ impl Node {
         branches
     }
 
+    /// The nodes of its body, if it is a container.
+    pub fn body(&self) -> Option<&[Node]> {
+        match &self.kind {
+            Kind::Group(body) | Kind::Loop(Loop { body, .. }) => Some(body),
+            _ => None,
+        }
+    }
+
+    /// It, and all that is in its body.
+    fn all(&self) -> Vec<&Self> {
+        let inside = self.body().unwrap_or_default().iter().flat_map(Self::all);
+        std::iter::once(self).chain(inside).collect()
+    }
+
     /// The nodes it needs, each once.
     pub fn sources(&self) -> BTreeSet<usize> {
         self.needs.iter().map(|need| need.source).collect()
@@ -319,6 +385,8 @@ impl Node {
     pub fn span_ms_max(&self) -> Option<u64> {
         /// How much longer than its timeout a silent attempt is waited for.
         const SILENCE_MS: u64 = 5_000;
+        let waits = self.retry.map_or(0, |retry| retry.waits_ms_max());
+        let tries = u64::from(self.tries_max());
         let unlimited = match &self.kind {
             Kind::Delay(span) => Some(span.ms(N_MAX)),
             Kind::Wait { timeout_ms, .. } => *timeout_ms,
@@ -327,16 +395,28 @@ impl Node {
                     Script::Hang => self.timeout_ms.map(|timeout| timeout + SILENCE_MS),
                     _ => Some(0),
                 };
-                let waits = self.retry.map_or(0, |retry| retry.waits_ms_max());
-                attempt.map(|attempt| attempt * u64::from(self.tries_max()) + waits)
+                attempt.map(|attempt| attempt * tries + waits)
+            }
+            Kind::Group(body) => span_of(body).map(|body| (body + GRACE_MS) * tries + waits),
+            Kind::Loop(Loop { body, max, delay_ms, .. }) => {
+                span_of(body).map(|body| (body + delay_ms) * max + GRACE_MS)
             }
             _ => Some(0),
         };
-        match (unlimited, self.deadline_ms) {
+        let grace = if self.body().is_some() { GRACE_MS } else { 0 };
+        match (unlimited, self.deadline_ms.map(|deadline| deadline + grace)) {
             (Some(span), Some(deadline)) => Some(span.min(deadline)),
             (span, deadline) => span.or(deadline),
         }
     }
+}
+
+/// How long the attempts of a body that ends are awaited.
+const GRACE_MS: u64 = 10_000;
+
+/// How long nodes can take one after the other; `None`: without limit.
+pub fn span_of(nodes: &[Node]) -> Option<u64> {
+    nodes.iter().map(Node::span_ms_max).sum()
 }
 
 impl Program {
@@ -345,12 +425,28 @@ impl Program {
         self.nodes.iter().position(|node| node.id == id)
     }
 
+    /// The node of a path, whichever iteration it names.
+    pub fn locate(&self, path: &str) -> Option<&Node> {
+        let (mut nodes, mut found) = (&self.nodes[..], None);
+        for step in path.split('/') {
+            let id = step.split_once('[').map_or(step, |(id, _)| id);
+            found = Some(nodes.iter().find(|node| node.id == id)?);
+            nodes = found.and_then(Node::body).unwrap_or_default();
+        }
+        found
+    }
+
+    /// Its nodes and those of all bodies.
+    pub fn all(&self) -> Vec<&Node> {
+        self.nodes.iter().flat_map(Node::all).collect()
+    }
+
     /// The signals that its waits need, one for each wait.
     pub fn signals(&self) -> Vec<Signal> {
         let signal = |node: &Node| match node.kind {
             Kind::Wait { signal, .. } => Some(signal),
             _ => None,
         };
-        self.nodes.iter().filter_map(signal).collect()
+        self.all().into_iter().filter_map(signal).collect()
     }
 }

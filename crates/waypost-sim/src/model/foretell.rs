@@ -6,11 +6,13 @@ use serde_json::Value as Json;
 use waypost_core::failure::kind;
 use waypost_core::status::Status;
 
-use super::graph::{Edge, conditions, edge, handling};
-use super::values::{are_sound, asked_about, choose, n_of};
+use super::graph::{Edge, Scope, conditions, edge, handling};
+use super::values::{Facts, are_sound, choose, is_unknown, n_of, unknown_tests};
 use super::{Outcome, SLACK_MS};
+use crate::program::graph::{leads_only_to, settled_before};
 use crate::program::{
-    FailurePolicy, Join, Kind, Node, OnError, Program, RetryOn, RetryRule, Script,
+    Ends, FailurePolicy, Join, Kind, Loop, Node, OnError, Program, RetryOn, RetryRule, Script,
+    Test, span_of,
 };
 
 /// The possible outcomes of a program in a prompt world without disturbances.
@@ -20,20 +22,34 @@ pub struct Forecast {
     pub nodes: Vec<BTreeSet<Outcome>>,
     /// How the execution may end.
     pub ends: BTreeSet<Status>,
+    /// How unhandled failures may end.
+    fails: BTreeSet<Outcome>,
     /// May it wait for a signal for ever?
     pub waits: bool,
 }
 
 /// Foretells what may come of a program with this input.
 pub fn foretell(program: &Program, input: &Json) -> Forecast {
-    let mut nodes: Vec<BTreeSet<Outcome>> = Vec::with_capacity(program.nodes.len());
+    let scope = Scope { nodes: &program.nodes, policy: program.failure_policy };
+    let mut forecast = foretell_scope(scope, Facts { n: n_of(input), iteration: 0 });
+    forecast.time_out(program);
+    forecast
+}
+
+/// Foretells what may come of the nodes of a scope.
+pub(super) fn foretell_scope(scope: Scope<'_>, facts: Facts) -> Forecast {
+    let count = scope.nodes.len();
+    let mut nodes: Vec<BTreeSet<Outcome>> = Vec::with_capacity(count);
     let mut runs = BTreeSet::new();
-    for at in 0..program.nodes.len() {
-        let turns = possible_turns(program, at, &nodes);
+    let mut waits = false;
+    for (at, node) in scope.nodes.iter().enumerate() {
+        let turns = possible_turns(scope, at, &nodes);
         let mut outcomes = BTreeSet::new();
         if turns.run {
             runs.insert(at);
-            outcomes.extend(own_outcomes(&program.nodes[at], n_of(input), &nodes));
+            let own = own_outcomes(node, facts, &nodes);
+            outcomes.extend(own.outcomes);
+            waits |= own.waits && node.deadline_ms.is_none();
         }
         if turns.skip {
             outcomes.insert(Outcome::Skipped);
@@ -43,36 +59,34 @@ pub fn foretell(program: &Program, input: &Json) -> Forecast {
         }
         nodes.push(outcomes);
     }
-    let waits = |at: &usize| {
-        let node = &program.nodes[*at];
-        matches!(node.kind, Kind::Wait { .. }) && node.span_ms_max().is_none()
-    };
-    let waits = runs.iter().any(waits);
-    let mut forecast = Forecast { nodes, ends: BTreeSet::new(), waits };
-    forecast.cancel_losers(program, &runs);
-    forecast.end(program);
-    forecast.time_out(program);
+    let (ends, fails) = (BTreeSet::new(), BTreeSet::new());
+    let mut forecast = Forecast { nodes, ends, fails, waits };
+    forecast.cancel_losers(scope, &runs);
+    forecast.end(scope);
     forecast
 }
 
 impl Forecast {
     /// Joins that fire may cancel what leads only to them and need not have settled.
-    fn cancel_losers(&mut self, program: &Program, runs: &BTreeSet<usize>) {
-        let settled = program.settled_before();
+    fn cancel_losers(&mut self, scope: Scope<'_>, runs: &BTreeSet<usize>) {
+        let settled = settled_before(scope.nodes);
         for join in runs {
-            if matches!(program.nodes[*join].join, Join::Count { cancel_rest: true, .. }) {
-                for loser in program.leads_only_to(*join).difference(&settled[*join]) {
+            if matches!(scope.nodes[*join].join, Join::Count { cancel_rest: true, .. }) {
+                for loser in leads_only_to(scope.nodes, *join).difference(&settled[*join]) {
                     self.nodes[*loser].insert(Outcome::Cancelled);
                 }
             }
         }
     }
 
-    /// How failures end the execution, and whom that stops.
-    fn end(&mut self, program: &Program) {
+    /// How failures end the scope, and whom that stops.
+    fn end(&mut self, scope: Scope<'_>) {
         let unhandled = |at: usize, end: &Outcome| {
-            end.is_failure() && *handling(&program.nodes[at], end) == OnError::Fail
+            end.is_failure() && *handling(&scope.nodes[at], end) == OnError::Fail
         };
+        for (at, ends) in self.nodes.iter().enumerate() {
+            self.fails.extend(ends.iter().filter(|end| unhandled(at, end)).cloned());
+        }
         let failing: Vec<usize> = (0..self.nodes.len())
             .filter(|at| self.nodes[*at].iter().any(|end| unhandled(*at, end)))
             .collect();
@@ -83,35 +97,35 @@ impl Forecast {
         if !surely {
             self.ends.insert(Status::Completed);
         }
-        if failing.is_empty() || program.failure_policy == FailurePolicy::Partial {
+        if failing.is_empty() || scope.policy == FailurePolicy::Partial {
             return;
         }
         // Nodes that have settled before any possible failure are safe.
-        let before = program.settled_before();
+        let before = settled_before(scope.nodes);
         let safe = |at: &usize| failing.iter().all(|of| at == of || before[*of].contains(at));
         let unsafe_ones: Vec<usize> = (0..self.nodes.len()).filter(|at| !safe(at)).collect();
         for at in unsafe_ones {
-            self.cut_short(program, at);
+            self.cut_short(scope.nodes, at);
         }
     }
 
     /// The execution's own timeout may strike unless it is ample.
     fn time_out(&mut self, program: &Program) {
         let Some(timeout) = program.timeout_ms else { return };
-        let spans = program.nodes.iter().map(Node::span_ms_max).sum::<Option<u64>>();
+        let spans = span_of(&program.nodes);
         if spans.is_some_and(|spans| spans + SLACK_MS <= timeout) {
             return;
         }
         self.ends.insert(Status::TimedOut);
         for at in 0..self.nodes.len() {
-            self.cut_short(program, at);
+            self.cut_short(&program.nodes, at);
         }
     }
 
     /// A node may be stopped; and an attempt that fails meanwhile is not tried again.
-    fn cut_short(&mut self, program: &Program, at: usize) {
+    fn cut_short(&mut self, nodes: &[Node], at: usize) {
         self.nodes[at].insert(Outcome::Cancelled);
-        if let Kind::Task(Script::Flaky(_)) = program.nodes[at].kind {
+        if let Kind::Task(Script::Flaky(_)) = nodes[at].kind {
             self.nodes[at].insert(Outcome::Failed);
         }
     }
@@ -125,13 +139,13 @@ struct Turns {
     fail: bool,
 }
 
-fn possible_turns(program: &Program, at: usize, known: &[BTreeSet<Outcome>]) -> Turns {
-    let node = &program.nodes[at];
+fn possible_turns(scope: Scope<'_>, at: usize, known: &[BTreeSet<Outcome>]) -> Turns {
+    let node = &scope.nodes[at];
     let edges: Vec<BTreeSet<Edge>> = conditions(node)
         .iter()
         .map(|condition| {
             let ends = &known[condition.source];
-            let edges = ends.iter().map(|end| edge(program, condition, end));
+            let edges = ends.iter().map(|end| edge(scope, condition, end));
             // A source that never settles is behind a failure that ends everything.
             if ends.is_empty() { BTreeSet::from([Edge::Open]) } else { edges.collect() }
         })
@@ -167,45 +181,127 @@ fn possible_turns(program: &Program, at: usize, known: &[BTreeSet<Outcome>]) -> 
     }
 }
 
-/// How a node may end that gets to run.
-fn own_outcomes(node: &Node, n: u64, known: &[BTreeSet<Outcome>]) -> BTreeSet<Outcome> {
+/// What may come of a node that gets to run.
+struct Own {
+    outcomes: BTreeSet<Outcome>,
+    /// May it wait for ever, but for its deadline?
+    waits: bool,
+}
+
+fn own_outcomes(node: &Node, facts: Facts, known: &[BTreeSet<Outcome>]) -> Own {
     let completed = Outcome::Completed(None);
+    let mut waits = false;
     let all: Vec<Outcome> = match &node.kind {
         Kind::Noop | Kind::Join => vec![completed],
         Kind::Transform(values) | Kind::Output(values) if are_sound(values) => vec![completed],
         Kind::Transform(_) | Kind::Output(_) => vec![Outcome::Mistaken],
         Kind::Fail => vec![Outcome::Failed],
-        Kind::Condition(_) | Kind::Switch { .. } => choices(&node.kind, n, known),
+        Kind::Condition(_) | Kind::Switch { .. } => choices(&node.kind, facts, known),
         Kind::Delay(span) => match node.deadline_ms {
-            Some(deadline) if span.ms(n) > deadline => vec![Outcome::TimedOut],
-            Some(deadline) if span.ms(n) + SLACK_MS > deadline => {
+            Some(deadline) if span.ms(facts.n) > deadline => vec![Outcome::TimedOut],
+            Some(deadline) if span.ms(facts.n) + SLACK_MS > deadline => {
                 vec![completed, Outcome::TimedOut]
             }
             _ => vec![completed],
         },
         Kind::Wait { .. } if node.span_ms_max().is_some() => vec![completed, Outcome::TimedOut],
-        Kind::Wait { .. } => vec![completed],
+        Kind::Wait { .. } => {
+            waits = true;
+            vec![completed]
+        }
         Kind::Task(script) => task_outcomes(node, *script),
+        Kind::Group(_) | Kind::Loop(_) => {
+            let own = container_outcomes(node, facts);
+            waits = own.waits;
+            own.outcomes.into_iter().collect()
+        }
     };
-    all.into_iter().collect()
+    Own { outcomes: all.into_iter().collect(), waits }
 }
 
-/// What a condition or switch may select, for each possible end of the nodes that it depends on.
-fn choices(choice: &Kind, n: u64, known: &[BTreeSet<Outcome>]) -> Vec<Outcome> {
-    let mut asked = asked_about(choice);
-    asked.sort_unstable();
-    asked.dedup();
-    let is_completed = |end: &Outcome| matches!(end, Outcome::Completed(_));
-    let fits = |at: usize, as_completed: bool| {
-        known[at].iter().any(|end| is_completed(end) == as_completed)
+/// A container ends as its scopes do. A group that is tried again has the same ends to choose from.
+fn container_outcomes(node: &Node, facts: Facts) -> Own {
+    let mut own = Own { outcomes: BTreeSet::new(), waits: false };
+    if !has_ample_time(node) {
+        own.outcomes.insert(Outcome::TimedOut);
+    }
+    let completes = |body: &[Node], facts: Facts, own: &mut Own| {
+        let inside = foretell_scope(Scope::of_body(body), facts);
+        own.waits |= inside.waits;
+        own.outcomes.extend(inside.fails);
+        inside.ends.contains(&Status::Completed)
     };
-    let ways = 0..1_u32 << asked.len();
+    match &node.kind {
+        Kind::Group(body) => {
+            if completes(body, facts, &mut own) {
+                own.outcomes.insert(Outcome::Completed(None));
+            }
+        }
+        Kind::Loop(Loop { body, ends, max, .. }) => {
+            for done in 0..=*max {
+                let facts = Facts { iteration: done, ..facts };
+                if done > 0 && !completes(body, facts, &mut own) {
+                    break;
+                }
+                let go_on = may_go_on(*ends, facts);
+                let stops = done > 0 || matches!(ends, Ends::While(_));
+                match go_on {
+                    Err(_) if stops => {
+                        own.outcomes.insert(Outcome::Mistaken);
+                        break;
+                    }
+                    Ok(ways) if ways.contains(&false) && stops => {
+                        own.outcomes.insert(Outcome::Completed(None));
+                        if ways.len() == 1 {
+                            break;
+                        }
+                    }
+                    _ => {}
+                }
+                if done == *max {
+                    own.outcomes.insert(Outcome::Failed);
+                }
+            }
+        }
+        _ => {}
+    }
+    own
+}
+
+/// Whether a loop may go on with one more iteration, or the kind of the failure of its test.
+fn may_go_on(ends: Ends, facts: Facts) -> Result<BTreeSet<bool>, &'static str> {
+    let (test, wanted) = go_on_test(ends);
+    if is_unknown(test) {
+        return Ok(BTreeSet::from([false, true]));
+    }
+    facts.holds(test, &|_| false).map(|holds| BTreeSet::from([holds == wanted]))
+}
+
+/// The test of a loop, and whether it must hold for another iteration.
+pub(super) fn go_on_test(ends: Ends) -> (Test, bool) {
+    match ends {
+        Ends::Until(test) => (test, false),
+        Ends::While(test) => (test, true),
+    }
+}
+
+/// What a condition or switch may select, for each possible result of the tests that depend on what
+/// happens.
+fn choices(choice: &Kind, facts: Facts, known: &[BTreeSet<Outcome>]) -> Vec<Outcome> {
+    let unknown = unknown_tests(choice);
+    let is_completed = |end: &Outcome| matches!(end, Outcome::Completed(_));
+    let fits = |test: Test, holds: bool| match test {
+        Test::Completed(at) => known[at].iter().any(|end| is_completed(end) == holds),
+        _ => true,
+    };
+    let ways = 0..1_u32 << unknown.len();
     ways.filter_map(|way| {
-        let completed = |at: usize| {
-            asked.iter().position(|of| *of == at).is_some_and(|bit| way & (1 << bit) != 0)
+        let assumed = |test: Test| {
+            unknown.iter().position(|of| *of == test).is_some_and(|bit| way & (1 << bit) != 0)
         };
-        asked.iter().all(|at| fits(*at, completed(*at))).then(|| {
-            match choose(choice, n, &completed) {
+        let holds = |test: Test| facts.holds(test, &assumed);
+        unknown.iter().all(|test| fits(*test, assumed(*test))).then(|| {
+            match choose(choice, &holds) {
                 Ok(branch) => Outcome::Completed(Some(branch)),
                 Err(failure) if failure == kind::EXPRESSION => Outcome::Mistaken,
                 Err(_) => Outcome::Failed,

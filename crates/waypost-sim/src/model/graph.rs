@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Outcome;
-use crate::program::{FailurePolicy, Join, Node, OnError, Program};
+use crate::program::{FailurePolicy, Join, Node, OnError};
 
 /// All edges from one source: met when any of them is taken.
 pub(super) struct Condition<'p> {
@@ -43,10 +43,24 @@ pub(super) fn conditions(node: &Node) -> Vec<Condition<'_>> {
     node.sources().into_iter().map(of).collect()
 }
 
-/// What a source's end makes of a condition. An unhandled failure that ends the execution has no
-/// effect on other nodes: those that need it stay as they were.
-pub(super) fn edge(program: &Program, condition: &Condition<'_>, end: &Outcome) -> Edge {
-    let source = &program.nodes[condition.source];
+/// Nodes that see each other: those of a program, or of a body.
+#[derive(Clone, Copy)]
+pub(super) struct Scope<'p> {
+    pub(super) nodes: &'p [Node],
+    /// Always `FailFast` in a body.
+    pub(super) policy: FailurePolicy,
+}
+
+impl<'p> Scope<'p> {
+    pub(super) fn of_body(nodes: &'p [Node]) -> Self {
+        Self { nodes, policy: FailurePolicy::FailFast }
+    }
+}
+
+/// What a source's end makes of a condition. An unhandled failure that ends the execution, or the
+/// body, has no effect on other nodes: those that need it stay as they were.
+pub(super) fn edge(scope: Scope<'_>, condition: &Condition<'_>, end: &Outcome) -> Edge {
+    let source = &scope.nodes[condition.source];
     let selected = |branch: &str| condition.branches.contains(branch);
     let taken = match end {
         Outcome::Skipped | Outcome::Cancelled => return Edge::Neutral,
@@ -54,7 +68,7 @@ pub(super) fn edge(program: &Program, condition: &Condition<'_>, end: &Outcome) 
             condition.unlabelled || branch.as_deref().is_some_and(selected)
         }
         Outcome::Failed | Outcome::TimedOut | Outcome::Mistaken => match handling(source, end) {
-            OnError::Fail if program.failure_policy == FailurePolicy::FailFast => {
+            OnError::Fail if scope.policy == FailurePolicy::FailFast => {
                 return Edge::Open;
             }
             OnError::Fail => false,

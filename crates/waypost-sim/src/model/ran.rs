@@ -21,7 +21,9 @@ pub struct Ran {
     pub generation: u32,
     /// Its nodes, by id; those without events are PENDING.
     pub nodes: BTreeMap<String, NodeRan>,
-    /// The calls that the sink saw: by node, by idempotency key.
+    /// The paths of events that are about no node of an open body.
+    pub strays: Vec<String>,
+    /// The calls that the sink saw: by the node's path, by idempotency key.
     pub sink: BTreeMap<String, BTreeMap<String, Calls>>,
     /// The actions of people, and the faults.
     pub world: World,
@@ -57,6 +59,10 @@ pub struct NodeRan {
     pub output: Option<Json>,
     /// The kind of its last failure; gone when it completes.
     pub failure: Option<String>,
+    /// The HTTP status of its last failure.
+    pub failure_status: Option<u16>,
+    /// Does its last failure pass by itself?
+    pub retryable: bool,
     /// The event that first scheduled it.
     pub scheduled: Option<u64>,
     /// When all its attempts must have ended, as it was recorded.
@@ -79,6 +85,24 @@ pub struct NodeRan {
     pub wait: Option<u64>,
     /// The waits that were completed by hand, each by the event that opened it.
     pub resumed: Vec<u64>,
+    /// The scopes that it opened, in order, if it is a container.
+    pub bodies: Vec<BodyRan>,
+}
+
+/// What happened in one scope of a container: the body of one try of a group, or one iteration.
+#[derive(Clone, PartialEq, Debug)]
+pub struct BodyRan {
+    /// The attempt of its container.
+    pub attempt: u32,
+    /// The iteration.
+    pub index: Option<u64>,
+    /// The event that decided on it: it opened it, or the delay before it.
+    pub decided: u64,
+    pub opened: u64,
+    /// The event that fixed its end, if that did not come by itself.
+    pub ending: Option<u64>,
+    /// Its nodes, by id; those without events are PENDING.
+    pub nodes: BTreeMap<String, NodeRan>,
 }
 
 impl Default for NodeRan {
@@ -88,6 +112,8 @@ impl Default for NodeRan {
             branch: None,
             output: None,
             failure: None,
+            failure_status: None,
+            retryable: false,
             scheduled: None,
             deadline: None,
             due: None,
@@ -99,6 +125,7 @@ impl Default for NodeRan {
             cancelled: None,
             wait: None,
             resumed: Vec::new(),
+            bodies: Vec::new(),
         }
     }
 }
@@ -177,23 +204,19 @@ impl Ran {
         for (event, seq) in events.into_iter().zip(1..) {
             match event {
                 Event::Run(event) => ran.read_run(seq, event),
-                Event::Node(event) => {
-                    ran.nodes.entry(event.node().to_string()).or_default().read(seq, event);
-                }
+                Event::Node(event) => match node_at(&mut ran.nodes, event.node()) {
+                    Some(node) => node.read(seq, event),
+                    None => ran.strays.push(event.node().to_string()),
+                },
             }
         }
         ran
     }
 
-    /// A node, by id.
+    /// A node of the program itself, by id.
     pub fn node(&self, id: &str) -> NodeRan {
-        let ending = self.cause.as_ref().map(|(seq, _)| *seq);
-        match self.nodes.get(id) {
-            Some(node) => node.clone(),
-            // Nodes that had not begun are cancelled by the event that fixes the end, without one
-            // of their own.
-            None => NodeRan::default().cancelled_at(ending),
-        }
+        let ending = self.cause.as_ref().map(|(seq, _)| (*seq, CancelReason::Ending));
+        node_in(&self.nodes, id, ending)
     }
 
     fn read_run(&mut self, seq: u64, event: &RunEvent) {
@@ -234,20 +257,41 @@ impl Ran {
     }
 }
 
-impl NodeRan {
-    fn cancelled_at(self, ending: Option<u64>) -> Self {
-        match ending {
-            Some(_) => Self {
-                status: NodeStatus::Cancelled,
-                settled: ending,
-                settlements: 1,
-                cancelled: Some(CancelReason::Ending),
-                ..self
-            },
-            None => self,
-        }
-    }
+/// The node of a path: where it names a body, in the last one of that index that was opened.
+fn node_at<'m>(nodes: &'m mut BTreeMap<String, NodeRan>, path: &str) -> Option<&'m mut NodeRan> {
+    let Some((step, rest)) = path.split_once('/') else {
+        return Some(nodes.entry(path.to_owned()).or_default());
+    };
+    let (id, index) = match step.strip_suffix(']').and_then(|step| step.split_once('[')) {
+        Some((id, index)) => (id, Some(index.parse::<u64>().ok()?)),
+        None => (step, None),
+    };
+    let mut bodies = nodes.get_mut(id)?.bodies.iter_mut().rev();
+    let body = bodies.find(|body| body.index == index)?;
+    node_at(&mut body.nodes, rest)
+}
 
+/// A node of a scope whose end this event fixed. Nodes that had not begun are cancelled by that
+/// event, without one of their own.
+pub(super) fn node_in(
+    nodes: &BTreeMap<String, NodeRan>,
+    id: &str,
+    ending: Option<(u64, CancelReason)>,
+) -> NodeRan {
+    match (nodes.get(id), ending) {
+        (Some(node), _) => node.clone(),
+        (None, None) => NodeRan::default(),
+        (None, Some((seq, reason))) => NodeRan {
+            status: NodeStatus::Cancelled,
+            settled: Some(seq),
+            settlements: 1,
+            cancelled: Some(reason),
+            ..NodeRan::default()
+        },
+    }
+}
+
+impl NodeRan {
     #[expect(
         clippy::match_wildcard_for_single_variants,
         reason = "the model reads the events that its forecasts depend on"
@@ -289,6 +333,7 @@ impl NodeRan {
                     _ => {}
                 }
                 self.failure = Some(failure.kind.to_string());
+                (self.failure_status, self.retryable) = (failure.status, failure.retryable);
                 match end {
                     FailureEnd::RetryAt(_) | FailureEnd::Abandoned(_) => {
                         self.wait = Some(seq);
@@ -296,6 +341,25 @@ impl NodeRan {
                     }
                     FailureEnd::Final => self.settle(seq, NodeStatus::Failed),
                     FailureEnd::TimedOut => self.settle(seq, NodeStatus::TimedOut),
+                }
+            }
+            NodeEvent::BodyOpened { attempt, index, .. } => {
+                let last = self.bodies.last().map_or(0, |body| body.opened);
+                let decided = self.wait.filter(|wait| *wait > last && index.is_some());
+                self.bodies.push(BodyRan {
+                    attempt: *attempt,
+                    index: *index,
+                    decided: decided.unwrap_or(seq),
+                    opened: seq,
+                    ending: None,
+                    nodes: BTreeMap::new(),
+                });
+                self.status = NodeStatus::Waiting;
+            }
+            NodeEvent::BodyEnding { index, .. } => {
+                let mut bodies = self.bodies.iter_mut().rev();
+                if let Some(body) = bodies.find(|body| body.index == *index) {
+                    body.ending.get_or_insert(seq);
                 }
             }
             NodeEvent::Skipped { .. } => self.settle(seq, NodeStatus::Skipped),

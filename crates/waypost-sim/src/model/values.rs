@@ -10,22 +10,47 @@ pub(super) fn n_of(input: &Json) -> u64 {
     input.get("n").and_then(Json::as_u64).unwrap_or_default()
 }
 
+/// What every node of a scope sees.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Facts {
+    pub(super) n: u64,
+    /// Of the nearest loop.
+    pub(super) iteration: u64,
+}
+
+impl Facts {
+    /// Does a test hold, or with which kind of failure does it fail? `unknown` tells of those that
+    /// depend on what happened.
+    pub(super) fn holds(
+        self,
+        test: Test,
+        unknown: &dyn Fn(Test) -> bool,
+    ) -> Result<bool, &'static str> {
+        match test {
+            Test::AtLeast(least) => Ok(self.n >= least),
+            Test::Iteration(least) => Ok(self.iteration >= least),
+            Test::Below(limit) => Ok(self.iteration < limit),
+            Test::Completed(_) | Test::Previous | Test::Variable(_) => Ok(unknown(test)),
+            Test::Broken => Err(kind::EXPRESSION),
+        }
+    }
+}
+
+/// Does a test depend on what happened, and not on the facts alone?
+pub(super) fn is_unknown(test: Test) -> bool {
+    matches!(test, Test::Completed(_) | Test::Previous | Test::Variable(_))
+}
+
 /// The branch that a condition or a switch selects, or the kind of its failure.
 pub(super) fn choose(
     kind: &Kind,
-    n: u64,
-    completed: &dyn Fn(usize) -> bool,
+    holds: &dyn Fn(Test) -> Result<bool, &'static str>,
 ) -> Result<String, &'static str> {
-    let holds = |test: &Test| match test {
-        Test::AtLeast(least) => Ok(n >= *least),
-        Test::Completed(at) => Ok(completed(*at)),
-        Test::Broken => Err(kind::EXPRESSION),
-    };
     match kind {
-        Kind::Condition(test) => holds(test).map(|holds| holds.to_string()),
+        Kind::Condition(test) => holds(*test).map(|holds| holds.to_string()),
         Kind::Switch { cases, default } => {
             for case in cases {
-                if holds(&case.test)? {
+                if holds(case.test)? {
                     return Ok(case.branch.clone());
                 }
             }
@@ -35,17 +60,20 @@ pub(super) fn choose(
     }
 }
 
-/// The nodes whose completion a condition or a switch depends on.
-pub(super) fn asked_about(kind: &Kind) -> Vec<usize> {
-    let about = |test: &Test| match test {
-        Test::Completed(at) => Some(*at),
-        Test::AtLeast(_) | Test::Broken => None,
-    };
-    match kind {
-        Kind::Condition(test) => about(test).into_iter().collect(),
-        Kind::Switch { cases, .. } => cases.iter().filter_map(|case| about(&case.test)).collect(),
+/// The tests of a condition or a switch that depend on what happened.
+pub(super) fn unknown_tests(kind: &Kind) -> Vec<Test> {
+    let tests: Vec<Test> = match kind {
+        Kind::Condition(test) => vec![*test],
+        Kind::Switch { cases, .. } => cases.iter().map(|case| case.test).collect(),
         _ => Vec::new(),
+    };
+    let mut unknown: Vec<Test> = Vec::new();
+    for test in tests.into_iter().filter(|test| is_unknown(*test)) {
+        if !unknown.contains(&test) {
+            unknown.push(test);
+        }
     }
+    unknown
 }
 
 /// Can a list of values be computed?
@@ -54,11 +82,18 @@ pub(super) fn are_sound(values: &[Value]) -> bool {
 }
 
 /// A value that does not depend on other nodes.
-pub(super) fn plain(value: Value, n: u64) -> Option<Json> {
+pub(super) fn plain(value: Value, facts: Facts) -> Option<Json> {
+    let Facts { n, iteration } = facts;
     match value {
         Value::Constant(number) => Some(json!(number)),
         Value::Plus(more) => Some(json!(n + more)),
         Value::Text => Some(json!(format!("n is {n}"))),
-        Value::OutputOf(_) | Value::StatusOf(_) | Value::Broken => None,
+        Value::Iteration => Some(json!(iteration)),
+        Value::OutputOf(_)
+        | Value::StatusOf(_)
+        | Value::Before
+        | Value::Previous
+        | Value::Variable
+        | Value::Broken => None,
     }
 }

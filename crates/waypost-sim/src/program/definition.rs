@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value as Json, json};
 
+use super::graph::is_asked_for;
 use super::{
-    DelaySpan, FailurePolicy, Join, Keyed, Kind, N_MAX, Need, Node, OnError, Program, RetryOn,
-    RetryRule, Test, Value,
+    DelaySpan, Ends, FailurePolicy, Join, Keyed, Kind, Loop, N_MAX, Need, Node, OnError, Program,
+    RetryOn, RetryRule, Setting, Test, Value,
 };
 use crate::random::Random;
 
@@ -14,11 +15,13 @@ pub const HANDLER: &str = "far";
 pub const FAILURE: &str = "refused_by_program";
 /// The workflow's name, the same for all programs.
 pub const NAME: &str = "program";
+/// The variable, as expressions read it.
+const VARIABLE: &str = "(variables.v | default(0))";
 
 impl Program {
     /// The definition, as JSON text.
     pub fn definition(&self) -> String {
-        let nodes: Vec<Json> = (0..self.nodes.len()).map(|at| self.node_json(at)).collect();
+        let nodes = Scope { nodes: &self.nodes, before: None }.json();
         let mut top = json!({
             "name": NAME,
             "description": self.to_string(),
@@ -42,6 +45,19 @@ impl Program {
     pub fn input(&self, random: &mut Random, sink_url: &str) -> Json {
         json!({ "n": random.between(0, N_MAX), "sink": sink_url })
     }
+}
+
+/// Nodes that see each other.
+struct Scope<'p> {
+    nodes: &'p [Node],
+    /// The first node that the container needs.
+    before: Option<&'p str>,
+}
+
+impl Scope<'_> {
+    fn json(&self) -> Json {
+        (0..self.nodes.len()).map(|at| self.node_json(at)).collect()
+    }
 
     fn node_json(&self, at: usize) -> Json {
         let node = &self.nodes[at];
@@ -63,6 +79,10 @@ impl Program {
         set("deadline", node.deadline_ms.map(|ms| json!(ms)));
         set("onError", self.on_error_json(at));
         set("delivery", node.at_most_once.then(|| json!("at-most-once")));
+        set("variables", node.sets.map(setting_json));
+        set("merge", node.sets.map(|_| json!("last")));
+        let before = node.needs.first().map(|need| &*self.nodes[need.source].id);
+        set("nodes", node.body().map(|nodes| Self { nodes, before }.json()));
         Json::Object(fields)
     }
 
@@ -84,7 +104,7 @@ impl Program {
         };
         match node.definition_errors {
             true => Some(json!({ "take": take, "definitionErrors": true })),
-            false if take == "error" && self.is_asked_for(at, take) => None,
+            false if take == "error" && is_asked_for(self.nodes, at, take) => None,
             false => Some(json!(take)),
         }
     }
@@ -130,6 +150,21 @@ impl Program {
                 }
                 ("api-call", json!({ "method": "POST", "url": url, "body": { "node": node.id } }))
             }
+            Kind::Group(_) => ("group", json!({})),
+            Kind::Loop(Loop { ends, max, delay_ms, all, .. }) => {
+                let (name, test) = match ends {
+                    Ends::Until(test) => ("until", test),
+                    Ends::While(test) => ("while", test),
+                };
+                let mut config = json!({ name: self.test_text(*test), "maxIterations": max });
+                if *delay_ms > 0 {
+                    config["delay"] = json!(delay_ms);
+                }
+                if *all {
+                    config["collect"] = json!("all");
+                }
+                ("loop", config)
+            }
         }
     }
 
@@ -145,6 +180,13 @@ impl Program {
             Value::Text => json!("n is ${{ input.n }}"),
             Value::OutputOf(at) => json!(format!("${{{{ nodes.{}.output }}}}", id(at))),
             Value::StatusOf(at) => json!(format!("${{{{ nodes.{}.status }}}}", id(at))),
+            Value::Before => match self.before {
+                Some(id) => json!(format!("${{{{ nodes.{id}.output }}}}")),
+                None => Json::Null,
+            },
+            Value::Iteration => json!("${{ iteration }}"),
+            Value::Previous => json!("${{ previous }}"),
+            Value::Variable => json!(format!("${{{{ {VARIABLE} }}}}")),
             Value::Broken => json!("${{ input.absent }}"),
         }
     }
@@ -153,8 +195,19 @@ impl Program {
         match test {
             Test::AtLeast(least) => format!("input.n >= {least}"),
             Test::Completed(at) => format!("nodes.{}.status == 'COMPLETED'", self.nodes[at].id),
+            Test::Iteration(least) => format!("iteration >= {least}"),
+            Test::Below(limit) => format!("iteration < {limit}"),
+            Test::Previous => "previous is not none".into(),
+            Test::Variable(least) => format!("{VARIABLE} >= {least}"),
             Test::Broken => "input.n".into(),
         }
+    }
+}
+
+fn setting_json(setting: Setting) -> Json {
+    match setting {
+        Setting::To(value) => json!({ "v": value }),
+        Setting::More => json!({ "v": format!("${{{{ {VARIABLE} + 1 }}}}") }),
     }
 }
 

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::{
-    Case, DelaySpan, FailurePolicy, Join, Keyed, Kind, Node, OnError, Program, RetryOn, RetryRule,
-    Test, Value,
+    Case, DelaySpan, Ends, FailurePolicy, Join, Keyed, Kind, Loop, Node, OnError, Program, RetryOn,
+    RetryRule, Setting, Test, Value,
 };
 
 impl fmt::Display for Program {
@@ -18,12 +18,23 @@ impl fmt::Display for Program {
             let Keyed { limit, policy, split } = keyed;
             format!("{} of {limit}{}", policy.name(), if split { " by n" } else { "" })
         }));
-        items.extend(self.nodes.iter().map(|node| self.node_text(node)));
+        items.extend(Scope(&self.nodes).texts());
         f.write_str(&items.join("; "))
     }
 }
 
-impl Program {
+/// Nodes that see each other.
+struct Scope<'p>(&'p [Node]);
+
+impl Scope<'_> {
+    fn texts(&self) -> Vec<String> {
+        self.0.iter().map(|node| self.node_text(node)).collect()
+    }
+
+    fn body_text(nodes: &[Node]) -> String {
+        Scope(nodes).texts().join("; ")
+    }
+
     fn node_text(&self, node: &Node) -> String {
         let mut text = format!("{}: {}", node.id, self.kind_text(&node.kind));
         let needs: Vec<String> = node
@@ -45,7 +56,7 @@ impl Program {
     }
 
     fn id(&self, at: usize) -> &str {
-        self.nodes.get(at).map_or("?", |node| &node.id)
+        self.0.get(at).map_or("?", |node| &node.id)
     }
 
     fn kind_text(&self, kind: &Kind) -> String {
@@ -68,6 +79,18 @@ impl Program {
             Kind::Wait { signal, timeout_ms: None } => format!("wait {}", signal.name()),
             Kind::Wait { signal, timeout_ms: Some(ms) } => format!("wait {} {ms}", signal.name()),
             Kind::Task(script) => format!("task {script}"),
+            Kind::Group(body) => format!("group {{ {} }}", Self::body_text(body)),
+            Kind::Loop(Loop { body, ends, max, delay_ms, all }) => {
+                let (word, test) = match ends {
+                    Ends::Until(test) => ("until", test),
+                    Ends::While(test) => ("while", test),
+                };
+                let test = self.test_text_short(*test);
+                let delay =
+                    if *delay_ms > 0 { format!(" delay {delay_ms}") } else { String::new() };
+                let all = if *all { " all" } else { "" };
+                format!("loop {word} {test} max {max}{delay}{all} {{ {} }}", Self::body_text(body))
+            }
         }
     }
 
@@ -78,6 +101,10 @@ impl Program {
             Value::Text => "text".into(),
             Value::OutputOf(at) => self.id(*at).to_owned(),
             Value::StatusOf(at) => format!("{}.status", self.id(*at)),
+            Value::Before => "before".into(),
+            Value::Iteration => "iteration".into(),
+            Value::Previous => "previous".into(),
+            Value::Variable => "v".into(),
             Value::Broken => "broken".into(),
         };
         values.iter().map(text).collect::<Vec<_>>().join(", ")
@@ -87,6 +114,10 @@ impl Program {
         match test {
             Test::AtLeast(least) => format!("n>={least}"),
             Test::Completed(at) => format!("{} completed", self.id(at)),
+            Test::Iteration(least) => format!("iteration>={least}"),
+            Test::Below(limit) => format!("iteration<{limit}"),
+            Test::Previous => "previous".into(),
+            Test::Variable(least) => format!("v>={least}"),
             Test::Broken => "broken".into(),
         }
     }
@@ -119,6 +150,10 @@ fn options(node: &Node) -> Vec<String> {
     if node.remote {
         options.push("remote".into());
     }
+    options.extend(node.sets.map(|sets| match sets {
+        Setting::To(value) => format!("v={value}"),
+        Setting::More => "v+1".into(),
+    }));
     options
 }
 

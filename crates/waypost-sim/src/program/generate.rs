@@ -1,6 +1,7 @@
 //! Random programs, put together from shapes that workflows have: chains, fans, diamonds, forks,
 //! races, rescues, in each other and side by side.
 
+mod bodies;
 mod kinds;
 
 use super::{FailurePolicy, Join, Kind, Need, Node, OnError, Program};
@@ -29,6 +30,8 @@ pub struct Appetite {
     pub remote: bool,
     /// How many tasks in a hundred have a sink that fails them.
     pub failures_percent: u32,
+    /// How many programs in a hundred have groups or loops.
+    pub bodies_percent: u32,
 }
 
 impl Appetite {
@@ -45,6 +48,7 @@ impl Appetite {
             at_most_once: true,
             remote: true,
             failures_percent: 30,
+            bodies_percent: 35,
         }
     }
 
@@ -56,6 +60,7 @@ impl Appetite {
             retry_wait_ms_max: 50,
             hang_ms_max: 300,
             remote: false,
+            bodies_percent: 0,
             ..Self::simulated()
         }
     }
@@ -81,12 +86,13 @@ impl Program {
         };
         let most = u64::try_from(appetite.nodes_max.max(1)).unwrap_or(u64::MAX);
         let size = usize::try_from(random.between(1, most)).unwrap_or(1);
-        let mut builder = Builder { random, appetite, program, size };
+        let mut builder = Builder { random, appetite, program, size, container: String::new() };
         while builder.room() > 0 {
             builder.shape();
         }
         builder.limit();
         let mut program = builder.program;
+        program.add_bodies(random, appetite);
         // Behind a join that does not wait for all, a test may depend on an open node.
         program.make_valid();
         program
@@ -98,6 +104,8 @@ struct Builder<'a> {
     appetite: &'a Appetite,
     program: Program,
     size: usize,
+    /// The id of the container whose body it builds; empty for a program.
+    container: String,
 }
 
 impl Builder<'_> {
@@ -253,7 +261,7 @@ impl Builder<'_> {
         }
         let at = self.program.nodes.len();
         let mut node = Node {
-            id: id(at),
+            id: id(&self.container, at),
             kind,
             needs,
             join,
@@ -264,6 +272,7 @@ impl Builder<'_> {
             definition_errors: false,
             at_most_once: false,
             remote: false,
+            sets: None,
         };
         // Sometimes two edges from one source, of which either will do.
         if self.random.percent(10)
@@ -293,8 +302,11 @@ impl Builder<'_> {
     }
 }
 
-/// `a` to `z`, then numbers.
-fn id(at: usize) -> String {
+/// `a` to `z`, then numbers; `c1` to `c9` in the body of `c`.
+fn id(container: &str, at: usize) -> String {
+    if !container.is_empty() {
+        return format!("{container}{}", at + 1);
+    }
     u8::try_from(at)
         .ok()
         .filter(|at| *at < 26)

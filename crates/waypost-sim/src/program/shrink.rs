@@ -1,6 +1,7 @@
 //! Smaller programs, for shrinking a program that has shown a bug.
 
-use super::{FailurePolicy, Join, Kind, Node, OnError, Program, Script, Test, Value};
+use super::graph::{ancestors, settled_before};
+use super::{Ends, FailurePolicy, Join, Kind, Loop, Node, OnError, Program, Script, Test, Value};
 
 impl Program {
     /// The program without a node, and without what only made sense with it.
@@ -60,46 +61,62 @@ impl Program {
             attempt(&|program| program.nodes[at].definition_errors = false);
             attempt(&|program| program.nodes[at].at_most_once = false);
             attempt(&|program| program.nodes[at].remote = false);
+            attempt(&|program| program.nodes[at].sets = None);
             if node.kind != Kind::Task(Script::Hang) {
                 attempt(&|program| program.nodes[at].timeout_ms = None);
+            }
+        }
+        for mut candidate in smaller_bodies(self) {
+            candidate.make_valid();
+            if candidate.weight() < self.weight() {
+                candidates.push(candidate);
             }
         }
         candidates
     }
 
-    /// Makes a program valid again after something was taken away: no edge on a branch that is
-    /// gone, no mention of what does not come before, no join of more than there is.
+    /// Makes a program valid again after something was taken away.
     pub(super) fn make_valid(&mut self) {
-        let branches: Vec<Vec<String>> = self
-            .nodes
-            .iter()
-            .map(|node| node.branches().into_iter().map(Into::into).collect())
-            .collect();
-        for node in &mut self.nodes {
-            for need in &mut node.needs {
-                let is_known = |branch: &String| branches[need.source].contains(branch);
-                need.branch = need.branch.take().filter(is_known);
-            }
-            let mut edges = std::mem::take(&mut node.needs);
-            edges.dedup();
-            node.needs = edges;
-            let sources = node.sources().len();
-            node.join = match node.join {
-                Join::Count { count, cancel_rest } if sources > 0 => {
-                    Join::Count { count: count.min(sources), cancel_rest }
-                }
-                _ => Join::All,
-            };
+        make_valid(&mut self.nodes, false);
+    }
+}
+
+/// Makes the nodes of a scope valid again: no edge on a branch that is gone, no mention of what does
+/// not come before, no join of more than there is, no iteration where there is no loop.
+fn make_valid(nodes: &mut [Node], in_loop: bool) {
+    let branches: Vec<Vec<String>> =
+        nodes.iter().map(|node| node.branches().into_iter().map(Into::into).collect()).collect();
+    for node in &mut *nodes {
+        for need in &mut node.needs {
+            let is_known = |branch: &String| branches[need.source].contains(branch);
+            need.branch = need.branch.take().filter(is_known);
         }
-        let (ancestors, settled) = (self.ancestors(), self.settled_before());
-        for (at, node) in self.nodes.iter_mut().enumerate() {
-            node.kind.each_mention(&mut |mention| match mention {
-                Mention::Value(value, of) if !ancestors[at].contains(&of) => {
-                    *value = Value::Constant(0);
-                }
-                Mention::Test(test, of) if !settled[at].contains(&of) => *test = Test::AtLeast(5),
-                Mention::Value(..) | Mention::Test(..) => {}
-            });
+        let mut edges = std::mem::take(&mut node.needs);
+        edges.dedup();
+        node.needs = edges;
+        let sources = node.sources().len();
+        node.join = match node.join {
+            Join::Count { count, cancel_rest } if sources > 0 => {
+                Join::Count { count: count.min(sources), cancel_rest }
+            }
+            _ => Join::All,
+        };
+    }
+    let (ancestors, settled) = (ancestors(nodes), settled_before(nodes));
+    for (at, node) in nodes.iter_mut().enumerate() {
+        node.kind.each_mention(&mut |mention| match mention {
+            Mention::Value(value, of) if !ancestors[at].contains(&of) => {
+                *value = Value::Constant(0);
+            }
+            Mention::Test(test, of) if !settled[at].contains(&of) => *test = Test::AtLeast(5),
+            Mention::Value(..) | Mention::Test(..) => {}
+        });
+        if !in_loop {
+            node.kind.leave_loop();
+        }
+        let repeats = matches!(node.kind, Kind::Loop(_));
+        if let Some(body) = node.kind.body_mut() {
+            make_valid(body, in_loop || repeats);
         }
     }
 }
@@ -129,14 +146,85 @@ impl Kind {
             Self::Switch { cases, .. } => {
                 cases.iter_mut().for_each(|case| visit_test(&mut case.test, visit));
             }
+            Self::Loop(Loop { ends: Ends::Until(test) | Ends::While(test), .. }) => {
+                visit_test(test, visit);
+            }
             Self::Noop
             | Self::Join
             | Self::Fail
             | Self::Delay(_)
             | Self::Wait { .. }
-            | Self::Task(_) => {}
+            | Self::Task(_)
+            | Self::Group(_) => {}
         }
     }
+
+    pub(super) fn body_mut(&mut self) -> Option<&mut Vec<Node>> {
+        match self {
+            Self::Group(body) | Self::Loop(Loop { body, .. }) => Some(body),
+            _ => None,
+        }
+    }
+
+    /// Replaces what only a loop around can tell.
+    fn leave_loop(&mut self) {
+        let leave = |test: &mut Test| {
+            if matches!(test, Test::Iteration(_) | Test::Below(_) | Test::Previous) {
+                *test = Test::AtLeast(5);
+            }
+        };
+        match self {
+            Self::Transform(values) | Self::Output(values) => {
+                for value in values {
+                    if matches!(value, Value::Iteration | Value::Previous) {
+                        *value = Value::Constant(0);
+                    }
+                }
+            }
+            Self::Condition(test) => leave(test),
+            Self::Switch { cases, .. } => cases.iter_mut().for_each(|case| leave(&mut case.test)),
+            _ => {}
+        }
+    }
+}
+
+/// Programs that are a little smaller in one body.
+fn smaller_bodies(program: &Program) -> Vec<Program> {
+    let mut candidates = Vec::new();
+    for (at, node) in program.nodes.iter().enumerate() {
+        let Some(body) = node.body() else { continue };
+        let inside = Program {
+            nodes: body.to_vec(),
+            failure_policy: FailurePolicy::FailFast,
+            timeout_ms: None,
+            keyed: None,
+        };
+        if let [only] = body {
+            let mut hoisted = program.clone();
+            let outer = &mut hoisted.nodes[at];
+            outer.kind = only.kind.clone();
+            (outer.retry, outer.timeout_ms) = (only.retry, only.timeout_ms);
+            (outer.at_most_once, outer.remote) = (only.at_most_once, only.remote);
+            candidates.push(hoisted);
+        }
+        for smaller in inside.shrink_candidates() {
+            let mut candidate = program.clone();
+            if let Some(body) = candidate.nodes[at].kind.body_mut() {
+                *body = smaller.nodes;
+            }
+            candidates.push(candidate);
+        }
+        if let Kind::Loop(spec) = &node.kind {
+            let simple = Loop { max: 1, delay_ms: 0, all: false, ..spec.clone() };
+            let simpler = [Kind::Group(body.to_vec()), Kind::Loop(simple)];
+            for kind in simpler.into_iter().filter(|kind| *kind != node.kind) {
+                let mut candidate = program.clone();
+                candidate.nodes[at].kind = kind;
+                candidates.push(candidate);
+            }
+        }
+    }
+    candidates
 }
 
 /// A simpler kind to put in place of one.
@@ -162,7 +250,9 @@ fn simpler(kind: &Kind) -> Option<Kind> {
         | Kind::Join
         | Kind::Fail
         | Kind::Delay(_)
-        | Kind::Wait { .. } => Some(Kind::Noop),
+        | Kind::Wait { .. }
+        | Kind::Group(_)
+        | Kind::Loop(_) => Some(Kind::Noop),
     }
 }
 
@@ -176,6 +266,11 @@ impl Node {
             Kind::Task(Script::Good) => 1,
             Kind::Task(_) => 2,
             Kind::Condition(_) | Kind::Join | Kind::Fail | Kind::Delay(_) | Kind::Wait { .. } => 1,
+            Kind::Group(body) => 1 + weight_of(body),
+            Kind::Loop(Loop { body, max, delay_ms, all, .. }) => {
+                let options = [*max > 1, *delay_ms > 0, *all].into_iter().filter(|option| *option);
+                2 + weight_of(body) + options.count()
+            }
         };
         let options = [
             self.join != Join::All,
@@ -186,6 +281,7 @@ impl Node {
             self.definition_errors,
             self.at_most_once,
             self.remote,
+            self.sets.is_some(),
         ];
         10 + kind + self.needs.len() + options.into_iter().filter(|option| *option).count()
     }
@@ -196,6 +292,10 @@ impl Program {
     pub fn weight(&self) -> usize {
         let partial = usize::from(self.failure_policy == FailurePolicy::Partial);
         let timeout = usize::from(self.timeout_ms.is_some());
-        self.nodes.iter().map(Node::weight).sum::<usize>() + partial + timeout
+        weight_of(&self.nodes) + partial + timeout
     }
+}
+
+fn weight_of(nodes: &[Node]) -> usize {
+    nodes.iter().map(Node::weight).sum()
 }

@@ -33,6 +33,10 @@ pub(super) struct Auditor {
     pub(super) last_commit_ms: u64,
     /// Attempts whose start is durable.
     started: BTreeSet<Token>,
+    /// Attempts that have been started and not ended, by execution and path.
+    held: BTreeMap<(ExecutionNo, Arc<str>), Token>,
+    /// Attempts whose end is durable.
+    pub(super) ended: BTreeSet<Token>,
     /// Frames in the order of their commits, for the projector.
     pub(super) commits: Vec<(ExecutionNo, u64)>,
     /// The projector's position, and its rows.
@@ -146,8 +150,20 @@ impl Simulation {
             if counts {
                 log.tracker.event(event, &mut self.coverage);
             }
-            if let LogEvent::Node(NodeEvent::Started { token: Some(token), .. }) = event {
-                self.auditor.started.insert(*token);
+            match event {
+                LogEvent::Node(NodeEvent::Started { node, token: Some(token), .. }) => {
+                    self.auditor.started.insert(*token);
+                    self.auditor.held.insert((execution, Arc::clone(node)), *token);
+                }
+                LogEvent::Node(
+                    NodeEvent::Completed { node, .. }
+                    | NodeEvent::Failed { node, .. }
+                    | NodeEvent::Cancelled { node, .. },
+                ) => {
+                    let ended = self.auditor.held.remove(&(execution, Arc::clone(node)));
+                    self.auditor.ended.extend(ended);
+                }
+                _ => {}
             }
         }
         self.people.forget_mail(execution, &events);

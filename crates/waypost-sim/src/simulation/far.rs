@@ -151,7 +151,8 @@ impl Far {
 impl Simulation {
     /// Workers, where there is something for them to do.
     pub(super) fn build_far(&mut self) {
-        let wanted = self.people.programs().iter().any(|p| p.nodes.iter().any(|n| n.remote));
+        let programs = self.people.programs();
+        let wanted = programs.iter().any(|program| program.all().iter().any(|node| node.remote));
         let count = if wanted { self.far.random.between(1, 2) } else { 0 };
         for at in 0..usize::try_from(count).unwrap_or(0) {
             let id = self.far.birth();

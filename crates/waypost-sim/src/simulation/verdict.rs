@@ -181,12 +181,7 @@ impl Simulation {
                 && inner.weather.has_struck(Fault::Contradiction),
         };
         drop(inner);
-        for node in &submission.program.nodes {
-            let seen = self.sink.seen(&created.key.to_string(), &node.id);
-            if !seen.is_empty() {
-                ran.sink.insert(node.id.clone(), seen);
-            }
-        }
+        ran.sink = self.sink.seen(&created.key.to_string());
         let complaints = judge(&submission.program, &submission.input, &ran);
         if let Some(first) = complaints.first() {
             let program = submission.program.to_string();

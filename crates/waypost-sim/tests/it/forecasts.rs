@@ -27,6 +27,7 @@ fn node(id: &str, kind: Kind, needs: &str) -> Node {
         definition_errors: false,
         at_most_once: false,
         remote: false,
+        sets: None,
     }
 }
 

@@ -193,7 +193,7 @@ const MUTATIONS: &[(&str, Mutation)] = &[
     ("one call less", |program, ran, _| {
         let ended = |id: &String| {
             let node = ran.node(id);
-            let kind = || program.nodes[program.find(id).unwrap()].kind.clone();
+            let kind = || program.locate(id).unwrap().kind.clone();
             completed(kind(), &node) || failed(kind(), &node)
         };
         let Some(id) = ran.sink.keys().find(|id| ended(id)).cloned() else { return false };
@@ -225,6 +225,39 @@ const MUTATIONS: &[(&str, Mutation)] = &[
             matches!(node.kind, Kind::Wait { .. })
                 && ran.node(&node.id).status == NodeStatus::Completed
         })
+    }),
+    ("one iteration less", |_, ran, _| {
+        let mut loops = ran.nodes.values_mut().filter(|node| {
+            node.status == NodeStatus::Completed && node.bodies.iter().any(|b| b.index.is_some())
+        });
+        loops.next().and_then(|node| node.bodies.pop()).is_some()
+    }),
+    ("a body of a completed group that was never opened", |program, ran, _| {
+        let is_group =
+            |id: &String| matches!(program.locate(id).map(|node| &node.kind), Some(Kind::Group(_)));
+        let mut groups = ran.nodes.iter_mut().filter(|(id, _)| is_group(id));
+        let found = groups.find(|(_, node)| node.status == NodeStatus::Completed);
+        found.is_some_and(|(_, node)| node.bodies.pop().is_some())
+    }),
+    ("another output in a body", |_, ran, _| {
+        let bodies = ran.nodes.values_mut().flat_map(|node| &mut node.bodies);
+        let mut inside = bodies.flat_map(|body| body.nodes.values_mut());
+        let found = inside.find(|node| node.status == NodeStatus::Completed);
+        found.map(|node| node.output = Some(json!("changed"))).is_some()
+    }),
+    ("a try of a group under the keys of another", |_, ran, _| {
+        let mut of_tries =
+            ran.sink.values_mut().filter(|seen| seen.keys().any(|key| key.contains('@')));
+        let Some(seen) = of_tries.next() else { return false };
+        let again: Vec<String> = seen.keys().filter(|key| key.contains('@')).cloned().collect();
+        for key in again {
+            let calls = seen.remove(&key).unwrap();
+            let first = seen.entry(key.replace("@2", "").replace("@3", "").replace("@4", ""));
+            let first = first.or_default();
+            first.calls += calls.calls;
+            first.effects += calls.effects;
+        }
+        true
     }),
     ("a node of another program", |_, ran, _| {
         ran.nodes.insert("stranger".into(), NodeRan::default());
@@ -330,6 +363,7 @@ fn two_waits(sent: u64, second: &NodeRan) -> Vec<String> {
         definition_errors: false,
         at_most_once: false,
         remote: false,
+        sets: None,
     };
     let nodes = vec![wait("a", vec![]), wait("b", vec![Need { source: 0, branch: None }])];
     let program =

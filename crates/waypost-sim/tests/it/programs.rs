@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use waypost_sim::program::graph::{ancestors, leads_only_to, successors};
 use waypost_sim::program::{
-    Appetite, DelaySpan, FailurePolicy, Join, Kind, OnError, Program, RetryOn, Script, Signal,
-    Test, Value,
+    Appetite, DelaySpan, Ends, FailurePolicy, Join, Kind, Loop, Node, OnError, Program, RetryOn,
+    Script, Setting, Signal, Test, Value,
 };
 use waypost_sim::random::Random;
 
@@ -20,7 +21,7 @@ fn expect_valid(what: &str, program: &Program) {
     let compiled = waypost_lang::parse(definition.as_bytes(), &waypost_nodes::catalog());
     let nodes = compiled.map(|compiled| compiled.plan.nodes.len());
     let nodes = nodes.unwrap_or_else(|faults| panic!("{what}: {program}\n{faults:?}"));
-    assert_eq!(nodes, program.nodes.len());
+    assert_eq!(nodes, program.all().len());
 }
 
 #[test]
@@ -72,7 +73,7 @@ fn an_appetite_is_kept() {
     for (seed, program) in generated(&appetite) {
         assert_eq!(program.timeout_ms, None);
         assert!(program.signals().is_empty());
-        for node in &program.nodes {
+        for node in program.all() {
             assert!(!node.at_most_once && node.deadline_ms.is_none(), "seed {seed}: {program}");
             assert_ne!(node.kind, Kind::Task(Script::Hang));
             if let Kind::Delay(span) = node.kind {
@@ -92,13 +93,34 @@ fn features(program: &Program) -> BTreeSet<String> {
     if program.timeout_ms.is_some() {
         note("timeout of the execution");
     }
-    for (at, node) in program.nodes.iter().enumerate() {
+    found.extend(features_of(&program.nodes, 0));
+    found
+}
+
+/// Those of the nodes of a scope, which is in so many bodies.
+fn features_of(nodes: &[Node], depth: u32) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for node in nodes {
+        found.extend(node.body().into_iter().flat_map(|body| features_of(body, depth + 1)));
+    }
+    let mut note = |feature: &str| found.extend([feature.to_owned()]);
+    if depth > 0 {
+        note(&format!("bodies {depth} deep"));
+    }
+    for (at, node) in nodes.iter().enumerate() {
+        match node.sets {
+            Some(Setting::To(_)) => note("sets the variable"),
+            Some(Setting::More) => note("adds to the variable"),
+            None => {}
+        }
         note(match &node.kind {
             Kind::Noop => "noop",
             Kind::Transform(_) => "transform",
             Kind::Condition(Test::AtLeast(_)) => "condition on the input",
             Kind::Condition(Test::Completed(_)) => "condition on a status",
             Kind::Condition(Test::Broken) => "broken condition",
+            Kind::Condition(Test::Variable(_)) => "condition on the variable",
+            Kind::Condition(_) => "condition on the iteration",
             Kind::Switch { default: Some(_), .. } => "switch with default",
             Kind::Switch { default: None, .. } => "switch without default",
             Kind::Join => "join",
@@ -118,6 +140,14 @@ fn features(program: &Program) -> BTreeSet<String> {
             Kind::Task(Script::Bad) => "bad",
             Kind::Task(Script::Down) => "down",
             Kind::Task(Script::Hang) => "hang",
+            Kind::Group(_) if node.retry.is_some() => "group that is tried again",
+            Kind::Group(_) => "group",
+            Kind::Loop(Loop { ends: Ends::Until(Test::Variable(_)), .. }) => "loop on the variable",
+            Kind::Loop(Loop { ends: Ends::Until(Test::Previous), .. }) => "loop on the output",
+            Kind::Loop(Loop { ends: Ends::Until(Test::Broken), .. }) => "broken loop",
+            Kind::Loop(Loop { ends: Ends::Until(_), delay_ms: 0, .. }) => "loop until",
+            Kind::Loop(Loop { ends: Ends::Until(_), .. }) => "loop with a delay",
+            Kind::Loop(Loop { ends: Ends::While(_), .. }) => "loop while",
         });
         if let Kind::Transform(values) | Kind::Output(values) = &node.kind {
             for value in values {
@@ -127,6 +157,10 @@ fn features(program: &Program) -> BTreeSet<String> {
                     Value::Text => "text",
                     Value::OutputOf(_) => "output of a node",
                     Value::StatusOf(_) => "status of a node",
+                    Value::Before => "output from outside of the body",
+                    Value::Iteration => "iteration",
+                    Value::Previous => "output of the last iteration",
+                    Value::Variable => "variable",
                     Value::Broken => "broken value",
                 });
             }
@@ -142,14 +176,14 @@ fn features(program: &Program) -> BTreeSet<String> {
             Join::Count { cancel_rest: true, .. } => "join of several, cancelling",
         });
         if matches!(node.join, Join::Count { cancel_rest: true, .. })
-            && program.leads_only_to(at).len() > sources
+            && leads_only_to(nodes, at).len() > sources
         {
             note("a way that leads only to a join");
         }
         if sources < node.needs.len() {
             note("two edges from one source");
         }
-        if program.successors(at).count() > 2 {
+        if successors(nodes, at).count() > 2 {
             note("fan");
         }
         if node.needs.iter().any(|need| need.branch.is_some()) {
@@ -180,8 +214,8 @@ fn features(program: &Program) -> BTreeSet<String> {
             note("at most once");
         }
     }
-    let ancestors = program.ancestors();
-    for node in &program.nodes {
+    let ancestors = ancestors(nodes);
+    for node in nodes {
         let above: Vec<_> = node.sources().into_iter().map(|source| &ancestors[source]).collect();
         if let [first, second, ..] = &above[..]
             && first.intersection(second).next().is_some()
@@ -201,7 +235,7 @@ fn everything_occurs() {
         }
     }
     // As many as `features` knows; each at least a dozen times.
-    assert_eq!(often.len(), 57, "{often:#?}");
+    assert_eq!(often.len(), 76, "{often:#?}");
     let rare: Vec<_> = often.iter().filter(|(_, times)| **times < 12).collect();
     assert!(rare.is_empty(), "{rare:?}");
 }
@@ -211,7 +245,7 @@ fn a_program_reads_well() {
     let program = Program::generate(&mut Random::new(13), &Appetite::simulated()).to_string();
     assert_eq!(
         program,
-        "a: delay 2939677; b: delay 3479558 <- a; c: noop <- a; d: wait go <- a; \
-         e: transform [n+79] <- b | on-error=error"
+        "a: delay 2939677; b: group { b1: task good | remote v=1 } <- a | retry=2x756; c: noop <- a; \
+         d: wait go <- a; e: transform [n+79] <- b | on-error=error"
     );
 }

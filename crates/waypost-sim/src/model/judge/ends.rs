@@ -3,16 +3,16 @@
 use serde_json::{Map, Value as Json};
 use waypost_core::status::{NodeStatus, Status};
 
-use super::{Judge, has_failed};
-use crate::model::graph::handling;
+use super::Judge;
 use crate::model::{Cause, End, SLACK_MS};
-use crate::program::{FailurePolicy, Kind, Node, OnError};
+use crate::program::graph::successors;
+use crate::program::{FailurePolicy, Kind, Program, span_of};
 
 impl Judge<'_> {
-    pub(super) fn end(&mut self) {
+    pub(super) fn end(&mut self, program: &Program) {
         let status = match self.ran.end {
             End::Ended(status) => status,
-            End::Waiting => return self.waiting(),
+            End::Waiting => return self.waiting(program),
             End::Held => return,
         };
         let ends = self.ran.ends;
@@ -27,7 +27,7 @@ impl Judge<'_> {
         self.expect(status == expected, || {
             format!("the execution: {status}, but its nodes say {expected}")
         });
-        self.cause();
+        self.cause(program);
         self.failures_in_time();
         let output = self.ran.cause.is_none().then(|| self.expected_output());
         let found = &self.ran.output;
@@ -46,26 +46,20 @@ impl Judge<'_> {
         }
     }
 
-    /// Did a node fail without a handler for the failure?
-    fn is_unhandled(&self, at: usize) -> bool {
-        let unhandled = |end| *handling(&self.program.nodes[at], &end) == OnError::Fail;
-        has_failed(&self.nodes[at]) && self.outcome_of(at).is_some_and(unhandled)
-    }
-
     /// Was what fixed the end there to do it?
-    fn cause(&mut self) {
+    fn cause(&mut self, program: &Program) {
         let Some((_, cause)) = &self.ran.cause else { return };
         let world = &self.ran.world;
         let there = match cause {
             Cause::Cancel => world.cancel_requested,
             Cause::Failure(id) => {
-                let unhandled = self.program.find(id).is_some_and(|at| self.is_unhandled(at));
-                unhandled && self.program.failure_policy == FailurePolicy::FailFast
+                let unhandled = program.find(id).is_some_and(|at| self.is_unhandled(at));
+                unhandled && self.scope.policy == FailurePolicy::FailFast
             }
             Cause::Deadline => {
-                let spans = self.program.nodes.iter().map(Node::span_ms_max).sum::<Option<u64>>();
+                let spans = span_of(&program.nodes);
                 let needed = spans.map_or(u64::MAX, |spans| spans + SLACK_MS);
-                self.program.timeout_ms.is_some_and(|ms| world.is_disturbed() || ms < needed)
+                program.timeout_ms.is_some_and(|ms| world.is_disturbed() || ms < needed)
             }
         };
         self.expect(there, || format!("the execution: {cause:?} could not end it"));
@@ -74,21 +68,27 @@ impl Judge<'_> {
     /// Failing fast means at once: the first unhandled failure ends the execution, unless its end
     /// was decided before.
     fn failures_in_time(&mut self) {
-        if self.program.failure_policy == FailurePolicy::Partial {
+        if self.scope.policy == FailurePolicy::Partial {
             return;
         }
         let ending = self.ending().unwrap_or(u64::MAX);
         for at in 0..self.nodes.len() {
-            let id = &self.program.nodes[at].id;
+            let id = &self.scope.nodes[at].id;
             let is_cause = matches!(&self.ran.cause, Some((_, Cause::Failure(of))) if of == id);
             let overlooked = self.is_unhandled(at) && self.settled_by(at, ending) && !is_cause;
             self.expect(!overlooked, || format!("{id}: its failure did not end the execution"));
         }
     }
 
-    fn expected_output(&self) -> Json {
-        let is_output = |at: &usize| matches!(self.program.nodes[*at].kind, Kind::Output(_));
-        let outputs: Vec<usize> = (0..self.nodes.len()).filter(is_output).collect();
+    /// The value of a scope. That of a body without `output` nodes is what its exits give.
+    pub(super) fn expected_output(&self) -> Json {
+        let nodes = self.scope.nodes;
+        let is_output = |at: &usize| matches!(nodes[*at].kind, Kind::Output(_));
+        let mut outputs: Vec<usize> = (0..nodes.len()).filter(is_output).collect();
+        if outputs.is_empty() && self.body.is_some() {
+            outputs =
+                (0..nodes.len()).filter(|at| successors(nodes, *at).next().is_none()).collect();
+        }
         let completed =
             outputs.iter().filter(|at| self.nodes[**at].status == NodeStatus::Completed);
         let value = |at: &usize| self.nodes[*at].output.clone().unwrap_or_default();
@@ -96,30 +96,48 @@ impl Judge<'_> {
             [] => Json::Null,
             [_] => completed.map(value).next().unwrap_or_default(),
             _ => {
-                let fields = completed.map(|at| (self.program.nodes[*at].id.clone(), value(at)));
+                let fields = completed.map(|at| (nodes[*at].id.clone(), value(at)));
                 Json::Object(fields.collect::<Map<_, _>>())
             }
         }
     }
 
     /// Where nothing will happen by itself, all that is under way waits for a signal, for ever.
-    fn waiting(&mut self) {
+    fn waiting(&mut self, program: &Program) {
         let cause = self.ran.cause.clone();
         self.expect(cause.is_none(), || format!("the execution: {cause:?} did not end it"));
+        let waits = self.waits_for_ever();
+        self.expect(waits, || "the execution: stuck, it waits for nothing".into());
+        let timed = program.timeout_ms.is_some();
+        self.expect(!timed, || "the execution: its timeout never strikes".into());
+    }
+
+    /// Does a node of this scope wait for ever? Complains of those that should not.
+    pub(super) fn waits_for_ever(&mut self) -> bool {
         let mut waits = false;
         for at in 0..self.nodes.len() {
             let (node, ran) = self.node(at);
-            let for_ever = matches!(node.kind, Kind::Wait { .. }) && node.span_ms_max().is_none();
             let under_way = matches!(
                 ran.status,
                 NodeStatus::Queued | NodeStatus::Running | NodeStatus::Waiting
             );
+            if !under_way {
+                continue;
+            }
+            let inside = node.body().zip(ran.bodies.last()).is_some_and(|(nodes, body)| {
+                let mut inside = self.inside(at, body, nodes);
+                let waits = inside.waits_for_ever();
+                let complaints = inside.complaints;
+                self.complaints.extend(complaints);
+                waits
+            });
+            let for_ever = matches!(node.kind, Kind::Wait { .. }) || inside;
+            let for_ever = for_ever && node.span_ms_max().is_none();
             let right = ran.status == NodeStatus::Waiting && for_ever;
-            self.expect(!under_way || right, || format!("{}: {} for ever", node.id, ran.status));
-            waits |= under_way && right;
+            let path = self.path(at);
+            self.expect(right, || format!("{path}: {} for ever", ran.status));
+            waits |= right;
         }
-        self.expect(waits, || "the execution: stuck, it waits for nothing".into());
-        let timed = self.program.timeout_ms.is_some();
-        self.expect(!timed, || "the execution: its timeout never strikes".into());
+        waits
     }
 }

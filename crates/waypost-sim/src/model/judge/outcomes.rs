@@ -12,7 +12,7 @@ use crate::program::{FAILURE, Kind, Node, Script};
 impl Judge<'_> {
     pub(super) fn outcome(&mut self, at: usize) {
         let (node, ran) = self.node(at);
-        let id = &node.id;
+        let id = &self.path(at);
         let world = &self.ran.world;
         self.expect(ran.abandoned == 0 || world.attempts_lost || world.paused, || {
             format!("{id}: {} attempts abandoned, but nothing was lost", ran.abandoned)
@@ -47,6 +47,9 @@ impl Judge<'_> {
         if let Kind::Task(script) = node.kind {
             return self.is_task_allowed(node, script, ran);
         }
+        if node.body().is_some() {
+            return self.is_container_allowed(at, node, ran);
+        }
         let late = self.ran.world.is_disturbed();
         let timed_out = ran.status == NodeStatus::TimedOut;
         if timed_out {
@@ -54,7 +57,7 @@ impl Judge<'_> {
         }
         let expected = match &node.kind {
             Kind::Delay(span) => {
-                let span = span.ms(self.n);
+                let span = span.ms(self.facts.n);
                 let deadline = node.deadline_ms.unwrap_or(u64::MAX);
                 // A deadline counts from the latest time that it may have been. An owner with a bad
                 // estimate of the time moves it behind a delay that the next owner opens.
@@ -79,10 +82,8 @@ impl Judge<'_> {
             Kind::Fail => Err(FAILURE),
             Kind::Condition(_) | Kind::Switch { .. } => {
                 let seq = ran.settled.unwrap_or_default();
-                let completed = |of: usize| {
-                    self.settled_by(of, seq) && self.nodes[of].status == NodeStatus::Completed
-                };
-                match choose(&node.kind, self.n, &completed) {
+                let holds = |test| self.facts.holds(test, &|test| self.held(test, seq));
+                match choose(&node.kind, &holds) {
                     Ok(branch) if ran.branch.as_deref() == Some(&branch) => Ok(()),
                     Ok(branch) if ran.status == NodeStatus::Completed => {
                         return Err(format!("it selects {branch}, not {:?}", ran.branch));
@@ -102,9 +103,7 @@ impl Judge<'_> {
             Err(failure) if ran.failure.as_deref() == Some(failure) => {
                 expect(ran.status == NodeStatus::Failed, "it fails")
             }
-            Err(failure) => {
-                Err(format!("it fails with {failure} at {}", self.program.nodes[at].id))
-            }
+            Err(failure) => Err(format!("it fails with {failure} at {}", self.path(at))),
         }
     }
 
@@ -191,6 +190,6 @@ impl Judge<'_> {
     }
 }
 
-fn expect(holds: bool, otherwise: &str) -> Result<(), String> {
+pub(super) fn expect(holds: bool, otherwise: &str) -> Result<(), String> {
     if holds { Ok(()) } else { Err(otherwise.into()) }
 }

@@ -12,7 +12,7 @@ use crate::program::{Kind, OnError, Signal, Value};
 impl Judge<'_> {
     pub(super) fn output(&mut self, at: usize) {
         let (node, ran) = self.node(at);
-        let id = &node.id;
+        let id = &self.path(at);
         let output = ran.output.clone().unwrap_or_default();
         if ran.status != NodeStatus::Completed {
             self.expect(ran.output.is_none(), || format!("{id}: {} with an output", ran.status));
@@ -47,6 +47,7 @@ impl Judge<'_> {
                 let contradicts = self.ran.world.contradicted && output == json!(CONTRADICTION);
                 contradicts || bodies && output.get("status") == Some(&json!(200))
             }
+            Kind::Group(_) | Kind::Loop(_) => output == self.container_output(at),
         };
         self.expect(right, || format!("{id}: the output cannot be {output}"));
     }
@@ -62,14 +63,23 @@ impl Judge<'_> {
             Value::StatusOf(_) => unsettled.iter().any(|status| *found == json!(status.name())),
             Value::OutputOf(of) if self.settled_by(of, seq) => self.is_output_of(found, of),
             Value::OutputOf(_) => found.is_null(),
-            _ => plain(value, self.n).as_ref() == Some(found),
+            Value::Before => match self.outer {
+                Some((outer, container)) => match outer.scope.nodes[container].needs.first() {
+                    Some(need) => outer.shows(found, Value::OutputOf(need.source), seq),
+                    None => found.is_null(),
+                },
+                None => found.is_null(),
+            },
+            Value::Previous => *found == self.previous,
+            Value::Variable => *found == json!(self.variable(seq)),
+            _ => plain(value, self.facts).as_ref() == Some(found),
         }
     }
 
     /// Is this the visible output of a settled node? An ignored failure is its output.
     fn is_output_of(&self, found: &Json, of: usize) -> bool {
         let ran = &self.nodes[of];
-        let passed_over = |end| *handling(&self.program.nodes[of], &end) == OnError::Continue;
+        let passed_over = |end| *handling(&self.scope.nodes[of], &end) == OnError::Continue;
         if has_failed(ran) && self.outcome_of(of).is_some_and(passed_over) {
             return found["failure"]["kind"] == json!(ran.failure);
         }
@@ -79,7 +89,7 @@ impl Judge<'_> {
     fn is_gathered(&self, found: &Map<String, Json>, taken: &[usize]) -> bool {
         found.len() == taken.len()
             && taken.iter().all(|source| {
-                let id = &self.program.nodes[*source].id;
+                let id = &self.scope.nodes[*source].id;
                 found.get(id).is_some_and(|found| self.is_output_of(found, *source))
             })
     }
@@ -88,43 +98,5 @@ impl Judge<'_> {
         let sent = self.ran.world.signals.iter();
         sent.filter(|sent| sent.name == signal.name())
             .any(|sent| sent.body == *body && signal.accepts(body))
-    }
-
-    /// A signal that ended one wait does not end a later one, and no wait stays open whose signal
-    /// has come.
-    pub(super) fn signals(&mut self) {
-        for signal in Signal::ALL {
-            let waits: Vec<usize> = (0..self.nodes.len())
-                .filter(|at| {
-                    matches!(self.program.nodes[*at].kind, Kind::Wait { signal: s, .. } if s == signal)
-                })
-                .collect();
-            let ended: Vec<usize> = waits
-                .iter()
-                .copied()
-                .filter(|at| self.nodes[*at].status == NodeStatus::Completed)
-                .collect();
-            for later in &ended {
-                let begun = self.nodes[*later].scheduled.unwrap_or_default();
-                let again = ended.iter().any(|earlier| {
-                    self.settled_by(*earlier, begun)
-                        && self.nodes[*earlier].output == self.nodes[*later].output
-                });
-                let id = &self.program.nodes[*later].id;
-                self.expect(!again, || format!("{id}: took a signal that was consumed"));
-            }
-            let sent = self.ran.world.signals.iter();
-            let good = sent
-                .filter(|sent| sent.name == signal.name() && signal.accepts(&sent.body))
-                .count();
-            let by_signal = ended.iter().filter(|at| self.nodes[**at].resumed.is_empty()).count();
-            let waiting = waits.iter().find(|at| self.nodes[**at].status == NodeStatus::Waiting);
-            if let Some(at) = waiting
-                && self.ran.end == crate::model::End::Waiting
-            {
-                let id = &self.program.nodes[*at].id;
-                self.expect(good <= by_signal, || format!("{id}: waits for a signal that came"));
-            }
-        }
     }
 }

@@ -1,41 +1,53 @@
 //! Did the outside world see the calls that follow from what happened, and no others?
 
+use std::collections::BTreeSet;
+
 use waypost_core::status::NodeStatus;
 
-use super::{Judge, has_failed};
+use super::{Judge, Prefixes, each_node, has_failed};
 use crate::model::{Calls, NodeRan};
-use crate::program::{Kind, Node, Script};
+use crate::program::{Kind, Node, Program, Script};
 
 impl Judge<'_> {
-    pub(super) fn sink(&mut self) {
-        for at in 0..self.nodes.len() {
-            let (node, ran) = self.node(at);
-            let seen = self.ran.sink.get(&node.id).cloned().unwrap_or_default();
-            let keys = seen.len();
-            let id = &node.id;
-            // Each generation has a key, and a failover may lose the retry that began one.
-            let many = self.ran.generation > 1 || self.ran.world.starts_lost;
-            self.expect(keys <= 1 || many, || {
-                format!("{id}: called under {keys} idempotency keys")
-            });
-            let Kind::Task(script) = node.kind else {
-                self.expect(keys == 0, || format!("{id}: called, and is no task"));
-                continue;
-            };
-            if many {
-                continue;
+    pub(super) fn sink(&mut self, program: &Program) {
+        for path in self.ran.sink.keys() {
+            let is_task = program.locate(path).is_some_and(|n| matches!(n.kind, Kind::Task(_)));
+            self.expect(is_task, || format!("{path}: called, and is no task"));
+        }
+        // Each generation has a key, and a failover may lose the retry that began one.
+        if self.ran.generation > 1 || self.ran.world.starts_lost {
+            return;
+        }
+        let mut tasks = Vec::new();
+        each_node(&program.nodes, &self.ran.nodes, &Prefixes::default(), &mut |node, ran, at| {
+            if let Kind::Task(script) = node.kind {
+                tasks.push((node, script, ran, at.clone()));
             }
-            let all = seen.values().fold(Calls::default(), |all, more| Calls {
-                calls: all.calls + more.calls,
-                effects: all.effects + more.effects,
-            });
-            self.calls(node, script, &ran, all);
+        });
+        let mut expected = BTreeSet::new();
+        for (node, script, ran, Prefixes { path, key }) in tasks {
+            let (path, end) = (format!("{path}{}", node.id), format!("/{key}{}/1", node.id));
+            let seen = self.ran.sink.get(&path);
+            let own = seen.and_then(|seen| seen.iter().find(|(key, _)| key.ends_with(&end)));
+            expected.extend(own.map(|(key, _)| (path.clone(), key.clone())));
+            let calls = own.map_or_else(Calls::default, |(_, calls)| *calls);
+            self.calls((&path, node), script, ran, calls);
+        }
+        for (path, seen) in &self.ran.sink {
+            for key in seen.keys() {
+                let known = expected.contains(&(path.clone(), key.clone()));
+                self.expect(known, || format!("{path}: called under the idempotency key {key}"));
+            }
         }
     }
 
-    fn calls(&mut self, node: &Node, script: Script, ran: &NodeRan, seen: Calls) {
-        let id = &node.id;
-        let Calls { calls, effects } = seen;
+    fn calls(
+        &mut self,
+        (id, node): (&str, &Node),
+        script: Script,
+        ran: &NodeRan,
+        Calls { calls, effects }: Calls,
+    ) {
         // Two remote workers may take one attempt, and both begin; one of them has started it.
         let shared = self.ran.world.shared && !node.at_most_once;
         self.expect(calls <= ran.starts || shared, || {

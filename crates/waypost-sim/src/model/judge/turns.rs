@@ -7,11 +7,12 @@ use super::{Judge, is_unmet};
 use crate::model::End;
 use crate::model::graph::{Edge, Turn, conditions, edge, turn};
 use crate::program::Join;
+use crate::program::graph::leads_only_to;
 
 impl Judge<'_> {
     pub(super) fn turn(&mut self, at: usize) {
-        let (node, ran) = self.node(at);
-        let id = &node.id;
+        let (_, ran) = self.node(at);
+        let id = &self.path(at);
         self.expect(ran.settlements <= 1, || format!("{id}: settled {} times", ran.settlements));
         let ending = self.ending().unwrap_or(u64::MAX);
         if let Some(seq) = ran.scheduled {
@@ -36,7 +37,8 @@ impl Judge<'_> {
             NodeStatus::Cancelled => self.cancelled(at),
             NodeStatus::Pending => {
                 let turn = self.turn_at(at, u64::MAX);
-                let overlooked = turn != Turn::NotYet && self.ran.end == End::Waiting;
+                let overlooked =
+                    turn != Turn::NotYet && self.ran.end == End::Waiting && !self.dropped;
                 self.expect(!overlooked, || format!("{id}: PENDING, but its turn is {turn:?}"));
             }
             NodeStatus::Completed | NodeStatus::Failed | NodeStatus::TimedOut => {
@@ -50,16 +52,16 @@ impl Judge<'_> {
 
     /// A node's turn as of an event.
     fn turn_at(&self, at: usize, seq: u64) -> Turn {
-        turn(self.program.nodes[at].join, &self.edges_at(at, seq))
+        turn(self.scope.nodes[at].join, &self.edges_at(at, seq))
     }
 
     fn edges_at(&self, at: usize, seq: u64) -> Vec<Edge> {
-        conditions(&self.program.nodes[at])
+        conditions(&self.scope.nodes[at])
             .iter()
             .map(|condition| {
                 let settled = self.settled_by(condition.source, seq);
                 let outcome = self.outcome_of(condition.source).filter(|_| settled);
-                outcome.map_or(Edge::Open, |outcome| edge(self.program, condition, &outcome))
+                outcome.map_or(Edge::Open, |outcome| edge(self.scope, condition, &outcome))
             })
             .collect()
     }
@@ -67,7 +69,7 @@ impl Judge<'_> {
     /// The sources that were taken when a node was scheduled, in the order of their positions.
     pub(super) fn taken_at(&self, at: usize, seq: u64) -> Vec<usize> {
         let edges = self.edges_at(at, seq);
-        let sources = self.program.nodes[at].sources();
+        let sources = self.scope.nodes[at].sources();
         let taken = sources.into_iter().zip(edges).filter(|(_, edge)| *edge == Edge::Taken);
         taken.map(|(source, _)| source).collect()
     }
@@ -78,43 +80,46 @@ impl Judge<'_> {
     fn fires_at_once(&mut self, at: usize, seq: u64) {
         let (node, ran) = self.node(at);
         let Join::Count { count, .. } = node.join else { return };
+        let path = self.path(at);
         let taken = self.taken_at(at, seq);
         let together = taken.iter().any(|source| is_unmet(&self.nodes[*source]));
         if self.ran.world.is_disturbed() || together || is_unmet(&ran) {
             return;
         }
         self.expect(taken.len() <= count, || {
-            format!("{}: fired with {} sources, not with the first {count}", node.id, taken.len())
+            format!("{path}: fired with {} sources, not with the first {count}", taken.len())
         });
     }
 
     fn cancelled(&mut self, at: usize) {
-        let (node, ran) = self.node(at);
-        let id = &node.id;
+        let (_, ran) = self.node(at);
+        let id = &self.path(at);
         match ran.cancelled {
             Some(CancelReason::Join) => {
                 let settled = ran.settled.unwrap_or_default();
-                let lost = (at + 1..self.program.nodes.len()).any(|join| {
+                let lost = (at + 1..self.scope.nodes.len()).any(|join| {
                     self.cancels_rest(join, settled)
-                        && self.program.leads_only_to(join).contains(&at)
+                        && leads_only_to(self.scope.nodes, join).contains(&at)
                 });
                 self.expect(lost, || format!("{id}: cancelled, but no join fired without it"));
             }
-            Some(CancelReason::Ending | CancelReason::Grace) => {
-                let ending = self.ending();
+            Some(reason @ (CancelReason::Ending | CancelReason::Grace | CancelReason::Body)) => {
+                let run = self.ran.cause.as_ref().map(|(seq, _)| *seq);
+                let ending = match reason {
+                    CancelReason::Ending => run,
+                    CancelReason::Body => self.body_ending(),
+                    _ => self.ending(),
+                };
                 let after = ending.is_some_and(|ending| ran.settled >= Some(ending));
                 self.expect(after, || format!("{id}: cancelled, but nothing fixed the end before"));
             }
-            Some(CancelReason::Body) | None => {
-                self.complaints.push(format!("{id}: cancelled for no reason"));
-            }
+            None => self.complaints.push(format!("{id}: cancelled for no reason")),
         }
     }
 
     /// Had this join fired by an event, and does it cancel the sources that it does not need?
     fn cancels_rest(&self, join: usize, seq: u64) -> bool {
-        let cancels =
-            matches!(self.program.nodes[join].join, Join::Count { cancel_rest: true, .. });
+        let cancels = matches!(self.scope.nodes[join].join, Join::Count { cancel_rest: true, .. });
         let ran = &self.nodes[join];
         cancels && !is_unmet(ran) && ran.scheduled.is_some_and(|scheduled| scheduled < seq)
     }

@@ -142,7 +142,7 @@ impl Builder<'_> {
         }
     }
 
-    fn retry(&mut self) -> RetryRule {
+    pub(super) fn retry(&mut self) -> RetryRule {
         RetryRule {
             max_attempts: u32::try_from(self.random.between(1, 4)).unwrap_or(1),
             wait_ms: self.random.between(0, self.appetite.retry_wait_ms_max),
@@ -157,7 +157,7 @@ impl Builder<'_> {
     }
 
     /// A deadline that the node surely meets, or one that it may miss.
-    fn deadline(&mut self, node: &Node) -> u64 {
+    pub(super) fn deadline(&mut self, node: &Node) -> u64 {
         let span = node.span_ms_max().unwrap_or(self.appetite.delay_ms_max);
         match self.random.percent(50) {
             true => span * 2 + AMPLE_MS,

@@ -40,7 +40,7 @@ impl Simulation {
             if *failure.message == *DEAD {
                 return None; // its worker was missed twice, for other attempts, in the same step
             }
-            let before = state.node(plan.find(node)?);
+            let before = state.get(state.find(plan, node)?)?;
             let token = before.token.filter(|_| before.remote.is_some())?;
             (!self.far.given_up.contains(&token)).then(|| Arc::clone(node))
         });
@@ -68,8 +68,10 @@ impl Simulation {
             else {
                 return None;
             };
-            let token =
-                state.node(plan.find(node)?).token.filter(|_| *failure.message == *FORGOTTEN)?;
+            let token = state
+                .get(state.find(plan, node)?)?
+                .token
+                .filter(|_| *failure.message == *FORGOTTEN)?;
             let has = self.far.workers.iter().any(|worker| worker.tasks.contains_key(&token));
             has.then(|| Arc::clone(node))
         });

@@ -141,7 +141,7 @@ impl Simulation {
             }
             Answer::Refused(refusal) => {
                 let before = self.far.committed.get(&token);
-                if before == Some(&report.outcome) && !lost {
+                if before == Some(&report.outcome) && !lost && self.remembers_end(&said) {
                     let what = format!("x{} {node}: said again, refused: {refusal}", execution.0);
                     return self.fail("R07", what);
                 }
@@ -179,6 +179,17 @@ impl Simulation {
         }
     }
 
+    /// Must a repeated report of an end be known as one? The ends of attempts in a body are forgotten
+    /// with their scope.
+    fn remembers_end(&self, said: &WorkerMessage) -> bool {
+        let TaskReport { execution, node, token, .. } = &said.report;
+        let state = self.auditor.state(*execution);
+        let known = state.is_some_and(|state| {
+            state.nodes().any(|(_, node)| node.ended.iter().any(|ended| ended.token == *token))
+        });
+        known || !node.contains('/')
+    }
+
     fn far_committed(&mut self, said: &WorkerMessage) {
         let report = &said.report;
         let (execution, token) = (report.execution, report.token);
@@ -198,10 +209,7 @@ impl Simulation {
         }
         self.far.committed.insert(token, report.outcome.clone());
         self.contradict(said);
-        let known = self.auditor.state(execution).is_some_and(|state| {
-            state.nodes().any(|(_, node)| node.ended.iter().any(|ended| ended.token == token))
-        });
-        if !known && self.failovers == 0 {
+        if !self.auditor.ended.contains(&token) && self.failovers == 0 {
             let what = format!("the end of {} of x{} is not durable", report.node, execution.0);
             self.fail("ack", what);
         }
