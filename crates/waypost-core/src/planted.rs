@@ -96,6 +96,10 @@ bugs! {
     LateMark = "late-mark", "a mark of an attempt that comes late replaces those after it";
     ForeignToken = "foreign-token", "a report counts with any token";
     BodyForgotten = "body-forgotten", "a container that is stopped is cancelled without awaiting the attempts in its body";
+    ClosedScopeHears = "closed-scope-hears", "a report for an iteration that has closed counts for the open one";
+    LoopOffByOne = "loop-off-by-one", "a loop begins one iteration more than it may";
+    KeysIgnoreTries = "keys-ignore-tries", "a group that is tried again uses the idempotency keys of its first try";
+    VariablesStayInside = "variables-stay-inside", "a variable that is set in a body is lost at its end";
     // The projector.
     ProjectionMissesLast = "projection-misses-last", "the projector leaves out the last frame of a batch";
 }

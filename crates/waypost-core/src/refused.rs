@@ -8,6 +8,7 @@ use crate::command::{Outcome, Refusal, Report};
 use crate::event::{CancelReason, PauseReason};
 use crate::id::NodeIx;
 use crate::kind::Behaviour;
+use crate::path::At;
 use crate::plan::{OnError, Plan};
 use crate::planted::{Bug, is_planted};
 use crate::state::State;
@@ -24,8 +25,8 @@ impl State {
     /// Whether a report is new, or why it is rejected. A token that is not recorded yet has no
     /// counterpart here: the caller verifies it before.
     pub fn admit_report(&self, plan: &Plan, report: &Report) -> Result<AdmittedReport, Refusal> {
-        let at =
-            self.find(plan, &report.node).ok_or_else(|| self.refuses_node(plan, &report.node))?;
+        let found = self.find_reported(plan, &report.node);
+        let at = found.ok_or_else(|| self.refuses_node(plan, &report.node))?;
         let node = self.node(at);
         let again = node.ended.iter().any(|ended| ended.is_repeated_by(report));
         if again && !is_planted(Bug::RepeatRefused) {
@@ -58,7 +59,8 @@ impl State {
         // process.
         let remote = node.remote.is_some() || report.worker.is_none();
         let holds = node.token == Some(report.token) && remote;
-        if !holds && !is_planted(Bug::ForeignToken) {
+        let misled = is_planted(Bug::ClosedScopeHears) && self.find(plan, &report.node).is_none();
+        if !holds && !misled && !is_planted(Bug::ForeignToken) {
             return Err(Refusal::ForeignToken { node: report.node.clone(), attempt });
         }
         let known = match &report.outcome {
@@ -72,6 +74,16 @@ impl State {
             }
         };
         Ok(if known { AdmittedReport::Repeated } else { AdmittedReport::New })
+    }
+
+    /// The node that a report is about, if its scope is open.
+    pub(crate) fn find_reported(&self, plan: &Plan, path: &str) -> Option<At> {
+        let found = self.find(plan, path);
+        if found.is_none() && is_planted(Bug::ClosedScopeHears) {
+            let node = plan.locate(path)?;
+            return self.nodes().map(|(at, _)| at).find(|at| at.node == node);
+        }
+        found
     }
 
     /// Why no node of this path is open: the definition has none, or its scope has closed.

@@ -178,6 +178,12 @@ fn started(
 /// nodes that set some then changes them in place instead of copying them all each time.
 fn set_variables(state: &mut State, at: At, variables: &BTreeMap<Arc<str>, Json>) {
     if !variables.is_empty() {
+        if is_planted(Bug::VariablesStayInside) {
+            let copy = Arc::clone(state.variables(at.scope));
+            if let Some(scope) = state.scope_mut(at.scope) {
+                scope.variables.get_or_insert(copy);
+            }
+        }
         let all = Arc::make_mut(state.variables_mut(at.scope));
         all.extend(variables.iter().map(|(name, value)| (Arc::clone(name), value.clone())));
     }

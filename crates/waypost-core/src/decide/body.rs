@@ -161,7 +161,8 @@ impl Decider<'_> {
             let output = self.loop_output(at, spec.collect)?;
             return self.complete(at, output, None);
         }
-        if done >= spec.iterations_max {
+        let more = u64::from(is_planted(Bug::LoopOffByOne));
+        if done >= spec.iterations_max + more {
             let message =
                 format!("the loop has not ended after {done} iterations, `maxIterations`");
             return Err(Failure::permanent(kind::LOOP_LIMIT, message));

@@ -34,7 +34,7 @@ impl Decider<'_> {
 
     fn take(&mut self, report: Report) -> Result<(), Refusal> {
         let Report { node: path, attempt, token, worker, outcome } = report;
-        let at = self.state.find(self.plan, &path).ok_or(Refusal::UnknownNode(path))?;
+        let at = self.state.find_reported(self.plan, &path).ok_or(Refusal::UnknownNode(path))?;
         if self.node(at).status == NodeStatus::Queued {
             // An end that comes before any start is taken as both.
             self.started(at, None, worker, Some(token));
