@@ -288,7 +288,8 @@ impl State {
     /// Would this timer do something, were it due?
     pub(crate) fn may_fire(&self, timer: Timer) -> bool {
         match timer {
-            Timer::Deadline | Timer::Attempt(_) | Timer::Body(_) => true,
+            Timer::Deadline | Timer::Attempt(_) => true,
+            Timer::Body(scope) => self.runs_in(scope),
             Timer::Grace => self.running > 0,
             Timer::Wait(_) => self.moves(),
             Timer::Node(at) => self.moves() && !self.is_failing(at),

@@ -85,6 +85,14 @@ impl State {
         found
     }
 
+    /// Does a node of this scope run, or one of a scope in it?
+    pub(crate) fn runs_in(&self, scope: ScopeNo) -> bool {
+        let scopes = self.scopes_in(scope);
+        let mut nodes =
+            scopes.into_iter().filter_map(|scope| self.scope(scope)).flat_map(|s| &s.nodes);
+        nodes.any(|node| node.status == NodeStatus::Running)
+    }
+
     /// Takes back what a node adds to the counters and timers of the execution.
     pub(crate) fn forget(&mut self, at: At, node: &NodeState) {
         self.queued -= u32::from(node.status == NodeStatus::Queued);

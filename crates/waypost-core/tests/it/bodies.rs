@@ -298,6 +298,13 @@ pub(super) const CASES: &[Case] = &[
          resume     -> g/b RUNNING",
     ),
     case(
+        "bug: attempts of a body within a body that ends are given up once",
+        "g = group {h = group {a}; c} error continue; d needs g",
+        "start           -> runs g/c g/h/a
+         fail g/c broken -> stops g/h/a
+         wait 10s        -> g FAILED, d RUNNING",
+    ),
+    case(
         "a reopened execution runs a failed group anew",
         "g = group {a; b needs a}",
         "start          -> runs g/a
