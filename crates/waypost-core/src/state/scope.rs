@@ -37,6 +37,7 @@ pub struct Scope {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace: Option<Timestamp>,
     /// The path of its nodes up to their ids; empty for the definition's own nodes.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
     pub prefix: Arc<str>,
     /// The position of its first node in the plan.
     pub first: u32,
