@@ -3,6 +3,11 @@
 use waypost_core::time::Millis;
 use waypost_ports::store::LEASE;
 
+use crate::driver::DRIVERS_MAX;
+
+/// The most drivers unless the configuration says how many.
+pub const DRIVERS_AUTO_MAX: u32 = 8;
+
 /// Declares the configuration: each field with its default.
 macro_rules! config {
     ($(#[$doc:meta])* pub struct $Config:ident {
@@ -30,6 +35,8 @@ config! {
         /// Attempts that run at once in this process and only await I/O. Each may hold a connection
         /// and a response.
         io_slots: u32 = 1_000;
+        /// Drivers, each on a thread of its own; 0: half of the cores, at most [`DRIVERS_AUTO_MAX`].
+        drivers: u32 = 0;
         /// Executions held in memory at once; further ones wait in the store.
         active_max: usize = 10_000;
         /// Further executions held in memory that wait for remote workers.
@@ -106,6 +113,26 @@ config! {
         /// How much faster than the store's clock this machine's may run, in parts per million. The
         /// default is the fastest that a clock is slewed when it is being set right.
         drift_ppm: u32 = 500;
+    }
+}
+
+impl Config {
+    /// How many drivers the engine has. One where there is little to divide.
+    pub fn driver_count(&self) -> u32 {
+        let wanted = match self.drivers {
+            0 => {
+                let cores = std::thread::available_parallelism().map_or(1, usize::from);
+                u32::try_from(cores / 2).unwrap_or(1).min(DRIVERS_AUTO_MAX)
+            }
+            wanted => wanted.min(DRIVERS_MAX),
+        };
+        let places = u32::try_from(self.active_max).unwrap_or(u32::MAX);
+        if self.scope == Scope::Adopted { 1 } else { wanted.min(places).max(1) }
+    }
+
+    /// Numbers for new executions to reserve at once: enough for each driver.
+    pub fn numbers_wanted(&self) -> u32 {
+        self.id_block_size.saturating_mul(self.driver_count())
     }
 }
 

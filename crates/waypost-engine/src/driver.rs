@@ -16,6 +16,7 @@
 mod admission;
 mod answer;
 mod claims;
+mod drivers;
 mod ends;
 mod following;
 mod ids;
@@ -26,7 +27,9 @@ mod measures;
 mod output;
 mod remote;
 mod requests;
+mod routes;
 mod running;
+mod sharing;
 mod slots;
 mod stopwatch;
 mod suspicion;
@@ -41,6 +44,8 @@ use waypost_core::planted::{Bug, is_planted};
 use waypost_core::slot::SlotCounts;
 use waypost_core::time::{Now, Timestamp};
 
+pub use drivers::Drivers;
+pub(crate) use drivers::{driver_family, least};
 pub use io::{Answer, Committed, EndSummary, Input, Loaded};
 pub use io::{ControlRequest, Look, OfferOrder, Outgoing, Output, Start, StartRequest, StoreWork};
 pub use io::{TaskOrder, TaskWork, Ticket};
@@ -49,6 +54,8 @@ use live::{Broken, Decided, Letter, Live, Round};
 pub use measures::{AttemptEnd, Measures, Queue};
 pub use remote::TaskReport;
 pub use remote::{DEAD, FORGOTTEN};
+pub(crate) use routes::route;
+pub(crate) use sharing::DRIVERS_MAX;
 pub use stopwatch::Stopwatch;
 pub use suspicion::Suspicion;
 
@@ -59,6 +66,7 @@ use crate::tokens::TokenIssuer;
 pub struct Driver {
     config: Config,
     instance: InstanceId,
+    sibling: sharing::Sibling,
     live: HashMap<ExecutionNo, Live>,
     admission: admission::Admission,
     /// Executions with something in their mailbox and nothing in flight, in order of arrival.
@@ -97,13 +105,29 @@ impl Driver {
     /// A driver with nothing to do. `seed` is the source of its ids, `issuer` verifies the tokens of
     /// this cluster.
     pub fn new(config: Config, instance: InstanceId, seed: u128, issuer: TokenIssuer) -> Self {
+        Self::with(config, instance, seed, issuer, sharing::Sibling::alone())
+    }
+
+    fn with(
+        config: Config,
+        instance: InstanceId,
+        seed: u128,
+        issuer: TokenIssuer,
+        sibling: sharing::Sibling,
+    ) -> Self {
+        // Where there are others, all slots are free, and each step borrows some.
+        let slots = match sibling.is_alone() {
+            true => slots::Slots::new(&config),
+            false => slots::Slots::new(&Config { slots: 0, io_slots: 0, ..config }),
+        };
         Self {
             remote: remote::Remote::default(),
             issuer,
-            slots: slots::Slots::new(&config),
+            slots,
             claims: claims::Claims::default(),
             config,
             instance,
+            sibling,
             live: HashMap::new(),
             admission: admission::Admission::default(),
             ready: VecDeque::new(),
@@ -141,6 +165,7 @@ impl Driver {
             self.measures.timer(due, now);
             self.post(execution, Letter::command(Command::Tick));
         }
+        self.begin_sharing();
         // First: a flood of submissions must not take the slots that queued attempts wait for.
         self.hand_out_slots();
         self.admit();
@@ -161,6 +186,7 @@ impl Driver {
         self.ask_to_doubt();
         self.watch_workers();
         self.ask_store();
+        self.end_sharing();
         std::mem::swap(&mut self.outputs, outputs);
     }
 
@@ -195,6 +221,11 @@ impl Driver {
         self.live.len()
     }
 
+    /// Executions that it has, or accepts next.
+    pub(crate) fn load(&self) -> usize {
+        self.live.len() + self.admission.waiting()
+    }
+
     fn take(&mut self, input: Input) {
         let now = self.now;
         match input {
@@ -218,14 +249,13 @@ impl Driver {
             Input::TaskReport { report, ticket, only_here } => {
                 self.task_report(report, ticket, only_here);
             }
-            Input::WorkersSeen { asked, seen, serving } => {
+            Input::WorkersSeen { asked, seen, serving, .. } => {
                 self.workers_seen(&asked, seen.as_deref(), &serving);
             }
             Input::Request { request, ticket } => self.request(request, ticket),
             Input::Mail(mail) => mail.into_iter().for_each(|mail| self.mail(mail)),
-            Input::Claimed { loaded, copied, more, next_due, at, answered } => {
-                let alone = loaded.iter().any(|one| one.suspicion.is_alone());
-                let free = self.suspects.may_take_one() && !alone;
+            Input::Claimed { loaded, copied, more, next_due, at, answered, .. } => {
+                let free = more && self.may_take_suspect_besides(&loaded);
                 self.claims.answered(now, (loaded.len(), more, free), next_due, &self.config);
                 if answered {
                     self.claims.count_answered();
@@ -242,7 +272,7 @@ impl Driver {
                 self.delivered(execution, ticket, answer);
             }
             Input::Doubted { executions, owned } => self.marked(&executions, &owned),
-            Input::Collected { whole } => self.claims.collected(now, whole, &self.config),
+            Input::Collected { whole, .. } => self.claims.collected(now, whole, &self.config),
             Input::Numbers(numbers) => {
                 self.admission.refill(numbers);
                 self.claims.numbers_came();
@@ -256,6 +286,7 @@ impl Driver {
                 self.claims.nudge(now);
             }
             Input::Nudge => self.claims.nudge(now),
+            Input::Wake => self.woken(),
             Input::MailWaits => self.claims.look_for_mail(now),
             Input::Renewed { until } => self.renewed(until),
             Input::Readable(fold) => self.readable = fold,
@@ -298,11 +329,12 @@ impl Driver {
         if !self.draining {
             env.slots = self.slots.available_to(live.promised_slots(), self.now);
         }
+        let stay = sharing::part(live::STAYING_MAX, self.sibling.share).max(1);
         let round = Round {
             env,
             append_id,
             draining: self.draining,
-            may_stay: self.staying.contains(&execution) || self.staying.len() < live::STAYING_MAX,
+            may_stay: self.staying.contains(&execution) || self.staying.len() < stay,
             config: &self.config,
             slots: &self.slots,
             laps: &self.laps,

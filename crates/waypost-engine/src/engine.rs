@@ -33,7 +33,8 @@ use crate::driver::{
 use crate::metrics::EngineMetrics;
 use crate::shell::{Handlers, Plans, Shared, TasksOrder};
 
-/// Called on the engine thread with everything that has become durable. Must be quick.
+/// Called on an engine thread with everything that has become durable, in order for each execution.
+/// Must be quick.
 pub type Observer = Arc<dyn Fn(&Committed) + Send + Sync>;
 
 /// The parts of an engine.
@@ -98,7 +99,7 @@ impl Drop for AwaitedEnd {
     fn drop(&mut self) {
         let open = self.shared.questions.forget(self.ticket);
         if let (true, Some(execution)) = (open, self.execution) {
-            self.shared.input_queue.push(Input::Forget { execution, ticket: self.ticket });
+            self.shared.inputs.push(Input::Forget { execution, ticket: self.ticket });
         }
     }
 }
@@ -191,8 +192,8 @@ impl Engine {
         self.shared.vitals.lasting_trouble().await
     }
 
-    /// How long ago the engine's thread began its last step. It makes two a second at least, unless it
-    /// is busy with one.
+    /// How long ago the engine threads began their last steps, the longest of these times. Each makes two
+    /// a second at least, unless it is busy with one.
     pub fn since_step(&self) -> Millis {
         self.shared.vitals.since_step(&*self.shared.clock)
     }
@@ -216,7 +217,7 @@ impl Engine {
     pub async fn start(&self, request: StartRequest) -> Result<Started, EngineError> {
         let (ticket, answer) = self.ask(&self.shared.admission).await?;
         let mut end = self.ask_for_end(None);
-        self.shared.input_queue.push(Input::Start(Start {
+        self.shared.inputs.push(Input::Start(Start {
             request,
             ticket,
             await_end: Some(end.ticket),
@@ -245,7 +246,7 @@ impl Engine {
     pub async fn request(&self, request: ControlRequest) -> Result<Requested, EngineError> {
         loop {
             let (ticket, answer) = self.ask(&self.shared.requests).await?;
-            self.shared.input_queue.push(Input::Request { request: request.clone(), ticket });
+            self.shared.inputs.push(Input::Request { request: request.clone(), ticket });
             return match answer.await {
                 Ok(Answer::Done { status, pausing }) => Ok(Requested::Done { status, pausing }),
                 Ok(Answer::Accepted(message)) => Ok(Requested::Accepted { message }),
@@ -268,13 +269,13 @@ impl Engine {
     /// returns its end.
     pub fn adopt(&self, execution: ExecutionNo) -> Started {
         let end = self.await_end(execution);
-        self.shared.input_queue.push(Input::Adopt(execution));
+        self.shared.inputs.push(Input::Adopt(execution));
         Started { execution, new: None, end }
     }
 
     /// Claims now.
     pub fn nudge(&self) {
-        self.shared.input_queue.push(Input::Nudge);
+        self.shared.inputs.push(Input::Nudge);
     }
 
     /// A question that takes a place in this queue until it is answered.
@@ -288,7 +289,7 @@ impl Engine {
 
     fn await_end(&self, execution: ExecutionNo) -> AwaitedEnd {
         let end = self.ask_for_end(Some(execution));
-        self.shared.input_queue.push(Input::AwaitEnd { execution, ticket: end.ticket });
+        self.shared.inputs.push(Input::AwaitEnd { execution, ticket: end.ticket });
         end
     }
 
@@ -322,7 +323,7 @@ impl Engine {
         let mut stop = self.shared.stop.lock();
         *stop = Some(stop.map_or(deadline, |old| old.min(deadline)));
         drop(stop);
-        self.shared.input_queue.push(Input::Drain);
+        self.shared.inputs.push(Input::Drain);
     }
 }
 

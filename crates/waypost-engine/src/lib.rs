@@ -11,8 +11,10 @@
 //! | `driver/remote` | remote attempts: offers, holders, reports |
 //! | `driver/slots`, `driver/running` | slots and the attempts in them |
 //! | `driver/stopwatch` | how long one execution occupies the driver |
+//! | `driver/routes`, `driver/sharing`, `driver/drivers` | several drivers in one instance: who gets an input; what they share; all of them in one thread |
 //! | `driver/wheel`, `driver/claims`, `driver/ids` | timers of live executions; when to call the store; ids |
-//! | `shell` | the threads around the driver: engine, store, worker |
+//! | `shell` | the threads around the drivers: engine, store, worker |
+//! | `shell/inputs`, `shell/ending` | the inputs of each engine thread; when these threads end |
 //! | `shell/shared` | what the callers and the threads of one engine share |
 //! | `shell/store_calls` | calls to the store, one try at a time |
 //! | `shell/secrets` | inserts secrets into a config just before a task runs, and masks them in its results |

@@ -12,6 +12,7 @@ mod instruments;
 mod table;
 mod text;
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use waypost_core::slot::SlotCounts;
@@ -66,15 +67,35 @@ crate::metrics! {
     }
 }
 
+/// What one driver adds to the gauges of its engine.
+#[derive(Default)]
+pub(crate) struct DriverGauges {
+    live: u64,
+    work: u64,
+    io: u64,
+    remote: u64,
+    attempts: u32,
+}
+
+impl DriverGauges {
+    /// Adds the attempts that run for this driver to those of all.
+    pub(crate) fn attempts(&mut self, running: u32, all: &AtomicU32) {
+        if running != self.attempts {
+            all.fetch_add(running.wrapping_sub(self.attempts), Ordering::Relaxed);
+            self.attempts = running;
+        }
+    }
+}
+
 impl EngineMetrics {
     /// Takes in what a step of the driver measured.
-    pub(crate) fn publish(&self, driver: &Driver) {
-        self.executions_active.set(u64::try_from(driver.live()).unwrap_or(u64::MAX));
+    pub(crate) fn publish(&self, driver: &Driver, shown: &mut DriverGauges) {
+        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        self.executions_active.change(&mut shown.live, count(driver.live()));
         let SlotCounts { work, io } = driver.slots_busy();
-        self.slots_busy.set(work.into());
-        self.io_slots_busy.set(io.into());
-        let remote = u64::try_from(driver.running_remote()).unwrap_or(u64::MAX);
-        self.attempts_remote.set(remote);
+        self.slots_busy.change(&mut shown.work, work.into());
+        self.io_slots_busy.change(&mut shown.io, io.into());
+        self.attempts_remote.change(&mut shown.remote, count(driver.running_remote()));
         let measures = driver.measures();
         if !measures.is_empty() {
             self.take_in(measures);

@@ -1,4 +1,5 @@
-//! The shell: the threads around the driver. It only carries; it decides nothing.
+//! The shell: the threads around the drivers. It only carries; it decides nothing. Each driver has an
+//! engine thread and a queue; the other threads are there once.
 //!
 //! ```text
 //!   callers ──▶ queue ──▶ engine thread: Driver::step ──▶ store thread: one commit for all ──┐
@@ -11,6 +12,8 @@
 //! ```
 
 mod batch_queue;
+mod ending;
+mod inputs;
 mod lanes;
 mod lease;
 mod load;
@@ -28,12 +31,14 @@ mod vitals;
 mod worker;
 
 pub(crate) use batch_queue::BatchQueue;
+pub(crate) use ending::Ending;
+pub(crate) use inputs::InputQueues;
 pub(crate) use lanes::Lanes;
 pub(crate) use lease::Lease;
 pub use load::{Damage, PlanSource, Plans, fold};
 pub(crate) use mirrored::Mirrored;
 pub use remote_tasks::{Polled, RemoteTask, RemoteTasks, Taken, WorkerPoll};
-pub(crate) use run::{EngineThread, Questions};
+pub(crate) use run::{EngineThread, EngineThreadGuard, Questions};
 pub(crate) use shared::Shared;
 pub(crate) use store::StoreThread;
 pub use store_calls::{Performed, StoreCalls};

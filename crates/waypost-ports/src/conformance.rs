@@ -129,6 +129,7 @@ macro_rules! conformance_tests {
                 holding_again_does_not_spin,
                 only_the_owner_quarantines,
                 reconciliation_returns_owned_executions_not_in_memory,
+                claim_for_a_share_takes_nothing_else,
                 ownership_survives_reopening_as_claimable,
             ];
             crashes: [

@@ -9,6 +9,7 @@ mod frame;
 mod log;
 mod mail;
 mod permit;
+mod share;
 mod suspicion;
 
 use std::ops::Range;
@@ -26,6 +27,7 @@ pub use frame::StoredFrame;
 pub use log::LogReader;
 pub use mail::{Mail, MailBody, MailDelivery, MailOf};
 pub use permit::{Permit, cancel_message};
+pub use share::Share;
 pub use suspicion::{SUSPECT_FROM, Settled, crashes_after_death};
 pub use waypost_core::command::Urgency;
 
@@ -84,7 +86,7 @@ pub trait Store: Send + Sync {
     /// Puts mail into inboxes, durably, and makes unowned addressees ready. Answers in order.
     fn deliver(&self, mail: &[Mail]) -> Result<Vec<MailDelivery>, StoreError>;
 
-    /// The mail of one execution, or of all that an instance owns; the oldest first.
+    /// The mail of one execution, or of all of a share that an instance owns; the oldest first.
     fn collect(&self, of: MailOf, limit: usize) -> Result<Vec<Mail>, StoreError>;
 
     /// Quarantines an execution of this owner, visibly, if its log cannot be extended: it is
@@ -305,10 +307,12 @@ pub struct ClaimRequest {
     /// The newest log format that it reads.
     pub fold: u16,
     pub limit: usize,
+    /// None but these: each driver of an instance claims for itself.
+    pub share: Share,
     /// None but these; for a process that is to drive one execution and leave the others.
     pub only: Option<Vec<ExecutionNo>>,
-    /// A reconciliation: the executions that the claimer has in memory, sorted. Everything else
-    /// that it owns is returned as well. Either it never received it (the response to a claim was
+    /// A reconciliation: the executions of the share that the claimer has in memory, sorted.
+    /// Everything else of the share that it owns is returned as well. Either it never received it (the response to a claim was
     /// lost), or it considers it finished (the store lost its latest commits); no other instance
     /// takes it as long as this one lives.
     pub held: Option<Vec<ExecutionNo>>,

@@ -1,11 +1,11 @@
 -- claim: $1 becomes the owner of at most $3 executions whose log format is at most $2, and of none
--- but $4 if that is given; $5, as a reconciliation, is what the claimer has in memory. First the
--- ready, the forgotten and those of dead owners, by number; then those due within $7 ms, by time.
--- Locked rows are skipped. The death of an owner that did not stop in order counts against the
--- executions that it was deciding; an execution with two deaths or more is taken alone, after
--- everything else, if $6 says so. A claimer whose own lease has expired takes nothing. Always
--- returns a row: how many were found, when more is due, whether suspects are left, whether the
--- claimer is alive, and the time.
+-- but $4 if that is given, nor but those whose number modulo $8 is $9; $5, as a reconciliation, is
+-- what the claimer has of them in memory. First the ready, the forgotten and those of dead owners, by
+-- number; then those due within $7 ms, by time. Locked rows are skipped. The death of an owner that
+-- did not stop in order counts against the executions that it was deciding; an execution with two
+-- deaths or more is taken alone, after everything else, if $6 says so. A claimer whose own lease has
+-- expired takes nothing. Always returns a row: how many were found, when more is due, whether suspects
+-- are left, whether the claimer is alive, and the time.
 -- Served by control_ready, control_by_owner, control_due, control_suspects and the key of
 -- instances.
 WITH RECURSIVE claimer (alive) AS MATERIALIZED (
@@ -30,6 +30,7 @@ WITH RECURSIVE claimer (alive) AS MATERIALIZED (
     WHERE (SELECT alive FROM claimer)
       AND c.owner IS NULL AND c.ready AND c.requires <= $2 AND c.crashes < 2
       AND ($4::int8[] IS NULL OR c.execution = ANY ($4))
+      AND ($8::int8 IS NULL OR c.execution % $8 = $9::int8)
     ORDER BY c.execution LIMIT $3::int8 + 1
     FOR UPDATE SKIP LOCKED
 ), orphaned AS MATERIALIZED (
@@ -38,13 +39,14 @@ WITH RECURSIVE claimer (alive) AS MATERIALIZED (
                         WHERE o.owner = dead.id AND o.requires <= $2
                           AND o.crashes + (o.crashes = 1 AND o.doubt AND dead.died)::int < 2
                           AND ($4 IS NULL OR o.execution = ANY ($4))
+                          AND ($8 IS NULL OR o.execution % $8 = $9)
                         ORDER BY o.execution LIMIT $3::int8 + 1
                         FOR UPDATE SKIP LOCKED) AS c
 ), forgotten AS MATERIALIZED (
     SELECT c.execution FROM control AS c
     WHERE (SELECT alive FROM claimer)
       AND $5::int8[] IS NOT NULL AND c.owner = $1 AND c.requires <= $2
-      AND ($4 IS NULL OR c.execution = ANY ($4))
+      AND ($4 IS NULL OR c.execution = ANY ($4)) AND ($8 IS NULL OR c.execution % $8 = $9)
       -- Written so that it becomes a hash table: a join would compare each row with each.
       AND (c.execution IN (SELECT h.execution FROM unnest($5) AS h (execution))) IS NOT TRUE
     ORDER BY c.execution LIMIT $3::int8 + 1
@@ -55,6 +57,7 @@ WITH RECURSIVE claimer (alive) AS MATERIALIZED (
       AND c.owner IS NULL AND NOT c.ready AND c.next_due IS NOT NULL
       AND c.next_due <= (SELECT waypost_now()) + $7::int8
       AND c.requires <= $2 AND c.crashes < 2 AND ($4 IS NULL OR c.execution = ANY ($4))
+      AND ($8 IS NULL OR c.execution % $8 = $9)
     ORDER BY c.next_due, c.execution LIMIT $3::int8 + 1
     FOR UPDATE SKIP LOCKED
 ), suspects AS MATERIALIZED (
@@ -62,6 +65,7 @@ WITH RECURSIVE claimer (alive) AS MATERIALIZED (
     SELECT c.execution, c.crashes FROM control AS c
     WHERE (SELECT alive FROM claimer)
       AND c.crashes >= 1 AND c.requires <= $2 AND ($4 IS NULL OR c.execution = ANY ($4))
+      AND ($8 IS NULL OR c.execution % $8 = $9)
       AND CASE WHEN c.owner IS NULL
                THEN c.crashes >= 2 AND (c.ready OR c.next_due <= (SELECT waypost_now()) + $7)
                ELSE (SELECT c.crashes + (c.doubt AND dead.died)::int >= 2
@@ -94,6 +98,7 @@ SELECT taken.execution, (SELECT count(*) FROM found),
         WHERE c.owner IS NULL AND NOT c.ready AND c.next_due IS NOT NULL
           AND c.next_due > (SELECT waypost_now()) + $7
           AND c.requires <= $2 AND ($4 IS NULL OR c.execution = ANY ($4))
+          AND ($8 IS NULL OR c.execution % $8 = $9)
         ORDER BY c.next_due, c.execution LIMIT 1),
        (SELECT count(*) FROM suspects) > $6::bool::int, (SELECT alive FROM claimer),
        (SELECT waypost_now())

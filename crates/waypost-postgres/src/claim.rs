@@ -117,13 +117,24 @@ async fn take(db: &mut Connection, request: &ClaimRequest) -> Result<(Vec<Execut
     let only = request.only.as_ref().map(numbers);
     let held = request.held.as_ref().map(numbers);
     let fold = i32::from(request.fold);
+    let (of, at) = request.share.modulo().unzip();
     let ahead = i64::try_from(request.ahead.0).unwrap_or(i64::MAX / 2);
     // Below the largest number: the statement adds one.
     let limit = limit(request.limit).min(1 << 20);
     let rows = db
         .query(
             sql!("claim_take"),
-            &[&request.instance.0, &fold, &limit, &only, &held, &request.suspects, &ahead],
+            &[
+                &request.instance.0,
+                &fold,
+                &limit,
+                &only,
+                &held,
+                &request.suspects,
+                &ahead,
+                &of,
+                &at,
+            ],
         )
         .await?;
     let mut executions = Vec::with_capacity(rows.len());

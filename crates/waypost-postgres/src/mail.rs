@@ -123,8 +123,9 @@ pub(crate) async fn collect(db: &mut Connection, of: MailOf, most: usize) -> Res
             MailOf::Execution(execution) => {
                 db.query(sql!("mail_load"), &[&vec![execution.0], &limit(asked)]).await?
             }
-            MailOf::Owner(owner) => {
-                db.query(sql!("mail_collect"), &[&owner.0, &limit(asked)]).await?
+            MailOf::Owner(owner, share) => {
+                let (of, at) = share.modulo().unzip();
+                db.query(sql!("mail_collect"), &[&owner.0, &limit(asked), &of, &at]).await?
             }
         };
         let mut readable = Vec::with_capacity(rows.len());

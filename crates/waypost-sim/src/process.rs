@@ -1,4 +1,4 @@
-//! One simulated process: the product's driver and store calls, the clocks of its machine, and the tasks
+//! One simulated process: the product's drivers and store calls, the clocks of its machine, and the tasks
 //! that its worker runs.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use waypost_core::id::{InstanceId, Token};
 use waypost_core::time::{Now, Timestamp};
 use waypost_engine::config::Config;
-use waypost_engine::driver::{Driver, Input, Output, Stopwatch, TaskOrder};
+use waypost_engine::driver::{Drivers, Input, Output, Stopwatch, TaskOrder};
 use waypost_engine::tokens::TokenIssuer;
 use waypost_engine::{Plans, StoreCalls, StoreTime};
 use waypost_ports::nudge::Alone;
@@ -48,7 +48,7 @@ pub struct Process {
     pub open: bool,
     /// Is it stopping in order?
     pub draining: bool,
-    driver: Driver,
+    drivers: Drivers,
 }
 
 /// An attempt that is being made.
@@ -79,8 +79,8 @@ impl Process {
         let seed = u128::from(random.next()) << 64 | u128::from(random.next());
         let connection = Arc::new(Connection(store.clone()));
         let issuer = TokenIssuer::new(&CLUSTER_KEY);
-        let mut driver = Driver::new(config.clone(), instance, seed, issuer.clone());
-        driver.set_stopwatch(stopwatch(seed));
+        let mut drivers = Drivers::new(&config, instance, seed, &issuer);
+        drivers.set_stopwatches(|| stopwatch(seed));
         let store_calls = StoreCalls {
             about: waypost_ports::store::About::default(),
             running: Arc::default(),
@@ -88,7 +88,7 @@ impl Process {
             plans: Arc::clone(plans),
             config: config.clone(),
             instance,
-            issuer: issuer.clone(),
+            issuer,
             nudges: Arc::new(Alone),
         };
         Self {
@@ -103,7 +103,7 @@ impl Process {
             suspended: None,
             open: false,
             draining: false,
-            driver,
+            drivers,
         }
     }
 
@@ -112,12 +112,12 @@ impl Process {
         self.time.now(&*self.clock)
     }
 
-    /// One step of the driver. Returns after how many milliseconds the next must come, if nothing
+    /// One step of the drivers. Returns after how many milliseconds the next must come, if nothing
     /// comes in before; zero would be a busy loop.
     pub fn step(&mut self, outputs: &mut Vec<Output>) -> Option<u64> {
         let now = self.now();
-        self.driver.step(now, &mut self.inputs, outputs);
-        match self.driver.next_wake() {
+        self.drivers.step(now, &mut self.inputs, outputs);
+        match self.drivers.next_wake() {
             Timestamp(i64::MAX) => None,
             wake => Some(wake.since(now.least).0),
         }
@@ -153,6 +153,7 @@ fn config(random: &mut Random) -> Config {
         frame_commands_max: small(random, 1, 1_000),
         frame_bytes_max: small(random, 1, 4 << 20),
         batch_frames_max: small(random, 1, 100),
+        drivers: *random.pick(&[1, 1, 2, 3]),
         overflow_after: *random.pick(&[None, Some(Millis(0)), Some(Millis(2_000))]),
         offer_again: Millis(*random.pick(&[1_000, 10_000])),
         ..Config::default()

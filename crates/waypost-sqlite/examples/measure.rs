@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, params};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::query::{ListRequest, Query};
-use waypost_ports::store::{Append, ClaimRequest, MailOf, Store};
+use waypost_ports::store::{Append, ClaimRequest, MailOf, Share, Store};
 use waypost_sqlite::{Options, SqliteStore};
 use workload::{Chain, INSTANCE};
 
@@ -115,7 +115,7 @@ fn append_and_project(folder: &Path, page_bytes: u32) {
 
     let started = Instant::now();
     for _ in 0..1_000 {
-        assert!(store.collect(MailOf::Owner(INSTANCE), 100).unwrap().is_empty());
+        assert!(store.collect(MailOf::Owner(INSTANCE, Share::ALL), 100).unwrap().is_empty());
     }
     rate("collect from an empty inbox", 1_000, started.elapsed());
     let wal = std::fs::metadata(folder.join("log.db-wal")).unwrap().len();
@@ -183,6 +183,7 @@ fn claim(folder: &Path) {
         instance: INSTANCE,
         fold: 1,
         limit: 500,
+        share: Share::ALL,
         only: None,
         held: None,
         suspects: true,

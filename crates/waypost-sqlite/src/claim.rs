@@ -25,7 +25,8 @@ pub(crate) fn find_forgotten(
     let only = request.only.as_ref().map(|only| json_array(only));
     let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
     let instance = request.instance.0.as_bytes().as_slice();
-    let params = params![instance, limit, only, json_array(held)];
+    let (of, at) = request.share.modulo().unzip();
+    let params = params![instance, limit, only, json_array(held), of, at];
     all(connection, queries::CLAIM_FORGOTTEN, params, number)
 }
 
@@ -47,12 +48,13 @@ pub(crate) fn take(
     let wanted = limit_and_one(request.limit);
     let mut executions = forgotten.to_vec();
     let left = |found: &[ExecutionNo]| wanted - i64::try_from(found.len()).unwrap_or(wanted);
-    let ready = params![request.fold, left(&executions), only];
+    let (of, at) = request.share.modulo().unzip();
+    let ready = params![request.fold, left(&executions), only, of, at];
     executions.extend(all(&write.tx, queries::CLAIM_READY, ready, number)?);
-    let due = params![request.fold, left(&executions), only, due_by.0];
+    let due = params![request.fold, left(&executions), only, due_by.0, of, at];
     executions.extend(all(&write.tx, queries::CLAIM_DUE, due, number)?);
     // The least suspicious, which is taken alone, and whether there are more.
-    let two = params![request.fold, 2, only, due_by.0];
+    let two = params![request.fold, 2, only, due_by.0, of, at];
     let suspects = all(&write.tx, queries::CLAIM_SUSPECTS, two, number)?;
     let alone = usize::from(request.suspects);
     let more = executions.len() > request.limit || suspects.len() > alone;
@@ -62,7 +64,7 @@ pub(crate) fn take(
     for execution in executions.iter().skip(forgotten.len()) {
         take.execute([execution.0, instance])?;
     }
-    let later = params![request.fold, only, due_by.0];
+    let later = params![request.fold, only, due_by.0, of, at];
     let next_due =
         first(&write.tx, queries::CLAIM_NEXT_DUE, later, |row| row.get(0).map(Timestamp))?;
     Ok((executions, Claims { more, next_due, at: write.now, ..Claims::default() }))

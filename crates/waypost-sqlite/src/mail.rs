@@ -45,14 +45,15 @@ pub(crate) fn collect(
 ) -> rusqlite::Result<Vec<Mail>> {
     let mut collect = connection.prepare_cached(match of {
         MailOf::Execution(_) => queries::MAIL_LOAD,
-        MailOf::Owner(_) => queries::MAIL_COLLECT,
+        MailOf::Owner(..) => queries::MAIL_COLLECT,
     })?;
     let mut asked = limit;
     loop {
         let mut rows = match of {
             MailOf::Execution(execution) => collect.query(params![execution.0, most(asked)])?,
-            MailOf::Owner(owner) => {
-                collect.query(params![owner.0.as_bytes().as_slice(), most(asked)])?
+            MailOf::Owner(owner, share) => {
+                let (of, at) = share.modulo().unzip();
+                collect.query(params![owner.0.as_bytes().as_slice(), most(asked), of, at])?
             }
         };
         let (mut found, mut readable) = (0, Vec::new());

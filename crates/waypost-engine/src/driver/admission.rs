@@ -38,14 +38,18 @@ impl Admission {
         self.numbers.is_empty()
     }
 
-    /// The next submission, with a number that is not in use. A store that lost its latest commits may
+    /// The next submission, with a number that it may have: not one in use. A store that lost its latest commits may
     /// give out numbers a second time.
-    fn next(&mut self, is_used: impl Fn(ExecutionNo) -> bool) -> Option<(ExecutionNo, Start)> {
+    fn next(&mut self, may_use: impl Fn(ExecutionNo) -> bool) -> Option<(ExecutionNo, Start)> {
         if self.backlog.is_empty() {
             return None;
         }
-        let number = self.numbers.by_ref().map(ExecutionNo).find(|number| !is_used(*number))?;
+        let number = self.numbers.by_ref().map(ExecutionNo).find(|number| may_use(*number))?;
         Some((number, self.backlog.pop_front()?))
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        self.backlog.len()
     }
 
     pub(super) fn shrink(&mut self) {
@@ -85,8 +89,9 @@ impl Driver {
         }
         self.laps.begin();
         while self.room() > 0
-            && let Some((execution, start)) =
-                self.admission.next(|number| self.live.contains_key(&number))
+            && let Some((execution, start)) = self
+                .admission
+                .next(|number| self.sibling.share.has(number) && !self.live.contains_key(&number))
         {
             self.start(execution, start);
             self.end_lap();

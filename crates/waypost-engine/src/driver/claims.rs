@@ -24,6 +24,8 @@ pub(super) struct Claims {
     claiming: Option<usize>,
     /// Did the last claim leave nothing but suspects? These come after everything else.
     caught_up: bool,
+    /// Did it leave suspects?
+    suspects_left: bool,
     /// May the answer to the question that is out hold a suspect?
     asking_suspects: bool,
     /// Is it a reconciliation that is out?
@@ -105,7 +107,8 @@ impl Claims {
     ) {
         self.caught_up = self.claiming.take().is_some_and(|limit| claimed < limit);
         // The rest are suspects, and one of them may be taken.
-        let suspects = more && free && self.caught_up && !self.asking_suspects;
+        self.suspects_left = more && self.caught_up;
+        let suspects = self.suspects_left && free && !self.asking_suspects;
         if self.calling && more && claimed > 0 {
             // Nothing but a reconciliation finds the rest.
             self.reconcile_at = Timestamp(i64::MIN);
@@ -133,6 +136,11 @@ impl Claims {
     /// Has everything come in that lay in the inbox at this time?
     pub(super) fn has_read(&self, until: Timestamp) -> bool {
         self.read_until.is_some_and(|read| read >= until)
+    }
+
+    /// Is a claim under way that may bring a suspect?
+    pub(super) fn may_bring_a_suspect(&self) -> bool {
+        self.claiming.is_some() && self.asking_suspects
     }
 
     /// A claim was answered by the store: the next one may be larger again.
@@ -186,9 +194,13 @@ impl Driver {
             claims.reconcile_at = now.plus(config.reconcile_every);
             sorted(self.live.keys())
         });
-        let suspects = suspects && claims.caught_up;
+        // Among several drivers only one that knows of suspects takes the turn: taken for each poll,
+        // it would never be free for the others.
+        let takes_turn = || claims.suspects_left && self.sibling.take_turn();
+        let suspects = suspects && claims.caught_up && (self.sibling.is_alone() || takes_turn());
         claims.asking_suspects = suspects;
-        self.outputs.push(Output::Store(StoreWork::Claim { limit, only, held, suspects }));
+        let share = self.sibling.share;
+        self.outputs.push(Output::Store(StoreWork::Claim { share, limit, only, held, suspects }));
     }
 
     /// The executions to claim, where it is not all of them.
@@ -212,7 +224,8 @@ impl Driver {
             let known = if claims.full { self.live.values().map(Live::echoes).sum() } else { 0 };
             // Where nothing is in the way, a flood is read bit by bit.
             claims.full = known > 0;
-            self.outputs.push(Output::Store(StoreWork::Collect { known }));
+            let share = self.sibling.share;
+            self.outputs.push(Output::Store(StoreWork::Collect { share, known }));
         }
     }
 }

@@ -12,7 +12,7 @@ use waypost_core::plan::Plan;
 use waypost_core::state::State;
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
-use waypost_ports::store::{Appended, Idempotency, Mail};
+use waypost_ports::store::{Appended, Idempotency, Mail, Share};
 use waypost_ports::tasks::Holds;
 
 pub use super::answer::{Answer, EndSummary};
@@ -39,6 +39,7 @@ pub enum Input {
     TaskReport { report: super::TaskReport, ticket: Ticket, only_here: bool },
     /// The answer to [`TaskWork::Look`].
     WorkersSeen {
+        share: Share,
         asked: Vec<(WorkerId, Token)>,
         /// The answers, in this order; absent if they could not be read.
         seen: Option<Vec<Holds>>,
@@ -51,6 +52,7 @@ pub enum Input {
     Mail(Vec<Mail>),
     /// Claimed executions.
     Claimed {
+        share: Share,
         loaded: Vec<Loaded>,
         /// How many of them come from a copy.
         copied: u64,
@@ -70,7 +72,7 @@ pub enum Input {
     /// The result of [`StoreWork::Doubt`]: those that this instance owns are marked.
     Doubted { executions: Vec<ExecutionNo>, owned: Vec<ExecutionNo> },
     /// The inbox was read; `whole` if that was all there was.
-    Collected { whole: bool },
+    Collected { share: Share, whole: bool },
     /// Numbers for new executions.
     Numbers(std::ops::Range<i64>),
     /// Answer this ticket when the execution ends.
@@ -86,6 +88,8 @@ pub enum Input {
     Adopt(ExecutionNo),
     /// Something may be claimable.
     Nudge,
+    /// Another driver of this instance has freed something that this one waits for.
+    Wake,
     /// There may be mail for an execution in memory.
     MailWaits,
     /// The instance's lease was renewed, until this time of the store.

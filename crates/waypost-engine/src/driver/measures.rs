@@ -94,6 +94,18 @@ pub struct Queue {
     pub scheduled_too_long: u64,
 }
 
+impl Queue {
+    /// The queues of several drivers, as one.
+    pub(crate) fn of_all(queues: &[Self]) -> Self {
+        queues.iter().fold(Self::default(), |all, one| Self {
+            depth: all.depth + one.depth,
+            oldest: all.oldest.max(one.oldest),
+            too_long: all.too_long + one.too_long,
+            scheduled_too_long: all.scheduled_too_long + one.scheduled_too_long,
+        })
+    }
+}
+
 impl Measures {
     /// Was there nothing?
     pub fn is_empty(&self) -> bool {

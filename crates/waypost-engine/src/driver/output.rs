@@ -7,11 +7,11 @@ use waypost_core::id::{ExecutionId, ExecutionNo, Token, WorkerId};
 use waypost_core::time::Timestamp;
 use waypost_ports::handler::Task;
 use waypost_ports::mirror::Context;
-use waypost_ports::store::{Append, Mail};
+use waypost_ports::store::{Append, Mail, Share};
 use waypost_ports::tasks::OfferId;
 
 use super::answer::Answer;
-use super::io::{ControlRequest, Ticket};
+use super::io::{ControlRequest, Input, Ticket};
 use crate::sealed::OfferedTask;
 
 /// Something to be done, by destination.
@@ -27,6 +27,11 @@ pub enum Output {
     /// Renew the instance's lease ahead of time; answered with
     /// [`Input::Renewed`](super::Input::Renewed).
     Renew,
+    /// An input for other drivers of this instance: those whose bits are set.
+    Forward {
+        to: u64,
+        input: Input,
+    },
     /// Events are durable: for observers.
     Committed(Committed),
     /// For the mirror: an execution was parked with this context.
@@ -42,6 +47,7 @@ pub enum StoreWork {
     Append(Append),
     /// Claim executions; answered with [`Input::Claimed`](super::Input::Claimed).
     Claim {
+        share: Share,
         limit: usize,
         only: Option<Vec<ExecutionNo>>,
         /// For a reconciliation: the executions in memory.
@@ -52,7 +58,7 @@ pub enum StoreWork {
     /// Read the inbox; answered with [`Input::Mail`](super::Input::Mail), then
     /// [`Input::Collected`](super::Input::Collected). The oldest `known` messages were read before
     /// and stay until a frame deletes them: the read is larger by so many.
-    Collect { known: usize },
+    Collect { share: Share, known: usize },
     /// Put mail into an inbox; answered with [`Input::Delivered`](super::Input::Delivered).
     Deliver(Outgoing),
     /// Quarantine an execution in its control row alone.
@@ -132,6 +138,8 @@ pub struct OfferOrder {
 /// A question about the remote workers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Look {
+    /// Of the driver that asks.
+    pub share: Share,
     /// Are these workers alive, and do they have these attempts?
     pub held: Vec<(WorkerId, Token)>,
     /// Which handlers are served?

@@ -14,9 +14,9 @@ use super::slots::{Offer, SlotGrant};
 impl Driver {
     /// Promises free slots to attempts that wait for one; each is taken when its start is decided.
     pub(super) fn hand_out_slots(&mut self) {
-        while !self.draining
-            && let Some(promise) = self.slots.next_promise(self.now)
-        {
+        while !self.draining {
+            self.borrow_for_offers();
+            let Some(promise) = self.slots.next_promise(self.now) else { return };
             let Offer { execution, node, attempt, .. } = promise.offer;
             if let Some(live) = self.live.get_mut(&execution) {
                 live.promised.push_back(promise);

@@ -147,6 +147,33 @@ impl Slots {
         self.busy() == SlotCounts::default()
     }
 
+    fn pool(&mut self, class: SlotClass) -> &mut Pool {
+        match class {
+            SlotClass::Work => &mut self.work,
+            SlotClass::Io => &mut self.io,
+        }
+    }
+
+    /// More slots, from those of all drivers of this instance.
+    pub(super) fn borrow(&mut self, class: SlotClass, more: u32) {
+        self.pool(class).total += more;
+    }
+
+    /// Gives up all slots that are neither taken nor promised; returns how many.
+    pub(super) fn give_back(&mut self, class: SlotClass) -> u32 {
+        let pool = self.pool(class);
+        let free = pool.free(0);
+        pool.total -= free;
+        free
+    }
+
+    /// Do attempts wait for a slot that could begin, if there were one?
+    pub(super) fn lacks_some(&mut self, class: SlotClass, now: Timestamp) -> bool {
+        let pool = self.pool(class);
+        let lacks = pool.offers.oldest().is_some() && pool.free(0) == 0;
+        lacks && self.are_safe(now)
+    }
+
     /// May attempts begin?
     pub(super) fn are_safe(&self, now: Timestamp) -> bool {
         now < self.safe_until

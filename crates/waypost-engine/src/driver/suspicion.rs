@@ -11,7 +11,7 @@ use waypost_core::planted::{Bug, is_planted};
 use waypost_ports::store::SUSPECT_FROM;
 
 use super::Driver;
-use super::io::{Output, StoreWork};
+use super::io::{Loaded, Output, StoreWork};
 use super::live::{Live, LivePhase};
 
 /// The deaths in a control row: those with the execution in hand.
@@ -65,9 +65,20 @@ impl Driver {
     pub(super) fn settled(&mut self, execution: ExecutionNo) {
         if self.suspects.doubted.remove(&execution) {
             self.claims.nudge(self.now);
-            for next in std::mem::take(&mut self.suspects.undecided) {
-                self.enqueue(next);
-            }
+            self.decide_undecided();
+        }
+    }
+
+    /// May a suspect be claimed after these?
+    pub(super) fn may_take_suspect_besides(&self, claimed: &[Loaded]) -> bool {
+        let alone = claimed.iter().any(|one| one.suspicion.is_alone());
+        !alone && self.suspects.may_take_one() && self.sibling.may_take_turn()
+    }
+
+    /// Tries again to decide suspects that had to wait.
+    pub(super) fn decide_undecided(&mut self) {
+        for next in std::mem::take(&mut self.suspects.undecided) {
+            self.enqueue(next);
         }
     }
 
@@ -80,7 +91,7 @@ impl Driver {
             return false;
         }
         if live.suspicion.is_suspect() {
-            if !self.suspects.may_take_one() {
+            if !self.suspects.may_take_one() || !self.sibling.await_turn() {
                 self.suspects.undecided.push(execution);
                 return true;
             }

@@ -14,17 +14,19 @@ use waypost_ports::store::StoreError;
 
 use super::relaying::{Relaying, on_mail};
 use super::{Engine, EngineError, Parts};
-use crate::driver::{Driver, Input};
+use crate::driver::{Driver, Input, driver_family};
+use crate::metrics::DriverGauges;
 use crate::sealed::Seal;
 use crate::shell::{
-    EngineThread, LocalWorker, Mirrored, RemoteTasks, Shared, StoreCalls, StoreThread, TasksOrder,
-    TasksThread,
+    EngineThread, EngineThreadGuard, LocalWorker, Mirrored, RemoteTasks, Shared, StoreCalls,
+    StoreThread, TasksOrder, TasksThread,
 };
 use crate::tokens::TokenIssuer;
 
 impl Engine {
     /// Starts the threads and begins to claim. Must be called inside a Tokio runtime, which runs
     /// the handlers.
+    #[expect(clippy::needless_pass_by_value, reason = "each driver's thread shares the parts")]
     pub fn open(parts: Parts) -> Result<Self, EngineError> {
         let cluster_key = parts.tasks.cluster_key()?;
         let issuer = TokenIssuer::new(&cluster_key);
@@ -32,10 +34,10 @@ impl Engine {
         let store_calls = store_calls(&parts, issuer.clone());
         let attempts = Arc::clone(&store_calls.running);
         let sent = parts.clock.steady();
-        let renewal = store_calls.heartbeat(parts.config.id_block_size, false)?;
+        let renewal = store_calls.heartbeat(parts.config.numbers_wanted(), false)?;
         shared.time.lock().observe(sent, renewal.now, &*parts.clock);
         shared.lease.confirmed(sent);
-        shared.input_queue.extend([
+        shared.inputs.extend([
             Input::Renewed { until: renewal.now.plus(parts.config.lease) },
             Input::Readable(renewal.fold),
             Input::Numbers(renewal.numbers),
@@ -57,13 +59,19 @@ impl Engine {
         let tasks_thread = TasksThread { shared: Arc::clone(&shared), remote_tasks };
         let store_thread =
             StoreThread { shared: Arc::clone(&shared), store_calls, mirror: Arc::clone(&mirror) };
-        let engine_thread = engine_thread(&shared, parts, issuer, attempts);
-        let threads = Mutex::new(vec![
-            spawn("waypost-engine", move || engine_thread.run())?,
+        let mut threads = vec![
             spawn("waypost-store", move || store_thread.run())?,
             spawn("waypost-tasks", move || tasks_thread.run())?,
-        ]);
-        Ok(Self { shared, relaying, tasks, mirror, threads: Arc::new(threads) })
+        ];
+        let seed = Uuid::new_v4().as_u128();
+        let drivers = driver_family(&parts.config, shared.instance, seed, &issuer);
+        // All of them first: those that are dropped because one cannot be started end the others.
+        let assemble = |driver| engine_thread(&shared, &parts, driver, &attempts);
+        let engine_threads: Vec<_> = drivers.into_iter().enumerate().map(assemble).collect();
+        for thread in engine_threads {
+            threads.push(spawn(&format!("waypost-engine-{}", thread.at), move || thread.run())?);
+        }
+        Ok(Self { shared, relaying, tasks, mirror, threads: Arc::new(Mutex::new(threads)) })
     }
 }
 
@@ -82,43 +90,43 @@ fn store_calls(parts: &Parts, issuer: TokenIssuer) -> StoreCalls {
 
 fn engine_thread(
     shared: &Arc<Shared>,
-    parts: Parts,
-    issuer: TokenIssuer,
-    attempts: Arc<AtomicU32>,
+    parts: &Parts,
+    (at, mut driver): (usize, Driver),
+    attempts: &Arc<AtomicU32>,
 ) -> EngineThread {
-    let Parts { store, handlers, secrets, mirror, observer, config, .. } = parts;
     let worker = LocalWorker {
-        handlers,
-        secrets,
+        handlers: parts.handlers.clone(),
+        secrets: Arc::clone(&parts.secrets),
         runtime: tokio::runtime::Handle::current(),
         tasks: tokio_util::task::TaskTracker::new(),
         shared: Arc::clone(shared),
     };
-    let inline = config.append_lanes == 0;
-    let mut driver = Driver::new(config, shared.instance, Uuid::new_v4().as_u128(), issuer);
     let opened = Instant::now();
     driver.set_stopwatch(Box::new(move || opened.elapsed()));
     EngineThread {
         shared: Arc::clone(shared),
-        inline,
+        guard: EngineThreadGuard::new(shared),
+        at,
+        inline: parts.config.append_lanes == 0,
         driver,
-        store,
-        mirror,
+        store: Arc::clone(&parts.store),
+        mirror: Arc::clone(&parts.mirror),
         mirrored: Mirrored::default(),
         worker,
-        observer,
+        observer: parts.observer.clone(),
         queue_looked_at: Timestamp(i64::MIN),
         shrunk_at: Timestamp(i64::MIN),
         running: HashMap::new(),
-        attempts,
+        attempts: Arc::clone(attempts),
+        shown: DriverGauges::default(),
         hand_over_until: None,
     }
 }
 
 fn on_nudge(shared: Arc<Shared>) -> OnNudge {
     Arc::new(move |nudge| match nudge {
-        Nudge::Mail(_) => shared.input_queue.push(Input::MailWaits),
-        Nudge::Claimable => shared.input_queue.push(Input::Nudge),
+        Nudge::Mail(_) => shared.inputs.push(Input::MailWaits),
+        Nudge::Claimable => shared.inputs.push(Input::Nudge),
         Nudge::Offered(_) => shared.task_orders.push(TasksOrder::Offered),
         Nudge::Cancelled(_) => shared.task_orders.push(TasksOrder::Cancelled),
     })

@@ -93,7 +93,7 @@ pub(super) fn on_mail(shared: Arc<Shared>) -> OnMail {
             _ => answer.refused("it is not taken here"),
         });
         if let Some(ticket) = ticket {
-            shared.input_queue.push(Input::TaskReport { report, ticket, only_here: true });
+            shared.inputs.push(Input::TaskReport { report, ticket, only_here: true });
         }
     })
 }

@@ -65,7 +65,7 @@ impl Engine {
         loop {
             let (ticket, answer) = self.ask(&self.shared.requests).await?;
             let only_here = quick.is_some();
-            self.shared.input_queue.push(Input::TaskReport {
+            self.shared.inputs.push(Input::TaskReport {
                 report: report.clone(),
                 ticket,
                 only_here,

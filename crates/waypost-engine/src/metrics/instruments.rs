@@ -58,6 +58,14 @@ impl Gauge {
         self.0.store(value, Ordering::Relaxed);
     }
 
+    /// One of several that add up to it was `part` and is this now.
+    pub(crate) fn change(&self, part: &mut u64, value: u64) {
+        if *part != value {
+            self.0.fetch_add(value.wrapping_sub(*part), Ordering::Relaxed);
+            *part = value;
+        }
+    }
+
     /// Its value.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)

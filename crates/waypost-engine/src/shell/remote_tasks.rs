@@ -106,7 +106,7 @@ impl RemoteTasks {
 
     /// Answers a question about the workers.
     pub fn look(&self, look: Look) -> Input {
-        let Look { held: asked, serving } = look;
+        let Look { share, held: asked, serving } = look;
         let seen = match asked.as_slice() {
             [] => Ok(Vec::new()),
             asked => self.tasks.who_holds(asked),
@@ -114,7 +114,7 @@ impl RemoteTasks {
         let seen =
             seen.map_err(|error| warn!(%error, "could not check whether workers are alive")).ok();
         let serving = if serving { self.serving() } else { Vec::new() };
-        Input::WorkersSeen { asked, seen, serving }
+        Input::WorkersSeen { share, asked, seen, serving }
     }
 
     fn serving(&self) -> Vec<Arc<str>> {

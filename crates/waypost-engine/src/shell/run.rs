@@ -1,4 +1,4 @@
-//! The engine thread: feeds the driver and carries out its outputs.
+//! An engine thread: feeds one driver and carries out its outputs.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,7 +19,8 @@ use waypost_ports::store::{Append, Store};
 use super::lanes::Order;
 use super::store::append_inline;
 use super::{LocalWorker, Mirrored, Shared, TasksOrder, ownership};
-use crate::driver::{Answer, Committed, Driver, Input, Output, StoreWork, TaskWork, Ticket};
+use crate::driver::{Answer, Committed, Driver, Input, Output, Queue, StoreWork, TaskWork, Ticket};
+use crate::metrics::DriverGauges;
 use crate::room::{release_freed_memory, shrink};
 use crate::{Observer, panic_text};
 
@@ -45,7 +46,7 @@ pub(crate) struct Questions {
 #[derive(Default)]
 struct Open {
     questions: HashMap<Ticket, Question>,
-    /// Has the engine's thread ended, so that there will be no answers?
+    /// Have the engine threads ended, so that there will be no answers?
     closed: bool,
 }
 
@@ -57,7 +58,7 @@ struct Question {
 
 enum Asker {
     Waits(oneshot::Sender<Answer>),
-    /// Called on the engine thread, so it must be quick.
+    /// Called on an engine thread, so it must be quick.
     Called(Box<dyn FnOnce(Answer) + Send>),
 }
 
@@ -82,7 +83,7 @@ impl Questions {
     }
 
     /// As [`ask`](Self::ask), with a callback that is always called: with [`Answer::Draining`] if
-    /// the engine's thread has ended.
+    /// the engine threads have ended.
     pub(crate) fn ask_then(
         &self,
         permit: OwnedSemaphorePermit,
@@ -134,20 +135,42 @@ impl Questions {
     }
 }
 
-/// Runs when the engine thread ends, in whatever way: no caller waits for it for ever.
-struct EngineThreadGuard(Arc<Shared>);
+/// Runs when an engine thread ends, in whatever way: no caller waits for it for ever.
+pub(crate) struct EngineThreadGuard {
+    shared: Arc<Shared>,
+    /// Did it end by itself, and not by a panic, or because it could not be started?
+    in_order: bool,
+}
+
+impl EngineThreadGuard {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        Self { shared: Arc::clone(shared), in_order: false }
+    }
+}
 
 impl Drop for EngineThreadGuard {
     fn drop(&mut self) {
-        self.0.lanes.stop();
-        self.0.task_orders.push(TasksOrder::Stop);
-        self.0.questions.close();
-        self.0.over.cancel();
+        let shared = &self.shared;
+        if !shared.ending.thread_ended() {
+            if !self.in_order {
+                // Without this driver's executions there is no engine.
+                *shared.stop.lock() = Some(Instant::now());
+                shared.inputs.push(Input::Drain);
+            }
+            return shared.inputs.push(Input::Wake);
+        }
+        shared.lanes.stop();
+        shared.task_orders.push(TasksOrder::Stop);
+        shared.questions.close();
+        shared.over.cancel();
     }
 }
 
 pub(crate) struct EngineThread {
     pub(crate) shared: Arc<Shared>,
+    pub(crate) guard: EngineThreadGuard,
+    /// Which of the engine's drivers this is.
+    pub(crate) at: usize,
     pub(crate) driver: Driver,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) mirror: Arc<dyn Mirror>,
@@ -159,24 +182,25 @@ pub(crate) struct EngineThread {
     pub(crate) queue_looked_at: Timestamp,
     pub(crate) shrunk_at: Timestamp,
     pub(crate) running: HashMap<Token, CancellationToken>,
-    /// How many these are, for readers in other threads.
+    /// How many all engine threads have, for readers in other threads.
     pub(crate) attempts: Arc<AtomicU32>,
+    /// What this thread's driver adds to the metrics.
+    pub(crate) shown: DriverGauges,
     /// Was the driver asked to hand over what still runs, and until when is that awaited?
     pub(crate) hand_over_until: Option<Instant>,
 }
 
 impl EngineThread {
     pub(crate) fn run(mut self) {
-        let _guard = EngineThreadGuard(Arc::clone(&self.shared));
         let (mut inputs, mut outputs, mut appends) = (Vec::new(), Vec::new(), Vec::new());
         loop {
-            self.shared.input_queue.take(&mut inputs, self.wake_at());
-            self.shared.vitals.steps(&*self.shared.clock);
+            self.shared.inputs.of(self.at).take(&mut inputs, self.wake_at());
+            self.shared.vitals.steps(self.at, &*self.shared.clock);
             self.forget_finished(&inputs);
             self.step(&mut inputs, &mut outputs);
             self.carry(&mut outputs, &mut appends);
             let running = u32::try_from(self.running.len()).unwrap_or(u32::MAX);
-            self.attempts.store(running, Ordering::Relaxed);
+            self.shown.attempts(running, &self.attempts);
             if self.driver.has_mirror() && self.mirrored.is_due() {
                 self.mirrored.write(&*self.mirror, self.driver.instance(), &self.driver.owned());
             }
@@ -187,6 +211,7 @@ impl EngineThread {
             self.hand_over_in_time();
         }
         self.running.values().for_each(CancellationToken::cancel);
+        self.guard.in_order = true;
     }
 
     fn step(&mut self, inputs: &mut Vec<Input>, outputs: &mut Vec<Output>) {
@@ -201,19 +226,26 @@ impl EngineThread {
             // First: the other inputs may be a reason to start something.
             inputs.insert(0, Input::Lapsed);
         }
+        let starts = inputs.iter().filter(|input| matches!(input, Input::Start(_))).count();
         self.driver.step(now, inputs, outputs);
-        self.shared.metrics.publish(&self.driver);
+        self.shared.inputs.stepped(self.at, starts, self.driver.load());
+        self.shared.metrics.publish(&self.driver, &mut self.shown);
         ownership::log_lost(self.driver.instance(), &self.driver.measures().lost);
         if now.least.since(self.queue_looked_at) >= QUEUE_LOOKED_AT_EVERY {
             self.queue_looked_at = now.least;
-            self.shared.metrics.look_at(&self.driver.queue());
+            let mut queued = self.shared.queued.lock();
+            queued.resize_with(self.shared.inputs.drivers(), Queue::default);
+            queued[self.at] = self.driver.queue();
+            self.shared.metrics.look_at(&Queue::of_all(&queued));
         }
         if now.least.since(self.shrunk_at) >= SHRUNK_EVERY {
             self.shrunk_at = now.least;
             self.driver.shrink();
             self.shared.questions.shrink();
             shrink!(self.running, outputs);
-            release_freed_memory();
+            if self.at == 0 {
+                release_freed_memory();
+            }
         }
     }
 
@@ -227,15 +259,17 @@ impl EngineThread {
         stop.map_or(wake, |stop| wake.min(stop))
     }
 
-    /// Has it done everything before it ends? Not before the driver drains, which follows right
-    /// after the deadline is set: it rejects what it will not take.
+    /// Have all drivers done everything before they end? Not before they drain, which follows right
+    /// after the deadline is set: they reject what they will not take.
     fn is_over(&self) -> bool {
-        self.driver.is_draining()
-            && self.shared.stop.lock().is_some()
-            && match self.hand_over_until {
-                None => self.driver.is_quiet(),
-                Some(until) => self.driver.is_handed_over() || Instant::now() >= until,
-            }
+        if !self.driver.is_draining() || self.shared.stop.lock().is_none() {
+            return false;
+        }
+        let (done, late) = match self.hand_over_until {
+            None => (self.driver.is_quiet(), false),
+            Some(until) => (self.driver.is_handed_over(), Instant::now() >= until),
+        };
+        self.shared.ending.is_over(self.at, done) || late
     }
 
     /// At the deadline of a drain, closes running attempts as handed over: they do not count as
@@ -244,7 +278,7 @@ impl EngineThread {
         let due = self.shared.stop.lock().is_some_and(|deadline| Instant::now() >= deadline);
         if due && self.driver.is_draining() && self.hand_over_until.is_none() {
             self.hand_over_until = Some(Instant::now() + HAND_OVER_MAX);
-            self.shared.input_queue.push(Input::HandOver);
+            self.shared.inputs.send(self.at, Input::HandOver);
         }
     }
 
@@ -279,6 +313,7 @@ impl EngineThread {
                     }
                 }
                 Output::Renew => self.shared.lanes.renewals.push(Order::Renew),
+                Output::Forward { to, input } => self.shared.inputs.forward(self.at, to, &input),
                 Output::Answer(ticket, answer) => self.shared.questions.answer(ticket, answer),
                 Output::Committed(committed) => self.observe(&committed),
                 Output::Keep(context) => contexts.push(*context),
@@ -323,9 +358,8 @@ impl EngineThread {
     ) {
         while let [append] = appends.as_slice()
             && self.inline
-            && self.shared.outstanding.load(Ordering::Acquire) == 0
-            && self.shared.input_queue.is_empty()
-            && let Some(appended) = append_inline(&*self.store, append, &self.shared.metrics)
+            && self.shared.inputs.of(self.at).is_empty()
+            && let Some(appended) = append_inline(&*self.store, append, &self.shared)
         {
             inputs.push(Input::Appended(vec![(append.header.execution, appended)]));
             appends.clear();

@@ -14,9 +14,11 @@ use waypost_core::id::InstanceId;
 use waypost_core::time::Millis;
 use waypost_ports::clock::Clock;
 
-use super::{BatchQueue, Lanes, Lease, Questions, StoreTime, TasksOrder, Vitals};
+use super::{
+    BatchQueue, Ending, InputQueues, Lanes, Lease, Questions, StoreTime, TasksOrder, Vitals,
+};
 use crate::config::Config;
-use crate::driver::Input;
+use crate::driver::Queue;
 use crate::metrics::EngineMetrics;
 
 pub(crate) struct Shared {
@@ -26,7 +28,10 @@ pub(crate) struct Shared {
     pub(crate) lease: Lease,
     pub(crate) vitals: Vitals,
     pub(crate) metrics: Arc<EngineMetrics>,
-    pub(crate) input_queue: BatchQueue<Input>,
+    pub(crate) inputs: InputQueues,
+    pub(crate) ending: Ending,
+    /// The attempts that wait in each driver, as last looked at for the metrics.
+    pub(crate) queued: Mutex<Vec<Queue>>,
     pub(crate) lanes: Lanes,
     /// Appends handed over to the store thread and not answered yet.
     pub(crate) outstanding: AtomicUsize,
@@ -38,7 +43,7 @@ pub(crate) struct Shared {
     pub(crate) polls: Arc<Semaphore>,
     /// When to stop although attempts still run, or the store does not answer.
     pub(crate) stop: Mutex<Option<Instant>>,
-    /// Cancelled when the engine thread has ended.
+    /// Cancelled when the engine threads have ended.
     pub(crate) over: CancellationToken,
     /// Cancelled when the tasks thread has ended: polls get no answer then.
     pub(crate) tasks_thread_gone: CancellationToken,
@@ -47,16 +52,19 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(instance: InstanceId, config: &Config, clock: Arc<dyn Clock>) -> Arc<Self> {
         let metrics = EngineMetrics::default();
+        let drivers = config.driver_count();
         metrics.slots.set(config.slots.into());
         metrics.io_slots.set(config.io_slots.into());
         Arc::new(Self {
             instance,
             time: Mutex::new(StoreTime::new(config.drift_ppm)),
             lease: Lease::new(Millis(0), config.lease),
-            vitals: Vitals::new(clock.steady()),
+            vitals: Vitals::new(clock.steady(), drivers),
             clock,
             metrics: Arc::new(metrics),
-            input_queue: BatchQueue::default(),
+            inputs: InputQueues::new(drivers),
+            ending: Ending::new(drivers),
+            queued: Mutex::default(),
             lanes: Lanes::new(config.append_lanes),
             outstanding: AtomicUsize::new(0),
             task_orders: BatchQueue::default(),

@@ -28,7 +28,6 @@ use waypost_ports::store::{Append, Appended, Store, StoreError};
 use super::lanes::Order;
 use super::{BatchQueue, Shared, StoreCalls, ownership};
 use crate::driver::{Input, Outgoing, StoreWork};
-use crate::metrics::EngineMetrics;
 
 /// First wait before a failed call is repeated; doubles up to [`RETRY_MAX`].
 const RETRY_MIN: Duration = Duration::from_millis(20);
@@ -65,7 +64,7 @@ struct StoreThreadGuard<'a>(&'a Shared);
 impl Drop for StoreThreadGuard<'_> {
     fn drop(&mut self) {
         *self.0.stop.lock() = Some(Instant::now());
-        self.0.input_queue.push(Input::Drain);
+        self.0.inputs.push(Input::Drain);
     }
 }
 
@@ -234,7 +233,7 @@ impl StoreThread {
         };
         backoff.log_recovered("append");
         self.shared.outstanding.fetch_sub(batch.len(), Ordering::AcqRel);
-        answer.into_iter().for_each(|answer| self.shared.input_queue.push(answer));
+        answer.into_iter().for_each(|answer| self.shared.inputs.push(answer));
     }
 
     fn deliver(&self, mut mail: Vec<Outgoing>) {
@@ -256,7 +255,7 @@ impl StoreThread {
             } else if std::mem::take(&mut writes_failed) {
                 self.shared.vitals.worked();
             }
-            performed.inputs.into_iter().for_each(|input| self.shared.input_queue.push(input));
+            performed.inputs.into_iter().for_each(|input| self.shared.inputs.push(input));
             let again = performed.again;
             if let Some((_, error)) = again.first()
                 && !self.wait_before_retry("work", error, &mut backoff)
@@ -312,7 +311,7 @@ impl StoreThread {
             });
         }
         let until = renewal.now.plus(self.store_calls.config.lease);
-        self.shared.input_queue.extend([Input::Renewed { until }, Input::Readable(renewal.fold)]);
+        self.shared.inputs.extend([Input::Renewed { until }, Input::Readable(renewal.fold)]);
         Ok(())
     }
 }
@@ -330,14 +329,18 @@ impl Backoff {
     }
 }
 
-/// An append made by the engine thread itself, where it is the only one.
+/// An append made by an engine thread itself, where it is the only one under way.
 pub(crate) fn append_inline(
     store: &dyn Store,
     append: &Append,
-    metrics: &EngineMetrics,
+    shared: &Shared,
 ) -> Option<Appended> {
+    let outstanding = &shared.outstanding;
+    outstanding.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).ok()?;
     let begun = Instant::now();
-    let mut answers = store.append(std::slice::from_ref(append)).ok()?;
-    metrics.appended(1, begun.elapsed());
+    let answers = store.append(std::slice::from_ref(append));
+    outstanding.fetch_sub(1, Ordering::AcqRel);
+    let mut answers = answers.ok()?;
+    shared.metrics.appended(1, begun.elapsed());
     answers.pop()
 }

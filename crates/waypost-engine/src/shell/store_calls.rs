@@ -17,8 +17,8 @@ use waypost_core::frame::decode;
 use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_ports::nudge::Nudges;
 use waypost_ports::store::{
-    About, Append, ClaimRequest, Claims, Heartbeat, History, MailOf, Renewal, SUSPECT_FROM, Store,
-    StoreError, StoredFrame,
+    About, Append, ClaimRequest, Claims, Heartbeat, History, MailOf, Renewal, SUSPECT_FROM, Share,
+    Store, StoreError, StoredFrame,
 };
 
 use super::{Damage, Plans, fold, ownership};
@@ -101,12 +101,21 @@ impl StoreCalls {
                 Ok(input) => Performed::with(vec![input]),
                 Err(error) => Performed::not(StoreWork::Append(append), error),
             },
-            StoreWork::Claim { limit, only, held, suspects } => {
+            StoreWork::Claim { share, limit, only, held, suspects } => {
                 let (instance, fold, ahead) =
                     (self.instance, self.config.fold, self.config.claim_ahead);
-                self.claim(&ClaimRequest { instance, fold, limit, only, held, suspects, ahead })
+                self.claim(&ClaimRequest {
+                    instance,
+                    fold,
+                    limit,
+                    share,
+                    only,
+                    held,
+                    suspects,
+                    ahead,
+                })
             }
-            StoreWork::Collect { known } => self.collect(known),
+            StoreWork::Collect { share, known } => self.collect(share, known),
             StoreWork::Deliver(outgoing) => self.deliver(vec![outgoing]),
             StoreWork::Hold { execution, reason } => self.hold(execution, reason),
             StoreWork::Doubt(executions) => match self.store.doubt(self.instance, &executions) {
@@ -120,10 +129,12 @@ impl StoreCalls {
                 Err(error) => Performed::not(StoreWork::FindEnd(execution), error),
             },
             StoreWork::LoadEnded(request, ticket) => self.load_ended(request, ticket),
-            StoreWork::ReserveNumbers => match self.heartbeat(self.config.id_block_size, false) {
-                Ok(renewal) => Performed::with(vec![Input::Numbers(renewal.numbers)]),
-                Err(error) => Performed::not(StoreWork::ReserveNumbers, error),
-            },
+            StoreWork::ReserveNumbers => {
+                match self.heartbeat(self.config.numbers_wanted(), false) {
+                    Ok(renewal) => Performed::with(vec![Input::Numbers(renewal.numbers)]),
+                    Err(error) => Performed::not(StoreWork::ReserveNumbers, error),
+                }
+            }
         }
     }
 
@@ -154,21 +165,22 @@ impl StoreCalls {
         }
         ownership::log_taken_over(self.instance, &loaded);
         let Claims { copied, more, next_due, at, .. } = claims;
-        inputs.push(Input::Claimed { loaded, copied, more, next_due, at, answered });
+        let share = request.share;
+        inputs.push(Input::Claimed { share, loaded, copied, more, next_due, at, answered });
         Performed { inputs, again }
     }
 
-    fn collect(&self, known: usize) -> Performed {
+    fn collect(&self, share: Share, known: usize) -> Performed {
         let mut inputs = Vec::new();
         let limit = self.config.claim_batch.saturating_add(known);
-        let mail = self.store.collect(MailOf::Owner(self.instance), limit);
+        let mail = self.store.collect(MailOf::Owner(self.instance, share), limit);
         let whole = mail.as_ref().is_ok_and(|mail| mail.len() < limit);
         match mail {
             Ok(mail) if mail.is_empty() => {}
             Ok(mail) => inputs.push(Input::Mail(mail)),
             Err(error) => warn!(%error, "the inbox cannot be read"),
         }
-        inputs.push(Input::Collected { whole });
+        inputs.push(Input::Collected { share, whole });
         Performed::with(inputs)
     }
 

@@ -137,7 +137,7 @@ impl TasksThread {
             warned("cancel", self.remote_tasks.cancel(&batch.cancels));
         }
         for look in batch.looks.drain(..) {
-            self.shared.input_queue.push(self.remote_tasks.look(look));
+            self.shared.inputs.push(self.remote_tasks.look(look));
         }
     }
 

@@ -21,14 +21,15 @@ pub(crate) struct Vitals {
     failing_since: Mutex<Option<Millis>>,
     /// The error for new requests.
     trouble: watch::Sender<Option<StoreError>>,
-    /// When the engine thread last began a step, by the steady clock.
-    stepped_at: AtomicU64,
+    /// When each engine thread last began a step, by the steady clock.
+    stepped_at: Box<[AtomicU64]>,
 }
 
 impl Vitals {
-    pub(crate) fn new(now: Millis) -> Self {
+    pub(crate) fn new(now: Millis, drivers: u32) -> Self {
         let (failing_since, trouble) = (Mutex::default(), watch::Sender::new(None));
-        Self { failing_since, trouble, stepped_at: AtomicU64::new(now.0) }
+        let stepped_at = (0..drivers).map(|_| AtomicU64::new(now.0)).collect();
+        Self { failing_since, trouble, stepped_at }
     }
 
     pub(crate) fn failed(&self, error: &StoreError, clock: &dyn Clock) {
@@ -67,12 +68,16 @@ impl Vitals {
         }
     }
 
-    pub(crate) fn steps(&self, clock: &dyn Clock) {
-        self.stepped_at.store(clock.steady().0, Ordering::Relaxed);
+    pub(crate) fn steps(&self, driver: usize, clock: &dyn Clock) {
+        if let Some(stepped_at) = self.stepped_at.get(driver) {
+            stepped_at.store(clock.steady().0, Ordering::Relaxed);
+        }
     }
 
+    /// How long ago the last step of each thread began; the longest of these times.
     pub(crate) fn since_step(&self, clock: &dyn Clock) -> Millis {
-        Millis(clock.steady().0.saturating_sub(self.stepped_at.load(Ordering::Relaxed)))
+        let oldest = self.stepped_at.iter().map(|at| at.load(Ordering::Relaxed)).min();
+        Millis(clock.steady().0.saturating_sub(oldest.unwrap_or(0)))
     }
 }
 
@@ -86,7 +91,7 @@ mod tests {
     #[test]
     fn store_that_is_full_is_trouble_at_once_and_one_that_is_away_after_a_second() {
         let clock = ManualClock::at(Timestamp(0));
-        let vitals = Vitals::new(clock.steady());
+        let vitals = Vitals::new(clock.steady(), 1);
         let (full, away) =
             (StoreError::Full("disk".into()), StoreError::Unavailable("away".into()));
         vitals.failed(&full, &clock);
@@ -112,10 +117,12 @@ mod tests {
     #[test]
     fn engine_thread_that_makes_no_step_is_noticed() {
         let clock = ManualClock::at(Timestamp(0));
-        let vitals = Vitals::new(clock.steady());
+        let vitals = Vitals::new(clock.steady(), 2);
         clock.advance(Millis(7_000));
         assert_eq!(vitals.since_step(&clock), Millis(7_000));
-        vitals.steps(&clock);
+        vitals.steps(0, &clock);
+        assert_eq!(vitals.since_step(&clock), Millis(7_000), "the other one has not");
+        vitals.steps(1, &clock);
         assert_eq!(vitals.since_step(&clock), Millis(0));
     }
 }

@@ -58,7 +58,7 @@ impl LocalWorker {
                 let (node, attempt, delivery) = (Arc::clone(&task.path), task.attempt, task.token);
                 let outcome = attempt_outcome(handler, secrets, task, token).await;
                 let report = Report { node, attempt, token: delivery, worker: None, outcome };
-                shared.input_queue.push(Input::Report { execution, report, token_free: true });
+                shared.inputs.push(Input::Report { execution, report, token_free: true });
             },
             &self.runtime,
         );

@@ -19,6 +19,7 @@ mod receipts;
 mod remote;
 mod requests;
 mod retrying;
+mod sharing;
 mod slots;
 mod suspects;
 mod takeover;

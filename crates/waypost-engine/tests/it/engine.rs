@@ -1,5 +1,6 @@
 //! The engine with its threads and handlers.
 
+mod drivers;
 mod handlers;
 mod lanes;
 mod life;

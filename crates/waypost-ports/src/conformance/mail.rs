@@ -9,7 +9,7 @@ use waypost_core::time::Timestamp;
 
 use super::StoreUnderTest;
 use super::rig::{Hand, ONE, Rig, START, mail, signal};
-use crate::store::{Appended, ControlChange, Mail, MailBody, MailDelivery, MailOf, Store};
+use crate::store::{Appended, ControlChange, Mail, MailBody, MailDelivery, MailOf, Share, Store};
 
 const PARKED: ControlChange = ControlChange::Parked { next_due: None };
 
@@ -111,8 +111,9 @@ pub fn the_owner_is_named<B: StoreUnderTest>(rig: &Rig<B>) {
 pub fn owners_collect_their_mail<B: StoreUnderTest>(rig: &Rig<B>) {
     let (one, two) = (rig.instance(1), rig.instance(2));
     let (mut mine, other, parked) = (rig.start(one), rig.start(two), rig.park(one, None));
-    let collect =
-        |owner, limit| rig.store().collect(MailOf::Owner(owner), limit).expect("it is answered");
+    let collect = |owner, limit| {
+        rig.store().collect(MailOf::Owner(owner, Share::ALL), limit).expect("it is answered")
+    };
     assert_eq!(collect(one, 10), []);
     for hand in [&mine, &other, &parked] {
         rig.send(hand.execution, "m1", signal());
@@ -167,7 +168,10 @@ pub fn the_end_discards_mail<B: StoreUnderTest>(rig: &Rig<B>) {
     rig.send(hand.execution, "m1", signal());
     rig.commit(hand.next(1).control(ControlChange::Ended));
     assert_eq!(rig.load(hand.execution).mail, []);
-    assert_eq!(rig.store().collect(MailOf::Owner(ONE), 10).expect("it is answered"), []);
+    assert_eq!(
+        rig.store().collect(MailOf::Owner(ONE, Share::ALL), 10).expect("it is answered"),
+        []
+    );
 }
 
 pub fn a_fenced_frame_consumes_nothing<B: StoreUnderTest>(rig: &Rig<B>) {

@@ -2,12 +2,12 @@
 
 use uuid::Uuid;
 use waypost_core::command::Request;
-use waypost_core::id::InstanceId;
+use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::time::{Millis, Timestamp};
 
 use super::StoreUnderTest;
 use super::rig::{FOLD, Hand, ONE, Rig, START, claim_request, executions, heartbeat, signal};
-use crate::store::{Appended, ClaimRequest, ControlChange, Heartbeat, LEASE, Store};
+use crate::store::{Appended, ClaimRequest, ControlChange, Heartbeat, LEASE, MailOf, Share, Store};
 
 /// Longer than any lease.
 const LONG: u64 = LEASE.0 + 1;
@@ -298,6 +298,49 @@ pub fn reconciliation_returns_owned_executions_not_in_memory<B: StoreUnderTest>(
     let all = Some(vec![driven.execution, parked.execution, taken.execution]);
     assert_eq!(executions(&rig.claim_as(&ClaimRequest { held: all, ..again })), []);
     assert_eq!(rig.control(driven.execution).owner, Some(ONE));
+}
+
+/// Each driver of an instance claims the executions that it drives.
+pub fn claim_for_a_share_takes_nothing_else<B: StoreUnderTest>(rig: &Rig<B>) {
+    let one = rig.instance(1);
+    let numbers = |hands: &[Hand], share: Share| -> Vec<ExecutionNo> {
+        let numbers = hands.iter().map(|hand| hand.execution);
+        numbers.filter(|number| share.has(*number)).collect()
+    };
+    let kept: Vec<Hand> = (0..4).map(|_| rig.start(one)).collect();
+    let ready: Vec<Hand> = (0..4).map(|_| rig.park(one, None)).collect();
+    for hand in &ready {
+        rig.send(hand.execution, "m1", signal());
+    }
+    let soon: Vec<Hand> = (0..4).map(|_| rig.park(one, due(0))).collect();
+    let later: Vec<Hand> = (0..4).map(|at| rig.park(one, due(1_000_000 + at))).collect();
+    for at in 0..2 {
+        let share = Share { at, of: 2 };
+        let request = ClaimRequest { share, ..claim_request(one) };
+        let mut rest = later.iter().zip(1_000_000..).filter(|(hand, _)| share.has(hand.execution));
+        let claims = rig.claim_as(&ClaimRequest { limit: 3, ..request.clone() });
+        let expected = [numbers(&ready, share), numbers(&soon, share)].concat();
+        assert_eq!(executions(&claims), expected[..3], "the due ones come last");
+        assert!(claims.more, "another one of the share is due");
+        let claims = rig.claim_as(&request);
+        assert_eq!(executions(&claims), expected[3..]);
+        assert!(!claims.more, "the rest is of the other share, or not due");
+        assert_eq!(claims.next_due, rest.next().and_then(|(_, after)| due(after)));
+        let held = Some(numbers(&soon, share));
+        let forgotten = [numbers(&kept, share), numbers(&ready, share)].concat();
+        assert_eq!(executions(&rig.claim_as(&ClaimRequest { held, ..request })), forgotten);
+        let mail = rig.store().collect(MailOf::Owner(one, share), 10).expect("it is answered");
+        let addressees: Vec<ExecutionNo> = mail.iter().map(|mail| mail.execution).collect();
+        assert_eq!(addressees, numbers(&ready, share));
+    }
+    rig.advance(LONG);
+    let two = rig.instance(2);
+    for at in 0..2 {
+        let share = Share { at, of: 2 };
+        let orphans = [numbers(&kept, share), numbers(&ready, share), numbers(&soon, share)];
+        let request = ClaimRequest { share, suspects: false, ..claim_request(two) };
+        assert_eq!(executions(&rig.claim_as(&request)), orphans.concat());
+    }
 }
 
 /// A process that died is followed by another.

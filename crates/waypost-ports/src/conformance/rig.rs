@@ -18,7 +18,7 @@ use crate::inspect::{Examined, Inspect, Remedy, Repair};
 use crate::query::{ExecutionPage, ListRequest, Query};
 use crate::store::{
     About, Append, Appended, ClaimRequest, Claims, Control, ControlChange, Defined, Heartbeat,
-    History, LEASE, Mail, MailBody, MailDelivery, NewDefinition, Renewal, Store,
+    History, LEASE, Mail, MailBody, MailDelivery, NewDefinition, Renewal, Share, Store,
 };
 
 pub use hand::{Draft, Hand, created, delayed, started};
@@ -232,6 +232,7 @@ pub fn claim_request(instance: InstanceId) -> ClaimRequest {
         instance,
         fold: FOLD,
         limit: 100,
+        share: Share::ALL,
         only: None,
         held: None,
         suspects: true,

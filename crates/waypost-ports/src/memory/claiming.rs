@@ -149,7 +149,9 @@ impl Tables {
     ) -> Option<ClaimReason> {
         let control = &row.control;
         let readable = row.requires <= request.fold || is_planted(Bug::VersionIgnored);
-        if !readable || request.only.as_ref().is_some_and(|only| !only.contains(&execution)) {
+        let wanted = request.share.has(execution)
+            && request.only.as_ref().is_none_or(|only| only.contains(&execution));
+        if !readable || !wanted {
             return None;
         }
         match control.owner {

@@ -380,9 +380,9 @@ impl Tables {
     pub fn collect(&self, of: MailOf, limit: usize) -> Vec<Mail> {
         let wanted = |mail: &&Mail| match of {
             MailOf::Execution(execution) => mail.execution == execution,
-            MailOf::Owner(owner) => {
+            MailOf::Owner(owner, share) => {
                 let row = self.control.get(&mail.execution);
-                row.is_some_and(|row| row.control.owner == Some(owner))
+                share.has(mail.execution) && row.is_some_and(|row| row.control.owner == Some(owner))
             }
         };
         self.inbox.iter().filter(wanted).take(limit).cloned().collect()

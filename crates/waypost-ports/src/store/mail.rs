@@ -10,6 +10,8 @@ use waypost_core::command::{Report, Request, Urgency};
 use waypost_core::event::MessageId;
 use waypost_core::id::{ExecutionNo, InstanceId};
 
+use super::Share;
+
 /// A message from outside the owner's memory.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Mail {
@@ -28,8 +30,8 @@ pub struct Mail {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MailOf {
     Execution(ExecutionNo),
-    /// All executions that this instance owns.
-    Owner(InstanceId),
+    /// All executions of this share that this instance owns.
+    Owner(InstanceId, Share),
 }
 
 /// The content of a message.

@@ -22,9 +22,9 @@ fn a_reconciliation_of_many_is_not_quadratic() {
     drop(database.open());
     let intruder = database.intruder();
     let sql = include_str!("../../queries/claim_take.sql");
-    let types = "(uuid, int4, int8, int8[], int8[], bool, int8)";
+    let types = "(uuid, int4, int8, int8[], int8[], bool, int8, int8, int8)";
     let held: Vec<String> = (1..=OWNED).map(|number| number.to_string()).collect();
-    let values = format!("('{ME}', 1, 500, NULL, '{{{}}}', true, 100)", held.join(","));
+    let values = format!("('{ME}', 1, 500, NULL, '{{{}}}', true, 100, NULL, NULL)", held.join(","));
     // As it is planned while the tables are empty.
     let plan = intruder.plan(types, sql, "COSTS OFF", &values);
     assert!(plan.contains("hashed SubPlan"), "{plan}");

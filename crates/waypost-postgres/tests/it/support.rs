@@ -12,7 +12,8 @@ use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::time::Millis;
 use waypost_ports::conformance::rig::{Draft, Hand};
 use waypost_ports::store::{
-    About, Append, Appended, ClaimRequest, ControlChange, Heartbeat, LEASE, LogReader, Mail, Store,
+    About, Append, Appended, ClaimRequest, ControlChange, Heartbeat, LEASE, LogReader, Mail, Share,
+    Store,
 };
 use waypost_postgres::{Options, PostgresStore};
 use waypost_testbed::Proxy;
@@ -158,6 +159,7 @@ pub(crate) fn everything(instance: InstanceId) -> ClaimRequest {
         instance,
         fold: 1,
         limit: 10_000,
+        share: Share::ALL,
         only: None,
         held: None,
         suspects: true,

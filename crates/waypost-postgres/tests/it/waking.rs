@@ -9,7 +9,9 @@ use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::time::Timestamp;
 use waypost_ports::conformance::rig::{Hand, signal};
 use waypost_ports::inspect::Inspect;
-use waypost_ports::store::{Append, ClaimRequest, ControlChange, MailDelivery, MailOf, Store};
+use waypost_ports::store::{
+    Append, ClaimRequest, ControlChange, MailDelivery, MailOf, Share, Store,
+};
 
 use crate::support::{
     Database, append, claimed, everything, instance, is_committed, mail, start, two,
@@ -131,7 +133,7 @@ fn unreadable_mail_does_not_delay_other_mail() {
          VALUES ({}, 0, 0, 'm0', '\"unheard of\"')",
         hands[0].execution.0
     ));
-    let collected = store.collect(MailOf::Owner(one), 10).unwrap();
+    let collected = store.collect(MailOf::Owner(one, Share::ALL), 10).unwrap();
     assert_eq!(collected.len(), 1, "{collected:?}");
     assert_eq!(collected[0].execution, hands[1].execution);
     for hand in &mut hands {

@@ -99,6 +99,7 @@ pub(super) fn kind_of(output: &Output) -> String {
         Output::Store(StoreWork::Collect { .. }) => "collect".to_owned(),
         Output::Store(StoreWork::ReserveNumbers) => "numbers".to_owned(),
         Output::Renew => "renew".to_owned(),
+        Output::Forward { input, .. } => format!("forward {input:?}"),
         Output::Store(StoreWork::Doubt(executions)) => format!("doubt {executions:?}"),
         Output::Store(StoreWork::Hold { execution, reason }) => {
             format!("hold x{}: {reason}", execution.0)

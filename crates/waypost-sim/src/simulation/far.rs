@@ -226,6 +226,7 @@ impl Simulation {
         let Some(remote_tasks) = self.remote_tasks(life) else { return };
         let seen = match self.store.strikes(Fault::TasksFail) {
             true => waypost_engine::driver::Input::WorkersSeen {
+                share: look.share,
                 asked: look.held,
                 seen: None,
                 serving: Vec::new(),

@@ -64,7 +64,7 @@ impl Simulation {
             clock: Arc::clone(clock),
         };
         let process = Process::start(birth, &mut self.random, &self.store, &self.plans);
-        let numbers = process.store_calls.config.id_block_size;
+        let numbers = process.store_calls.config.numbers_wanted();
         self.note("start", &[life.into(), machine as u64], || format!("p{life} on m{machine}"));
         self.machines[machine].life = Some(life);
         self.store_calls.insert(life, Arc::clone(&process.store_calls));

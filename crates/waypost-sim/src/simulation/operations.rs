@@ -68,7 +68,11 @@ impl Simulation {
                     let latency = self.latency();
                     self.after(latency, WorldEvent::Far(FarEvent::Perform(life, work)));
                 }
-                Output::Committed(_) | Output::Keep(_) | Output::Forget(_) => {}
+                // `Drivers` has done what one of them has for another.
+                Output::Forward { .. }
+                | Output::Committed(_)
+                | Output::Keep(_)
+                | Output::Forget(_) => {}
             }
         }
         while !appends.is_empty() {
@@ -267,14 +271,16 @@ impl Simulation {
         if !self.happens(life) {
             return;
         }
-        if let StoreWork::Claim { limit, only, held, suspects } = &work
+        if let StoreWork::Claim { share, limit, only, held, suspects } = &work
             && self.store.strikes(Fault::StaleRead)
             && let Some(store_calls) = self.store_calls.get(&life)
         {
             let (instance, fold, limit) = (store_calls.instance, store_calls.config.fold, *limit);
-            let (only, held, suspects) = (only.clone(), held.clone(), *suspects);
+            let (share, only) = (*share, only.clone());
+            let (held, suspects) = (held.clone(), *suspects);
             let ahead = store_calls.config.claim_ahead;
-            let request = ClaimRequest { instance, fold, limit, only, held, suspects, ahead };
+            let request =
+                ClaimRequest { instance, fold, limit, share, only, held, suspects, ahead };
             let listed = self.store.with(|tables, now| {
                 tables.sweep();
                 tables.list_claimable(&request, now)

@@ -14,7 +14,8 @@ use waypost_ports::query::{
     EventsRequest, FeedPosition, FeedRequest, ListRequest, Query, UNREADABLE,
 };
 use waypost_ports::store::{
-    About, Appended, ClaimRequest, Heartbeat, LEASE, Mail, MailDelivery, MailOf, Store, StoreError,
+    About, Appended, ClaimRequest, Heartbeat, LEASE, Mail, MailDelivery, MailOf, Share, Store,
+    StoreError,
 };
 use waypost_sqlite::{Options, SqliteStore, engine_of, migrations};
 
@@ -97,6 +98,7 @@ fn a_killed_process_loses_nothing_that_was_acknowledged() {
         instance: INSTANCE,
         fold: 1,
         limit: 10,
+        share: Share::ALL,
         only: None,
         held: None,
         suspects: true,
@@ -322,6 +324,7 @@ fn unreadable_execution_is_claimed_as_damaged_and_blocks_no_other() {
         instance: INSTANCE,
         fold: 1,
         limit: 10,
+        share: Share::ALL,
         only: None,
         held: None,
         suspects: true,
@@ -355,7 +358,7 @@ fn unreadable_mail_does_not_block_other_mail() {
     let raw = Connection::open(folder.path().join("log.db")).unwrap();
     let spoil = "UPDATE inbox SET body = '\"unknown kind\"' WHERE execution = ?1";
     assert_eq!(raw.execute(spoil, [chains[0].execution.0]).unwrap(), 1);
-    let collected = store.collect(MailOf::Owner(INSTANCE), 10).unwrap();
+    let collected = store.collect(MailOf::Owner(INSTANCE, Share::ALL), 10).unwrap();
     assert_eq!(collected.len(), 1);
     assert_eq!(collected[0].execution, chains[1].execution);
 }

@@ -4,7 +4,7 @@ use waypost_core::command::Request;
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::access::{Access, NewKey, Role};
 use waypost_ports::query::{ListRequest, Query};
-use waypost_ports::store::{ClaimRequest, Mail, MailDelivery, MailOf, Store, StoreError};
+use waypost_ports::store::{ClaimRequest, Mail, MailDelivery, MailOf, Share, Store, StoreError};
 use waypost_sqlite::{Options, SqliteStore};
 
 use crate::workload::{self, Chain, INSTANCE};
@@ -19,7 +19,7 @@ fn mail_from_a_guest_reaches_the_engine() {
     let batch: Vec<_> = chains.iter_mut().filter_map(Chain::next).collect();
     engine.append(&batch).unwrap();
     engine.append(&[chains[1].park(Some(Timestamp(i64::MAX)))]).unwrap();
-    assert_eq!(engine.collect(MailOf::Owner(INSTANCE), 10).unwrap(), []);
+    assert_eq!(engine.collect(MailOf::Owner(INSTANCE, Share::ALL), 10).unwrap(), []);
     let mail: Vec<_> = chains
         .iter()
         .map(|chain| Mail {
@@ -33,11 +33,12 @@ fn mail_from_a_guest_reaches_the_engine() {
     let deliveries = guest.deliver(&mail).unwrap();
     assert_eq!(deliveries[0], MailDelivery::Accepted { owner: Some(INSTANCE) });
     assert_eq!(deliveries[1], MailDelivery::Accepted { owner: None });
-    assert_eq!(engine.collect(MailOf::Owner(INSTANCE), 10).unwrap(), mail[..1]);
+    assert_eq!(engine.collect(MailOf::Owner(INSTANCE, Share::ALL), 10).unwrap(), mail[..1]);
     let request = ClaimRequest {
         instance: INSTANCE,
         fold: 1,
         limit: 10,
+        share: Share::ALL,
         only: None,
         held: None,
         suspects: true,

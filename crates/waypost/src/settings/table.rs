@@ -87,6 +87,7 @@ settings! {
         poll_every: engine.poll_every, Set("DURATION"), Between("100ms", "1m"), "How often an instance polls for work and mail in the absence of notifications.";
         reconcile_every: engine.reconcile_every, Set("DURATION"), Between("1s", "1h"), "How often an instance compares the executions that it owns in the store with those in memory.";
         claim_batch: engine.claim_batch, Set("N"), Between("1", "10000"), "Maximum number of executions per claim.";
+        drivers: engine.drivers, Set("N"), AtMost("64"), "Driver threads, which divide the executions in memory among themselves: an execution with thousands of nodes to decide delays only those of its driver. `0`: half of the cores, at least 1 and at most 8. `waypost run` and `resume` have one.";
         remote_max: engine.remote_max, Set("N"), AtMost("10000000"), "Executions in memory that wait for remote workers, in addition to `active_max`: a handler without workers does not block other executions.";
         backlog_max: engine.backlog_max, Set("N"), AtLeast("1"), "Maximum number of submissions that wait to be accepted; further callers are queued.";
         polls_max: engine.polls_max, Set("N"), AtLeast("1"), "Maximum number of waiting polls of workers; further ones are queued.";

@@ -32,7 +32,7 @@ use waypost_ports::memory::MemoryStore;
 use waypost_ports::query::{EventsRequest, FeedPosition, FeedRequest, ListRequest};
 use waypost_ports::store::{
     About, Append, Appended, ClaimRequest, ControlChange, Heartbeat, History, Idempotency, LEASE,
-    Mail, MailDelivery, MailOf, NewDefinition, Submission,
+    Mail, MailDelivery, MailOf, NewDefinition, Share, Submission,
 };
 use waypost_postgres::PostgresStore;
 use waypost_sim::random::Random;
@@ -413,6 +413,7 @@ impl World {
             instance,
             fold: 1,
             limit: 1_000,
+            share: Share::ALL,
             only: None,
             held: None,
             suspects: true,
@@ -446,7 +447,7 @@ impl World {
         let instance = self.instance();
         self.ask(
             "collect",
-            |store| store.collect(MailOf::Owner(instance), 1_000).unwrap(),
+            |store| store.collect(MailOf::Owner(instance, Share::ALL), 1_000).unwrap(),
             |mail| {
                 let mut mail: Vec<String> = mail.iter().map(|mail| format!("{mail:?}")).collect();
                 mail.sort();

@@ -71,7 +71,8 @@ impl Driver {
             let serving = first.is_some();
             if serving || !held.is_empty() && !is_planted(Bug::WorkerNeverMissed) {
                 self.remote.looking = Some(self.now);
-                self.outputs.push(Output::Tasks(TaskWork::Look(Look { held, serving })));
+                let share = self.sibling.share;
+                self.outputs.push(Output::Tasks(TaskWork::Look(Look { share, held, serving })));
             }
         }
     }

@@ -150,7 +150,7 @@ async fn bug_an_attempt_whose_handler_panics_when_dropped_was_not_reported() {
     worker.tasks.close();
     worker.tasks.wait().await; // the grace passes at once
     let mut said = Vec::new();
-    worker.shared.input_queue.take(&mut said, std::time::Instant::now());
+    worker.shared.inputs.of(0).take(&mut said, std::time::Instant::now());
     let [Input::Report { report, token_free: true, .. }] = said.as_slice() else {
         panic!("{said:?}")
     };

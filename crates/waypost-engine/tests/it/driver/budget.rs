@@ -29,7 +29,7 @@ fn execution_with_many_commands_gives_way_after_its_time_budget() {
         config.slots = 101;
         config.decide_max = Millis(10);
     });
-    rig.driver.set_stopwatch(slow());
+    rig.driver.set_stopwatches(slow);
     let fan: Vec<String> = (0..100).map(|at| format!("n{at}")).collect();
     let busy = rig.start(&fan.join(";"));
     let other = rig.start("x");
@@ -38,7 +38,7 @@ fn execution_with_many_commands_gives_way_after_its_time_budget() {
     rig.step();
     let ended = 2; // NodeCompleted, RunCompleted
     assert_eq!(in_flight(&rig), [(busy, 10), (other, ended)]);
-    let longest = rig.driver.measures().decided.iter().max().copied();
+    let longest = rig.driver.measures().flat_map(|step| &step.decided).max().copied();
     assert_eq!(longest, Some(Duration::from_millis(11)), "ten commands, and the end");
     let mut frames = 0;
     while rig.appends().next().is_some() {
@@ -60,7 +60,7 @@ fn slot_promised_to_a_start_that_waits_for_its_turn_is_not_given_to_another() {
         config.slots = 2;
         config.decide_max = Millis(1);
     });
-    rig.driver.set_stopwatch(slow());
+    rig.driver.set_stopwatches(slow);
     rig.start("a; b; c; d");
     rig.finish_all();
     rig.step();

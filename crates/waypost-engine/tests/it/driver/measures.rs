@@ -14,7 +14,7 @@ fn settled(rig: &mut Rig<'_>) -> Measures {
     let mut all = Measures::default();
     loop {
         rig.step();
-        let step = rig.driver.measures();
+        let step = rig.driver.measures().next().expect("there is one driver");
         all.started += step.started;
         all.takeovers += step.takeovers;
         all.quarantined += step.quarantined;

@@ -5,7 +5,7 @@ use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_core::time::Millis;
 use waypost_engine::driver::Answer;
-use waypost_ports::store::{Mail, MailOf, Store};
+use waypost_ports::store::{Mail, MailOf, Share, Store};
 
 use crate::support::{Rig, World};
 
@@ -158,7 +158,7 @@ fn mail_that_is_seen_twice_is_consumed_once() {
     rig.settle();
     let received = world.names(execution).iter().filter(|name| **name == "SignalReceived").count();
     assert_eq!(received, 1);
-    assert!(world.store.collect(MailOf::Owner(rig.instance), 10).unwrap().is_empty());
+    assert!(world.store.collect(MailOf::Owner(rig.instance, Share::ALL), 10).unwrap().is_empty());
     world.check();
 }
 

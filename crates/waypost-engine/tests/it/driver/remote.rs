@@ -10,7 +10,7 @@ use waypost_core::json::Json;
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Millis;
 use waypost_engine::driver::{Answer, Input, Look, StoreWork, TaskReport};
-use waypost_ports::store::{Appended, LEASE, LogReader, MailDelivery, Store};
+use waypost_ports::store::{Appended, LEASE, LogReader, MailDelivery, Share, Store};
 use waypost_ports::tasks::OfferId;
 
 use crate::support::rig::token_of;
@@ -132,7 +132,7 @@ fn offer_without_a_start_is_repeated_with_growing_intervals() {
         assert_eq!(offered(&mut rig), [], "before {wait} s");
         pass(&mut rig, 1);
         assert_eq!(offered(&mut rig), [("a".to_owned(), 1)], "after {wait} s");
-        assert_eq!(rig.driver.measures().offers_repeated, 1);
+        assert_eq!(rig.driver.measures().map(|step| step.offers_repeated).sum::<u64>(), 1);
     }
     let queue = rig.driver.queue();
     assert_eq!((queue.depth, queue.too_long, queue.oldest), (1, 1, Millis(910_000)));
@@ -220,7 +220,7 @@ fn report_with_a_forged_token_is_refused() {
     assert_eq!(say(&mut rig, "b", of_another_node), foreign("b"));
     assert_eq!(say(&mut rig, "z", of_a_slot), Refusal::UnknownNode("z".into()));
     assert_eq!(world.state(execution).queued, 1);
-    assert_eq!(rig.driver.measures().reports_refused, 1);
+    assert_eq!(rig.driver.measures().map(|step| step.reports_refused).sum::<u64>(), 1);
 }
 
 /// The start of one worker is on its way when the offer is repeated, and another takes it.
@@ -474,7 +474,7 @@ fn a_worker_that_is_missed_twice_loses_its_attempts() {
     pass(&mut rig, 1);
     let held = |(number, node)| (worker(number), token_of(&world, number, (execution, node, 1)));
     let all = [(1, "a"), (1, "b"), (2, "c")].map(held).to_vec();
-    let all = Look { held: all, serving: false };
+    let all = Look { share: Share::ALL, held: all, serving: false };
     assert_eq!(rig.looks.front(), Some(&all));
     rig.see(Some(&[2]), &[]);
     pass(&mut rig, 5_000);
@@ -534,7 +534,7 @@ fn attempt_waiting_too_long_for_a_slot_is_offered_remotely() {
     pass(&mut rig, 1_999);
     assert!(rig.looks.is_empty());
     pass(&mut rig, 1);
-    assert_eq!(rig.looks, [Look { held: Vec::new(), serving: true }]);
+    assert_eq!(rig.looks, [Look { share: Share::ALL, held: Vec::new(), serving: true }]);
     rig.see(Some(&[]), &["work", "other"]);
     assert_eq!(offered(&mut rig), [("b".to_owned(), 1)], "no worker serves `rare`");
     assert_eq!(rig.driver.queue().depth, 2, "each is counted once");

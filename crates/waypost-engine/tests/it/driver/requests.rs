@@ -7,7 +7,7 @@ use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_core::time::Millis;
 use waypost_engine::driver::{Answer, Input, Outgoing, StoreWork};
-use waypost_ports::store::{Appended, Mail, Store};
+use waypost_ports::store::{Appended, Mail, Share, Store};
 
 use crate::support::world::START;
 use crate::support::{Rig, World};
@@ -206,6 +206,7 @@ fn decide_panic_quarantines_the_execution_and_answers_callers() {
         instance: rig.instance,
         fold: waypost_core::event::LOG_FORMAT,
         limit: 1,
+        share: Share::ALL,
         only: Some(vec![broken]),
         held: None,
         suspects: true,
@@ -224,6 +225,7 @@ fn decide_panic_quarantines_the_execution_and_answers_callers() {
     // A plan that is not the execution's: the state has no entry for its second node.
     loaded.plan = world.flow("w = signal(go); x = pass needs w");
     rig.inputs.push(Input::Claimed {
+        share: Share::ALL,
         loaded: vec![loaded],
         copied: 0,
         more: false,

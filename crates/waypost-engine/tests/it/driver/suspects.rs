@@ -10,7 +10,7 @@ use waypost_core::status::Status;
 use waypost_core::time::Millis;
 use waypost_engine::config::Config;
 use waypost_engine::driver::Answer;
-use waypost_ports::store::{Append, ClaimRequest, SUSPECT_FROM, Store};
+use waypost_ports::store::{Append, ClaimRequest, SUSPECT_FROM, Share, Store};
 
 use crate::support::{Rig, World};
 
@@ -223,6 +223,7 @@ fn bug_a_suspect_that_was_lost_unnoticed_stayed_in_memory() {
         instance,
         fold,
         limit: 1,
+        share: Share::ALL,
         only,
         held: None,
         suspects: true,

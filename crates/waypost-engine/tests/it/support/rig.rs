@@ -18,13 +18,13 @@ use waypost_core::plan::Plan;
 use waypost_core::time::{Now, Timestamp};
 use waypost_engine::config::Config;
 use waypost_engine::driver::{
-    Answer, Committed, ControlRequest, Driver, Input, Look, OfferOrder, Output, Start,
+    Answer, Committed, ControlRequest, Drivers, Input, Look, OfferOrder, Output, Start,
     StartRequest, StoreWork, TaskOrder, TaskReport, TaskWork, Ticket,
 };
 use waypost_engine::tokens::{self, TokenIssuer};
 use waypost_engine::{Plans, StoreCalls};
 use waypost_ports::mirror::Context;
-use waypost_ports::store::{About, Append, Appended, Heartbeat, LEASE, Store};
+use waypost_ports::store::{About, Append, Appended, Heartbeat, LEASE, Share, Store};
 use waypost_ports::tasks::{Holds, OfferId};
 
 use super::World;
@@ -48,7 +48,7 @@ pub(crate) fn token_of(world: &World, worker: u128, of: (ExecutionNo, &str, u32)
 
 pub(crate) struct Rig<'w> {
     pub(crate) world: &'w World,
-    pub(crate) driver: Driver,
+    pub(crate) driver: Drivers,
     pub(crate) config: Config,
     pub(crate) instance: InstanceId,
     /// What the next step takes in.
@@ -85,10 +85,11 @@ impl<'w> Rig<'w> {
 
     /// A new instance over the world's store.
     pub(crate) fn with(world: &'w World, adjust: impl FnOnce(&mut Config)) -> Self {
-        let mut config = Config { slots: 4, io_slots: 4, id_block_size: 100, ..Config::default() };
+        let mut config =
+            Config { slots: 4, io_slots: 4, id_block_size: 100, drivers: 1, ..Config::default() };
         adjust(&mut config);
         let instance = world.new_instance();
-        let driver = Driver::new(config.clone(), instance, instance.0.as_u128(), issuer());
+        let driver = Drivers::new(&config, instance, instance.0.as_u128(), &issuer());
         let mut rig = Self {
             world,
             driver,
@@ -215,6 +216,7 @@ impl<'w> Rig<'w> {
                 self.renew();
             }
             Output::Committed(committed) => self.committed.push(committed),
+            Output::Forward { .. } => unreachable!("it is done in the same step"),
             Output::Keep(context) => self.kept.push(*context),
             Output::Forget(key) => self.forgotten.push(key),
         }
@@ -255,6 +257,7 @@ impl<'w> Rig<'w> {
     /// A claim that gave nothing: nothing was there, or the store did not answer.
     pub(crate) fn answer_claim(&mut self, answered: bool) {
         self.inputs.push(Input::Claimed {
+            share: Share::ALL,
             loaded: Vec::new(),
             copied: 0,
             more: false,
@@ -279,7 +282,7 @@ impl<'w> Rig<'w> {
     }
 
     fn reserve_numbers(&mut self) {
-        let renewal = self.heartbeat(self.config.id_block_size);
+        let renewal = self.heartbeat(self.config.numbers_wanted());
         self.inputs.push(Input::Numbers(renewal));
     }
 
@@ -397,22 +400,22 @@ impl<'w> Rig<'w> {
     /// Answers the only look at the workers.
     pub(crate) fn see(&mut self, alive: Option<&[u128]>, serving: &[&str]) {
         assert_eq!(self.looks.len(), 1, "one look at a time");
-        let asked = self.looks.remove(0).expect("there is one").held;
+        let Look { share, held: asked, .. } = self.looks.remove(0).expect("there is one");
         let holds = |(worker, _): &(WorkerId, Token), alive: &[u128]| {
             if alive.contains(&worker.0.as_u128()) { Holds::Unsaid } else { Holds::Gone }
         };
         let seen = alive.map(|alive| asked.iter().map(|one| holds(one, alive)).collect());
         let serving = serving.iter().map(|handler| Arc::from(*handler)).collect();
-        self.inputs.push(Input::WorkersSeen { asked, seen, serving });
+        self.inputs.push(Input::WorkersSeen { share, asked, seen, serving });
         self.step();
     }
 
     /// Answers the only look at the workers: the same of all that is asked about.
     pub(crate) fn see_all(&mut self, holds: Holds) {
         assert_eq!(self.looks.len(), 1, "one look at a time");
-        let asked = self.looks.remove(0).expect("there is one").held;
+        let Look { share, held: asked, .. } = self.looks.remove(0).expect("there is one");
         let seen = Some(vec![holds; asked.len()]);
-        self.inputs.push(Input::WorkersSeen { asked, seen, serving: Vec::new() });
+        self.inputs.push(Input::WorkersSeen { share, asked, seen, serving: Vec::new() });
         self.step();
     }
 

@@ -111,5 +111,6 @@ pub(super) fn temper(seed: u64, life: u32) -> Temper {
     if random.percent(40) {
         config.frame_commands_max = 1 + random.index(3);
     }
+    config.drivers = u32::try_from(random.between(1, 3)).expect("3 is small");
     Temper { config, narrow }
 }
