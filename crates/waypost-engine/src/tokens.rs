@@ -4,6 +4,9 @@
 //!   64 random bits │ 64 bits of a MAC over the execution's key, path, attempt and the random bits
 //! ```
 //!
+//! The attempts of a node in a body are counted anew whenever its container begins again. So its
+//! idempotency key, which differs then, is its path here.
+//!
 //! The owner of an attempt learns its token from the first report, when there is no recorded token to
 //! compare it with. The MAC distinguishes a token that an instance of this cluster issued for this attempt
 //! from a forged one. It covers the execution's key and not its number: a store that lost its latest
@@ -12,10 +15,14 @@
 use std::fmt;
 
 use waypost_core::command::{Refusal, Report};
+use waypost_core::decide::idempotency_key;
 use waypost_core::id::{ExecutionId, Token};
 use waypost_core::plan::Plan;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::state::State;
+use waypost_ports::tasks::OfferId;
+
+use crate::sealed::OfferedTask;
 
 /// The purpose of the derived key, so that it has one use only.
 const PURPOSE: &str = "waypost delivery tokens 1";
@@ -26,6 +33,18 @@ pub struct AttemptRef<'a> {
     pub execution: &'a ExecutionId,
     pub path: &'a str,
     pub attempt: u32,
+}
+
+impl<'a> AttemptRef<'a> {
+    /// The attempt of a task on offer.
+    pub(crate) fn of_offer(id: &'a OfferId, task: &'a OfferedTask) -> Self {
+        let path = if is_in_body(&id.path) { &*task.idempotency_key } else { &*id.path };
+        Self { execution: &task.execution, path, attempt: id.attempt }
+    }
+}
+
+fn is_in_body(path: &str) -> bool {
+    path.contains('/')
 }
 
 /// Creates tokens, and verifies its own.
@@ -63,13 +82,17 @@ impl TokenIssuer {
     /// May a remote worker's report be considered? Its token must be one of ours, or recorded in
     /// the log (whatever happened to the key since).
     pub fn admit(&self, plan: &Plan, state: &State, report: &Report) -> Result<(), Refusal> {
-        let node = state.find(plan, &report.node).and_then(|at| state.get(at));
+        let at = state.find(plan, &report.node);
+        let node = at.and_then(|at| state.get(at));
         let recorded = node.is_some_and(|node| {
             node.token == Some(report.token)
                 || node.ended.iter().any(|ended| ended.token == report.token)
         });
         let (execution, attempt) = (&state.created.key, report.attempt);
-        let delivery = AttemptRef { execution, path: &report.node, attempt };
+        let in_body = at.filter(|_| is_in_body(&report.node));
+        let key = in_body.map(|at| idempotency_key(plan, state, at));
+        let path = key.as_deref().unwrap_or(&report.node);
+        let delivery = AttemptRef { execution, path, attempt };
         let ours = self.is_ours(&delivery, report.token) || is_planted(Bug::QueuedTokenUnchecked);
         if recorded || ours {
             return Ok(());

@@ -37,18 +37,15 @@ impl Decider<'_> {
                 let input = self.state.created.input.clone();
                 self.complete(at, Some(input), None)
             }
-            Behaviour::Gather => {
-                let input = self.input_of(at)?;
-                self.complete(at, Some(input), None)
-            }
+            Behaviour::Gather => self.complete(at, Some(self.input_of(at)?), None),
             Behaviour::Value { template, .. } => {
                 let value = template.render(&self.scope(at))?;
                 self.complete(at, Some(value), None)
             }
             Behaviour::Condition(expression) => {
                 let holds = expression.eval_bool(&self.scope(at))?;
-                let (text, branch) = if holds { ("true", "true") } else { ("false", "false") };
-                self.complete(at, Json::parse(text).ok(), Some(branch.into()))
+                let text = if holds { "true" } else { "false" };
+                self.complete(at, Json::parse(text).ok(), Some(text.into()))
             }
             Behaviour::Switch { cases, default } => {
                 let scope = self.scope(at);
@@ -63,8 +60,8 @@ impl Decider<'_> {
                     let message = "no case of the switch holds and it has no default";
                     return Err(Failure::permanent(kind::NO_CASE, message));
                 };
-                let output = Json::from_value(&serde_json::json!(branch));
-                self.complete(at, Some(output), Some(branch.into()))
+                let output = Some(Json::from_value(&branch.into()));
+                self.complete(at, output, Some(branch.into()))
             }
             Behaviour::Fail(fail) => {
                 // Final regardless of `retry`: the next attempt would fail in the same way.

@@ -173,8 +173,7 @@ impl RemoteTasks {
     /// A task for its one taker. The bits must be unpredictable.
     pub fn hand_over(&self, taken: Taken, random: u64) -> RemoteTask {
         let Taken { offer: Offer { id, handler, .. }, task } = taken;
-        let delivery =
-            AttemptRef { execution: &task.execution, path: &id.path, attempt: id.attempt };
+        let delivery = AttemptRef::of_offer(&id, &task);
         RemoteTask {
             token: self.issuer.issue(&delivery, random),
             number: id.execution,

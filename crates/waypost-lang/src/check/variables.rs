@@ -12,6 +12,9 @@ use crate::source::Span;
 /// Writers of one variable that are compared with each other, pair by pair.
 const WRITERS_MAX: usize = 1_000;
 
+/// The nodes that set a variable, and where.
+type Writers<'d> = Vec<(usize, &'d Span)>;
+
 pub(super) fn check(
     definition: &ParsedDefinition<'_>,
     scopes: &Scopes<'_>,
@@ -19,7 +22,7 @@ pub(super) fn check(
     faults: &mut Faults,
 ) {
     // Variables of an item are not those outside of its map.
-    let mut writers: BTreeMap<(&str, Option<usize>), Vec<(usize, &Span)>> = BTreeMap::new();
+    let mut writers: BTreeMap<(&str, Option<usize>), Writers<'_>> = BTreeMap::new();
     for (at, node) in definition.nodes.iter().enumerate() {
         for variable in &node.variables {
             let scope = (variable.name.as_str(), scopes.map_around(at));

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use waypost_core::failure::kind;
 use waypost_core::status::Status;
 
-use super::graph::{Edge, Scope, conditions, edge, handling};
+use super::graph::{Edge, Siblings, conditions, edge, handling};
 use super::values::{Facts, are_sound, choose, is_unknown, n_of, unknown_tests};
 use super::{Outcome, SLACK_MS};
 use crate::program::graph::{leads_only_to, settled_before};
@@ -30,14 +30,14 @@ pub struct Forecast {
 
 /// Foretells what may come of a program with this input.
 pub fn foretell(program: &Program, input: &Json) -> Forecast {
-    let scope = Scope { nodes: &program.nodes, policy: program.failure_policy };
+    let scope = Siblings { nodes: &program.nodes, policy: program.failure_policy };
     let mut forecast = foretell_scope(scope, Facts { n: n_of(input), iteration: 0 });
     forecast.time_out(program);
     forecast
 }
 
 /// Foretells what may come of the nodes of a scope.
-pub(super) fn foretell_scope(scope: Scope<'_>, facts: Facts) -> Forecast {
+pub(super) fn foretell_scope(scope: Siblings<'_>, facts: Facts) -> Forecast {
     let count = scope.nodes.len();
     let mut nodes: Vec<BTreeSet<Outcome>> = Vec::with_capacity(count);
     let mut runs = BTreeSet::new();
@@ -68,7 +68,7 @@ pub(super) fn foretell_scope(scope: Scope<'_>, facts: Facts) -> Forecast {
 
 impl Forecast {
     /// Joins that fire may cancel what leads only to them and need not have settled.
-    fn cancel_losers(&mut self, scope: Scope<'_>, runs: &BTreeSet<usize>) {
+    fn cancel_losers(&mut self, scope: Siblings<'_>, runs: &BTreeSet<usize>) {
         let settled = settled_before(scope.nodes);
         for join in runs {
             if matches!(scope.nodes[*join].join, Join::Count { cancel_rest: true, .. }) {
@@ -80,7 +80,7 @@ impl Forecast {
     }
 
     /// How failures end the scope, and whom that stops.
-    fn end(&mut self, scope: Scope<'_>) {
+    fn end(&mut self, scope: Siblings<'_>) {
         let unhandled = |at: usize, end: &Outcome| {
             end.is_failure() && *handling(&scope.nodes[at], end) == OnError::Fail
         };
@@ -139,7 +139,7 @@ struct Turns {
     fail: bool,
 }
 
-fn possible_turns(scope: Scope<'_>, at: usize, known: &[BTreeSet<Outcome>]) -> Turns {
+fn possible_turns(scope: Siblings<'_>, at: usize, known: &[BTreeSet<Outcome>]) -> Turns {
     let node = &scope.nodes[at];
     let edges: Vec<BTreeSet<Edge>> = conditions(node)
         .iter()
@@ -226,16 +226,15 @@ fn container_outcomes(node: &Node, facts: Facts) -> Own {
         own.outcomes.insert(Outcome::TimedOut);
     }
     let completes = |body: &[Node], facts: Facts, own: &mut Own| {
-        let inside = foretell_scope(Scope::of_body(body), facts);
+        let inside = foretell_scope(Siblings::of_body(body), facts);
         own.waits |= inside.waits;
         own.outcomes.extend(inside.fails);
         inside.ends.contains(&Status::Completed)
     };
     match &node.kind {
         Kind::Group(body) => {
-            if completes(body, facts, &mut own) {
-                own.outcomes.insert(Outcome::Completed(None));
-            }
+            let done = completes(body, facts, &mut own).then_some(Outcome::Completed(None));
+            own.outcomes.extend(done);
         }
         Kind::Loop(Loop { body, ends, max, .. }) => {
             for done in 0..=*max {

@@ -45,13 +45,13 @@ pub(super) fn conditions(node: &Node) -> Vec<Condition<'_>> {
 
 /// Nodes that see each other: those of a program, or of a body.
 #[derive(Clone, Copy)]
-pub(super) struct Scope<'p> {
+pub(super) struct Siblings<'p> {
     pub(super) nodes: &'p [Node],
     /// Always `FailFast` in a body.
     pub(super) policy: FailurePolicy,
 }
 
-impl<'p> Scope<'p> {
+impl<'p> Siblings<'p> {
     pub(super) fn of_body(nodes: &'p [Node]) -> Self {
         Self { nodes, policy: FailurePolicy::FailFast }
     }
@@ -59,7 +59,7 @@ impl<'p> Scope<'p> {
 
 /// What a source's end makes of a condition. An unhandled failure that ends the execution, or the
 /// body, has no effect on other nodes: those that need it stay as they were.
-pub(super) fn edge(scope: Scope<'_>, condition: &Condition<'_>, end: &Outcome) -> Edge {
+pub(super) fn edge(scope: Siblings<'_>, condition: &Condition<'_>, end: &Outcome) -> Edge {
     let source = &scope.nodes[condition.source];
     let selected = |branch: &str| condition.branches.contains(branch);
     let taken = match end {

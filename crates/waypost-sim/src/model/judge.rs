@@ -27,7 +27,7 @@ use waypost_core::failure::kind;
 use waypost_core::status::NodeStatus;
 
 use super::foretell::foretell_scope;
-use super::graph::{Scope, handling};
+use super::graph::{Siblings, handling};
 use super::ran::node_in;
 use super::values::{Facts, n_of};
 use super::{BodyRan, End, NodeRan, Outcome, Ran, foretell};
@@ -38,7 +38,7 @@ use crate::program::{Node, OnError, Program, Setting, Test};
 pub fn judge(program: &Program, input: &Json, ran: &Ran) -> Vec<String> {
     let settings = settings(program, ran);
     let mut judge = Judge {
-        scope: Scope { nodes: &program.nodes, policy: program.failure_policy },
+        scope: Siblings { nodes: &program.nodes, policy: program.failure_policy },
         facts: Facts { n: n_of(input), iteration: 0 },
         previous: Json::Null,
         ran,
@@ -69,7 +69,7 @@ pub fn judge(program: &Program, input: &Json, ran: &Ran) -> Vec<String> {
 
 /// The judge of one scope.
 struct Judge<'a> {
-    scope: Scope<'a>,
+    scope: Siblings<'a>,
     facts: Facts,
     /// The output of the iteration before, in a loop.
     previous: Json,
@@ -77,7 +77,7 @@ struct Judge<'a> {
     /// By position.
     nodes: Vec<NodeRan>,
     /// The scope around, and the position of the container in it.
-    outer: Option<(&'a Judge<'a>, usize)>,
+    outer: Option<(&'a Self, usize)>,
     body: Option<&'a BodyRan>,
     /// Was it forgotten with its container, for which a join did not wait?
     dropped: bool,
@@ -139,7 +139,7 @@ impl<'a> Judge<'a> {
             None => self.facts,
         };
         let mut inside = Judge {
-            scope: Scope::of_body(nodes),
+            scope: Siblings::of_body(nodes),
             facts,
             previous: self.previous.clone(),
             ran: self.ran,

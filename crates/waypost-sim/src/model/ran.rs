@@ -292,10 +292,6 @@ pub(super) fn node_in(
 }
 
 impl NodeRan {
-    #[expect(
-        clippy::match_wildcard_for_single_variants,
-        reason = "the model reads the events that its forecasts depend on"
-    )]
     fn read(&mut self, seq: u64, event: &NodeEvent) {
         let under_way = matches!(self.status, NodeStatus::Running)
             || self.status == NodeStatus::Waiting && self.failure.is_none();
@@ -344,17 +340,7 @@ impl NodeRan {
                 }
             }
             NodeEvent::BodyOpened { attempt, index, .. } => {
-                let last = self.bodies.last().map_or(0, |body| body.opened);
-                let decided = self.wait.filter(|wait| *wait > last && index.is_some());
-                self.bodies.push(BodyRan {
-                    attempt: *attempt,
-                    index: *index,
-                    decided: decided.unwrap_or(seq),
-                    opened: seq,
-                    ending: None,
-                    nodes: BTreeMap::new(),
-                });
-                self.status = NodeStatus::Waiting;
+                self.opened(seq, *attempt, *index);
             }
             NodeEvent::BodyEnding { index, .. } => {
                 let mut bodies = self.bodies.iter_mut().rev();
@@ -369,6 +355,20 @@ impl NodeRan {
             }
             _ => {}
         }
+    }
+
+    fn opened(&mut self, seq: u64, attempt: u32, index: Option<u64>) {
+        let last = self.bodies.last().map_or(0, |body| body.opened);
+        let decided = self.wait.filter(|wait| *wait > last && index.is_some());
+        self.bodies.push(BodyRan {
+            attempt,
+            index,
+            decided: decided.unwrap_or(seq),
+            opened: seq,
+            ending: None,
+            nodes: BTreeMap::new(),
+        });
+        self.status = NodeStatus::Waiting;
     }
 
     fn settle(&mut self, seq: u64, status: NodeStatus) {

@@ -21,7 +21,7 @@ const VARIABLE: &str = "(variables.v | default(0))";
 impl Program {
     /// The definition, as JSON text.
     pub fn definition(&self) -> String {
-        let nodes = Scope { nodes: &self.nodes, before: None }.json();
+        let nodes = PrintedScope { nodes: &self.nodes, before: None }.json();
         let mut top = json!({
             "name": NAME,
             "description": self.to_string(),
@@ -48,13 +48,13 @@ impl Program {
 }
 
 /// Nodes that see each other.
-struct Scope<'p> {
+struct PrintedScope<'p> {
     nodes: &'p [Node],
     /// The first node that the container needs.
     before: Option<&'p str>,
 }
 
-impl Scope<'_> {
+impl PrintedScope<'_> {
     fn json(&self) -> Json {
         (0..self.nodes.len()).map(|at| self.node_json(at)).collect()
     }

@@ -18,21 +18,21 @@ impl fmt::Display for Program {
             let Keyed { limit, policy, split } = keyed;
             format!("{} of {limit}{}", policy.name(), if split { " by n" } else { "" })
         }));
-        items.extend(Scope(&self.nodes).texts());
+        items.extend(ShownScope(&self.nodes).texts());
         f.write_str(&items.join("; "))
     }
 }
 
 /// Nodes that see each other.
-struct Scope<'p>(&'p [Node]);
+struct ShownScope<'p>(&'p [Node]);
 
-impl Scope<'_> {
+impl ShownScope<'_> {
     fn texts(&self) -> Vec<String> {
         self.0.iter().map(|node| self.node_text(node)).collect()
     }
 
     fn body_text(nodes: &[Node]) -> String {
-        Scope(nodes).texts().join("; ")
+        ShownScope(nodes).texts().join("; ")
     }
 
     fn node_text(&self, node: &Node) -> String {

@@ -231,7 +231,7 @@ impl Driver<'_> {
     }
 
     fn call(&mut self, node: At, attempt: u32, token: Token) {
-        let path = self.state.path(&self.plan, node);
+        let path = self.state.path(self.plan, node);
         let report = |outcome| {
             Todo::Report(Report { node: path.clone(), attempt, token, worker: None, outcome })
         };
@@ -302,7 +302,7 @@ impl Driver<'_> {
     fn start_remote(&mut self, at: At, attempt: u32) {
         self.decisions += 1;
         let token = Token(1 << 100 | self.decisions);
-        let (node, outcome) = (self.state.path(&self.plan, at), Outcome::Started);
+        let (node, outcome) = (self.state.path(self.plan, at), Outcome::Started);
         let report = Report { node, attempt, token, worker: Some(WORKER), outcome };
         // One decision may offer an attempt twice; the first start counts.
         if self.command(Command::Report(report)).is_ok() {
@@ -317,7 +317,7 @@ impl Driver<'_> {
         self.later.retain(|(_, todo)| !stopped(todo));
         let held = self.state.nodes().find(|(_, node)| node.token == Some(token));
         if let Some((at, held)) = held {
-            let node = self.state.path(&self.plan, at);
+            let node = self.state.path(self.plan, at);
             let attempt = held.attempt;
             let outcome = Outcome::Cancelled;
             self.todo.push(Todo::Report(Report { node, attempt, token, worker: None, outcome }));

@@ -7,6 +7,8 @@ use crate::random::Random;
 
 /// How deep bodies are in each other, at most.
 const DEPTH_MAX: u32 = 3;
+/// The longest delay of a node in a body.
+const DELAY_MS_MAX: u64 = 20_000;
 /// Nodes of one body, at most.
 const SIZE_MAX: u64 = 3;
 
@@ -17,6 +19,9 @@ impl Program {
         if !random.percent(appetite.bodies_percent) {
             return;
         }
+        // An iteration waits as often as a program does: the world must outlast all of them.
+        let most = appetite.delay_ms_max.min(DELAY_MS_MAX);
+        let appetite = &Appetite { delay_ms_max: most, ..*appetite };
         for _ in 0..random.between(1, 2) {
             let at = random.index(self.nodes.len());
             let node = &mut self.nodes[at];
