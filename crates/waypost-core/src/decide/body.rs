@@ -271,8 +271,9 @@ impl Decider<'_> {
     pub(super) fn deadline_of_body(&mut self, at: At) -> bool {
         let body = self.node(at).body.as_ref();
         let open: Vec<ScopeNo> = body.map_or_else(Vec::new, |b| b.open.values().copied().collect());
-        for scope in &open {
-            self.end_scope(*scope, deadline_passed(), true);
+        let ending = |scope: &ScopeNo| self.state.scope(*scope).is_some_and(|scope| scope.ending);
+        for scope in open.iter().filter(|scope| !ending(scope)).copied().collect::<Vec<_>>() {
+            self.end_scope(scope, deadline_passed(), true);
         }
         !open.is_empty()
     }

@@ -59,10 +59,13 @@ impl State {
         self.acts() && self.due_bodies.iter().any(|at| wants(at) && !self.is_ending(*at))
     }
 
-    /// Is this a container that will fail when its scopes have closed?
+    /// Is this a container that only awaits the end of its scopes? Its deadline then changes nothing.
     pub(crate) fn is_failing(&self, at: At) -> bool {
-        let body = self.get(at).and_then(|node| node.body.as_ref());
-        body.is_some_and(|body| body.failure.is_some())
+        let is_ending = |scope: &ScopeNo| self.scope(*scope).is_some_and(|scope| scope.ending);
+        self.get(at).and_then(|node| node.body.as_ref()).is_some_and(|body| {
+            let drains = !body.open.is_empty() && body.open.values().all(is_ending);
+            body.failure.is_some() || drains
+        })
     }
 
     /// The open scopes of a container, and those of the containers in them, the outer ones first.

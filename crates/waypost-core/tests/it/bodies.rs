@@ -116,6 +116,24 @@ pub(super) const CASES: &[Case] = &[
          stopped g/a -> g TIMED_OUT, d RUNNING",
     ),
     case(
+        "bug: a deadline struck a body that was ending already",
+        "g = group {a; b} deadline 5s error continue; d needs g",
+        "start           -> runs g/a g/b
+         fail g/a broken -> stops g/b
+         wait 5s         -> g WAITING, nothing
+         stopped g/b     -> g FAILED, d RUNNING",
+    ),
+    case(
+        "bug: a deadline struck a map while one of its items was ending",
+        "m = map(3, at 2, tolerate 3) {a; b} deadline 5s error continue; d needs m",
+        "start              -> runs m[0]/a m[0]/b m[1]/a m[1]/b
+         fail m[0]/a broken -> stops m[0]/b
+         wait 5s            -> stops m[1]/a m[1]/b
+         stopped m[0]/b
+         stopped m[1]/a
+         stopped m[1]/b     -> m TIMED_OUT, d RUNNING",
+    ),
+    case(
         "a group in a group",
         "g = group {h = group {a; b}; c needs h}; d needs g",
         "start            -> g+g/h WAITING, runs g/h/a g/h/b

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use waypost_core::command::Outcome;
+use waypost_core::command::{Outcome, Refusal};
 use waypost_core::failure::Failure;
 use waypost_core::id::{Token, WorkerId};
 use waypost_core::json::Json;
@@ -141,7 +141,9 @@ impl Simulation {
             }
             Answer::Refused(refusal) => {
                 let before = self.far.committed.get(&token);
-                if before == Some(&report.outcome) && !lost && self.remembers_end(&said) {
+                let closed = matches!(refusal, Refusal::Closed(_));
+                let known = before == Some(&report.outcome) && !closed;
+                if known && !lost && self.remembers_end(&said) {
                     let what = format!("x{} {node}: said again, refused: {refusal}", execution.0);
                     return self.fail("R07", what);
                 }
