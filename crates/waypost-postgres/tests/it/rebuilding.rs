@@ -115,7 +115,8 @@ fn migration_of_the_read_tables_derives_their_rows_again() {
          ALTER TABLE execution_rows DROP COLUMN owner;
          ALTER TABLE node_rows DROP COLUMN seq, DROP COLUMN created_at, DROP COLUMN updated_at,
              DROP COLUMN deadline, DROP COLUMN input, ADD COLUMN completed_at bigint;
-         DELETE FROM migrations WHERE name IN ('true rows', 'node ends')",
+         DROP TABLE blob_refs, blob_sweep, blobs, blob_parts, blob_uploads;
+         DELETE FROM migrations WHERE name IN ('true rows', 'node ends', 'blobs')",
     );
     let _store = database.open_with(options());
     let executions = rows.lines().filter(|line| line.starts_with("(life-")).count();
