@@ -148,4 +148,33 @@ mod tests {
         assert_ne!(issuer.issue(&delivery, 1), issuer.issue(&delivery, 2));
         assert_eq!(format!("{issuer:?}"), "TokenIssuer");
     }
+
+    /// A group that is tried again, and a retry of the execution, count attempts in a body from 1.
+    #[test]
+    fn bug_a_token_of_an_earlier_try_of_a_body_was_good_for_the_next_one() {
+        let issuer = TokenIssuer::new(&[7; 32]);
+        let task = |key: &str| OfferedTask {
+            execution: ExecutionId("exe_1".into()),
+            workflow: "flow".into(),
+            input: waypost_core::json::Json::null(),
+            timeout: None,
+            idempotency_key: key.to_owned(),
+            checkpoint: None,
+            at_most_once: false,
+        };
+        let id = |path: &str| {
+            let execution = waypost_core::id::ExecutionNo(1);
+            OfferId { execution, path: path.into(), attempt: 1 }
+        };
+        let (first, next) = (task("exe_1/g/a/1"), task("exe_1/g@2/a/1"));
+        let inside = id("g/a");
+        let token = issuer.issue(&AttemptRef::of_offer(&inside, &first), 1);
+        assert!(issuer.is_ours(&AttemptRef::of_offer(&inside, &first), token));
+        assert!(!issuer.is_ours(&AttemptRef::of_offer(&inside, &next), token));
+        // Nodes outside of bodies are named as before: older instances verify their tokens.
+        let outside = id("a");
+        let token = issuer.issue(&AttemptRef::of_offer(&outside, &task("exe_1/a/1")), 1);
+        let key = ExecutionId("exe_1".into());
+        assert!(issuer.is_ours(&AttemptRef { execution: &key, path: "a", attempt: 1 }, token));
+    }
 }
