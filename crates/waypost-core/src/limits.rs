@@ -54,5 +54,7 @@ pub const MAP_CONCURRENCY_DEFAULT: u32 = 100;
 pub const MAP_CONCURRENCY_MAX: u32 = 10_000;
 /// Failures of items that a map lists with their messages.
 pub const ITEM_FAILURES_MAX: usize = 1_000;
+/// Characters of each of their messages.
+pub const ITEM_FAILURE_CHARS_MAX: usize = 500;
 /// The maximum of `maxAttempts` in a retry policy.
 pub const ATTEMPTS_MAX: u32 = 1_000;

@@ -240,8 +240,9 @@ pub(super) fn close_if_settled(plan: &Plan, state: &mut State, number: ScopeNo) 
                 map.stopped |= spec.stop_on_failure && map.failed > map.tolerated;
             }
             _ => {
-                if collects {
-                    body.collected.extend(output.clone());
+                if collects && let Some(output) = &output {
+                    body.collected_bytes += output.bytes() + 1;
+                    body.collected.push(output.clone());
                 }
                 body.output = output.filter(|output: &Json| !output.is_null());
                 body.failure = body.failure.take().or(scope.failure);
@@ -288,8 +289,8 @@ fn has_work(plan: &Plan, state: &State, at: At, body: &Body) -> bool {
         return body.open.is_empty();
     };
     let ends = body.failure.is_some() || state.is_ending(at);
-    let is_ending = |scope: &ScopeNo| state.scope(*scope).is_some_and(|scope| scope.ending);
+    let has_place = body.open.len() < spec.concurrency as usize;
     body.open.is_empty()
-        || (!ends && map.stopped && !body.open.values().all(is_ending))
-        || (!ends && map.wants_items(spec, body.open.len()))
+        || (!ends && map.stopped && !body.open.values().all(|scope| state.is_scope_ending(*scope)))
+        || (!ends && map.has_items_left() && has_place)
 }

@@ -44,10 +44,9 @@ impl Decider<'_> {
 
     fn opens_items(&self, at: At) -> bool {
         let Some(body) = &self.node(at).body else { return false };
-        let over = |map: &MapState| map.stopped || map.next == map.count;
         !self.state.is_ending(at)
             && body.failure.is_none()
-            && body.map.as_ref().is_some_and(|map| !over(map))
+            && body.map.as_ref().is_some_and(|map| map.has_items_left())
     }
 
     /// Opens the next items of all maps that have some.
@@ -117,8 +116,8 @@ impl Decider<'_> {
     /// Too many items failed: those that are open end, too.
     fn stop_map(&mut self, at: At) {
         let Some(body) = &self.node(at).body else { return };
-        let ending = |scope: &ScopeNo| self.state.scope(*scope).is_some_and(|scope| scope.ending);
-        let open = body.open.values().copied().filter(|scope| !ending(scope));
+        let open = body.open.values().copied();
+        let open = open.filter(|scope| !self.state.is_scope_ending(*scope));
         for scope in open.collect::<Vec<_>>() {
             let message = "the map was stopped because too many items failed";
             self.end_scope(scope, Failure::permanent(kind::TOO_MANY_FAILURES, message), false);
@@ -152,6 +151,14 @@ impl Decider<'_> {
     /// Ends the loop, or begins its next iteration, after its delay.
     fn next_iteration(&mut self, at: At, spec: &Loop) -> Result<(), Failure> {
         let done = self.iterations(at);
+        let bytes = self.node(at).body.as_ref().map_or(0, |body| body.collected_bytes);
+        if bytes > PAYLOAD_BYTES_MAX {
+            let message = format!(
+                "the outputs of {done} iterations have {bytes} bytes; at most {PAYLOAD_BYTES_MAX} \
+                 are kept (`collect: last` keeps the last one only)"
+            );
+            return Err(Failure::permanent(kind::TOO_LARGE, message));
+        }
         let scope = self.scope(at);
         let ends = match &spec.test {
             LoopTest::While(holds) => !holds.eval_bool(&scope)?,
@@ -271,9 +278,10 @@ impl Decider<'_> {
     pub(super) fn deadline_of_body(&mut self, at: At) -> bool {
         let body = self.node(at).body.as_ref();
         let open: Vec<ScopeNo> = body.map_or_else(Vec::new, |b| b.open.values().copied().collect());
-        let ending = |scope: &ScopeNo| self.state.scope(*scope).is_some_and(|scope| scope.ending);
-        for scope in open.iter().filter(|scope| !ending(scope)).copied().collect::<Vec<_>>() {
-            self.end_scope(scope, deadline_passed(), true);
+        for scope in &open {
+            if !self.state.is_scope_ending(*scope) {
+                self.end_scope(*scope, deadline_passed(), true);
+            }
         }
         !open.is_empty()
     }

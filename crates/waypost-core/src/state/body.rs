@@ -28,6 +28,9 @@ pub struct Body {
     /// The outputs of all scopes, for a loop that collects them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub collected: Vec<Json>,
+    /// Bytes of these outputs.
+    #[serde(default)]
+    pub collected_bytes: usize,
     /// Of a map.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub map: Option<Box<MapState>>,
@@ -46,24 +49,27 @@ impl Body {
 impl State {
     /// Is a node in a scope that ends as failed, or does the whole execution end?
     pub fn is_ending(&self, at: At) -> bool {
-        self.status == Status::Ending || self.scope(at.scope).is_some_and(|scope| scope.ending)
+        self.status == Status::Ending || self.is_scope_ending(at.scope)
+    }
+
+    pub(crate) fn is_scope_ending(&self, scope: ScopeNo) -> bool {
+        self.scope(scope).is_some_and(|scope| scope.ending)
     }
 
     /// Has a map items to open, and may it?
     pub fn wants_items(&self) -> bool {
         let wants = |at: &At| {
             let body = self.get(*at).and_then(|node| node.body.as_ref());
-            let is_over = |map: &MapState| map.stopped || map.next == map.count;
-            body.is_some_and(|body| body.map.as_ref().is_some_and(|map| !is_over(map)))
+            body.is_some_and(|body| body.map.as_ref().is_some_and(|map| map.has_items_left()))
         };
         self.acts() && self.due_bodies.iter().any(|at| wants(at) && !self.is_ending(*at))
     }
 
     /// Is this a container that only awaits the end of its scopes? Its deadline then changes nothing.
     pub(crate) fn is_failing(&self, at: At) -> bool {
-        let is_ending = |scope: &ScopeNo| self.scope(*scope).is_some_and(|scope| scope.ending);
         self.get(at).and_then(|node| node.body.as_ref()).is_some_and(|body| {
-            let drains = !body.open.is_empty() && body.open.values().all(is_ending);
+            let drains = !body.open.is_empty()
+                && body.open.values().all(|scope| self.is_scope_ending(*scope));
             body.failure.is_some() || drains
         })
     }

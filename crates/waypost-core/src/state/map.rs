@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 use crate::json::Json;
-use crate::kind::MapSpec;
-use crate::limits::{ITEM_FAILURES_MAX, PAYLOAD_BYTES_MAX};
+use crate::limits::{ITEM_FAILURE_CHARS_MAX, ITEM_FAILURES_MAX, PAYLOAD_BYTES_MAX};
 
 /// A map that has evaluated its items.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -31,7 +30,7 @@ pub struct MapState {
     pub output_bytes: usize,
     /// The items that failed, as ranges of indexes: first and last.
     pub failed_ranges: Vec<(u64, u64)>,
-    /// The first failures, by index.
+    /// The first failures, by index: their kinds, and the beginnings of their messages.
     #[serde(with = "crate::json::pairs")]
     pub failures: BTreeMap<u64, Box<Failure>>,
     /// More failed than are tolerated, and no more items are opened.
@@ -66,9 +65,9 @@ impl MapState {
         }
     }
 
-    /// Is there an item to open, and a free place for it?
-    pub fn wants_items(&self, spec: &MapSpec, open: usize) -> bool {
-        self.next < self.count && !self.stopped && open < spec.concurrency as usize
+    /// Are there items to open, sooner or later?
+    pub fn has_items_left(&self) -> bool {
+        self.next < self.count && !self.stopped
     }
 
     /// Are the outputs too large to be kept?
@@ -91,9 +90,11 @@ impl MapState {
         self.done += 1;
         self.failed += 1;
         self.note_failed(index);
-        if let Some(failure) = failure
+        if let Some(mut failure) = failure
             && self.failures.len() < ITEM_FAILURES_MAX
         {
+            failure.message = failure.message.chars().take(ITEM_FAILURE_CHARS_MAX).collect();
+            failure.details = None;
             self.failures.insert(index, failure);
         }
     }
@@ -134,6 +135,17 @@ impl MapState {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn failures_of_items_are_kept_without_details_and_with_short_messages() {
+        let mut map = MapState::new(2, None, 2);
+        let details = Some(Json::from_value(&serde_json::json!({ "body": "x" })));
+        let long = "é".repeat(2 * ITEM_FAILURE_CHARS_MAX);
+        map.item_failed(1, Some(Box::new(Failure { details, ..Failure::permanent("k", long) })));
+        let kept = &map.failures[&1];
+        assert_eq!((&*kept.kind, &kept.details), ("k", &None));
+        assert_eq!(kept.message.chars().count(), ITEM_FAILURE_CHARS_MAX);
+    }
 
     #[test]
     fn failed_indexes_are_complete_and_in_order_whatever_order_they_come_in() {

@@ -1,6 +1,7 @@
 //! Containers: groups and loops, their scopes, and how they end.
 
 use waypost_core::decide::{idempotency_key, render_task};
+use waypost_core::event::Event;
 use waypost_core::flow::plan;
 use waypost_core::json::Json;
 use waypost_core::path::ScopeNo;
@@ -492,4 +493,15 @@ fn keys_and_configs_name_the_iteration_and_the_try_of_a_group() {
     assert_eq!(key(&run, "l[2]/g/a"), format!("{execution}/l[2]/g/a/1"));
     assert_eq!(config(&run, "l[2]/g/a"), r#"{"i":2}"#);
     assert_eq!(run.state.scopes().map(|(number, _)| number).next(), Some(ScopeNo::ROOT));
+}
+
+#[test]
+fn loop_whose_outputs_are_too_large_together_fails_before_it_collects_more() {
+    let plan = plan("l = loop(while true, all) {a = value(${{ input.text }})} error continue");
+    let input = serde_json::json!({ "text": "x".repeat(300_000) }).to_string();
+    let run = Run::start(&plan, &input, None, 1);
+    let node = run.node("l");
+    assert_eq!(node.failure.as_ref().map(|failure| &*failure.kind), Some("too_large"));
+    let opened = |event: &&(_, Event)| event.1.name() == "BodyOpened";
+    assert_eq!(run.log.iter().filter(opened).count(), 4);
 }
