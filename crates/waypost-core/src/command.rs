@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::blob::BlobRef;
 use crate::event::{Event, MessageId, Origin};
+use crate::expr::Contents;
 use crate::failure::Failure;
 use crate::id::{InstanceId, Token, WorkerId};
 use crate::json::Json;
@@ -38,6 +40,8 @@ pub enum Command {
     Request(Request, Origin),
     /// Open the next items of maps; see [`State::wants_items`](crate::state::State::wants_items).
     OpenItems,
+    /// Contents of blobs that were missed are at hand: continue with what needs them.
+    GoOn,
     /// Act on the timers that are due.
     Tick,
     /// Leave memory: there is nothing to do.
@@ -93,6 +97,16 @@ pub enum Urgency {
 impl Request {
     /// The data that becomes a node's output, if it has any.
     pub fn payload(&self) -> Option<&Json> {
+        match self {
+            Self::Signal { body, .. } | Self::CompleteWait { body, .. } => Some(body),
+            Self::Cancel { .. } | Self::Pause { .. } | Self::Resume { .. } | Self::Retry { .. } => {
+                None
+            }
+        }
+    }
+
+    /// As [`payload`](Self::payload), to be replaced.
+    pub fn payload_mut(&mut self) -> Option<&mut Json> {
         match self {
             Self::Signal { body, .. } | Self::CompleteWait { body, .. } => Some(body),
             Self::Cancel { .. } | Self::Pause { .. } | Self::Resume { .. } | Self::Retry { .. } => {
@@ -159,7 +173,7 @@ impl From<Json> for Mark {
 }
 
 /// A decision's inputs from outside.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Env {
     /// The time of the command: the store's, or a little before. Timers are due by it.
     pub now: Timestamp,
@@ -171,6 +185,8 @@ pub struct Env {
     pub slots: SlotCounts,
     /// Where delivery tokens come from; new for each decision.
     pub entropy: u128,
+    /// The contents of blobs that are at hand.
+    pub contents: Contents,
 }
 
 /// An action that follows a decision, once it is committed.
@@ -202,6 +218,9 @@ pub struct Decision {
     pub effects: Vec<Effect>,
     /// Why nothing changed, where all that happened is that a message was consumed.
     pub refusal: Option<Refusal>,
+    /// Blobs whose content was missed by what could not be decided now. When they are at hand,
+    /// [`Command::GoOn`] continues.
+    pub missed: Vec<BlobRef>,
 }
 
 /// Why a command changed nothing.
@@ -255,4 +274,7 @@ pub enum Refusal {
     NotReopenable(Status),
     #[error("the execution has something to do")]
     Busy,
+    /// Decide the command again when these contents are at hand.
+    #[error("the content of {} blobs is needed first", .0.len())]
+    Missed(Vec<BlobRef>),
 }

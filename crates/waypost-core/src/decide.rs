@@ -66,6 +66,10 @@ pub fn decide(
     command: Command,
     env: &Env,
 ) -> Result<Decision, Refusal> {
+    env.contents.forgive();
+    // Others put off what misses a content, and do the rest.
+    let whole =
+        matches!(command, Command::Evaluate { .. } | Command::Report(_) | Command::Request(..));
     let mut decider = Decider::new(plan, state, env);
     match command {
         Command::TakeOver => decider.take_over()?,
@@ -81,10 +85,16 @@ pub fn decide(
         Command::Ignore { message, reason } => decider.ignore_message(message, reason)?,
         Command::Request(request, origin) => decider.request(request, origin)?,
         Command::OpenItems => decider.open_items_of_maps(),
+        Command::GoOn if decider.state.acts() => decider.deliver_kept_signals(),
+        Command::GoOn => {}
         Command::Tick => decider.tick(),
         Command::Park => decider.park()?,
     }
+    if whole && decider.decision.events.is_empty() && env.contents.has_missed() {
+        return Err(Refusal::Missed(env.contents.missed()));
+    }
     decider.finish();
+    decider.decision.missed = env.contents.missed();
     Ok(decider.decision)
 }
 
@@ -95,11 +105,20 @@ struct Decider<'a> {
     env: &'a Env,
     slots: SlotCounts,
     decision: Decision,
+    /// What waits for contents of blobs: due waits, and containers.
+    put_off: Vec<At>,
 }
 
 impl<'a> Decider<'a> {
     fn new(plan: &'a Plan, state: &'a mut State, env: &'a Env) -> Self {
-        Self { plan, state, env, slots: env.slots, decision: Decision::default() }
+        Self {
+            plan,
+            state,
+            env,
+            slots: env.slots,
+            decision: Decision::default(),
+            put_off: Vec::new(),
+        }
     }
 
     /// Records a fact about the execution and folds it in.

@@ -33,7 +33,12 @@ pub use run::{EndCause, PauseReason, RunCreated, RunEvent};
 ///
 /// 5: nodes have bodies (`BodyOpened`, `BodyEnding`, `MapOpened`, `ItemsOpened`, paths with several
 /// steps).
-pub const LOG_FORMAT: u16 = 5;
+///
+/// 6: payloads refer to blobs.
+pub const LOG_FORMAT: u16 = 6;
+
+/// The log format with references to blobs. An engine that writes an older one keeps payloads inline.
+pub const BLOBS_LOG_FORMAT: u16 = 6;
 
 /// The log format with bodies. A definition that has some cannot be started in an older one.
 pub const BODIES_LOG_FORMAT: u16 = 5;

@@ -21,6 +21,7 @@ mod ast;
 mod budget;
 mod checks;
 mod compare;
+mod contents;
 mod eval;
 mod filters;
 mod lexer;
@@ -40,6 +41,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub use budget::{MEMORY_BYTES_MAX, WORK_MAX};
+pub use contents::{Content, Contents};
 pub use parser::NESTING_MAX;
 pub use paths::{PathRef, Step};
 pub use references::{NodeRef, References, SecretRef};
@@ -110,13 +112,13 @@ impl Expression {
     pub fn eval(&self, scope: &Scope) -> Result<Json, Failure> {
         let mut text = String::new();
         self.write(scope, &mut text)?;
-        Json::parse(&text)
+        Json::parse_own(&text)
             .map_err(|error| self.failure(&format!("gave a value that cannot be kept: {error}")))
     }
 
     /// Evaluates to a JSON boolean; anything else is a failure, there is no truthiness.
     pub fn eval_bool(&self, scope: &Scope) -> Result<bool, Failure> {
-        let value = self.eval_value(scope)?;
+        let value = self.inside(scope, self.eval_value(scope)?)?;
         let Value::Bool(value) = value else {
             let what = format!("gave {} where true or false is needed", value.kind());
             return Err(self.failure(&what));
@@ -144,7 +146,7 @@ impl Expression {
     /// Evaluates, and writes the value as part of a JSON string: strings as they are, all else as
     /// JSON.
     fn write_inside(&self, scope: &Scope, out: &mut String) -> Result<(), Failure> {
-        let value = self.eval_value(scope)?;
+        let value = self.inside(scope, self.eval_value(scope)?)?;
         let budget = scope.budget();
         let written = match &value {
             Value::Text(text) => write::escaped(text, false, out, budget),
@@ -157,10 +159,19 @@ impl Expression {
         written.map_err(|stop| self.stopped(&stop))
     }
 
+    /// The content, if the value is a reference.
+    fn inside(&self, scope: &Scope, value: Value) -> Result<Value, Failure> {
+        scope.inside(value).map_err(|stop| self.stopped(&stop))
+    }
+
     fn stopped(&self, stop: &Stop) -> Failure {
         let short = self.short();
         let (kind, message) = match stop {
             Stop::Failed(what) => return self.failure(what),
+            Stop::Blob(failure) => {
+                let message = format!("expression `{short}`: {}", failure.message);
+                return Failure { message, ..(**failure).clone() };
+            }
             Stop::Limit(what) => (kind::EXPRESSION_LIMIT, format!("expression `{short}`: {what}")),
             Stop::Range => (
                 kind::NUMBER_OUT_OF_RANGE,

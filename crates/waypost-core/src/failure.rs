@@ -130,6 +130,10 @@ pub mod kind {
         OUTCOME_UNKNOWN = "outcome_unknown",
         /// An output or a response is larger than allowed.
         TOO_LARGE = "too_large",
+        /// An expression would look into a blob that is too large for that.
+        TOO_LARGE_FOR_EXPRESSION = "too_large_for_expression",
+        /// A blob is damaged or gone.
+        BLOB = "blob",
         /// The call's target is not allowed.
         EGRESS_DENIED = "egress_denied",
         /// A secret cannot be had, or may not be used here.

@@ -23,8 +23,12 @@ pub const WORKFLOW_NAME_CHARS_MAX: usize = 128;
 pub const CONCURRENCY_KEY_BYTES_MAX: usize = 512;
 /// Bytes of one payload in the log: an input, an output, a signal's body.
 pub const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of an output that a handler makes in memory. Above the inline limit it is kept as a blob.
+pub const OUTPUT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Bytes of one blob.
 pub const BLOB_BYTES_MAX: u64 = 5 * 1024 * 1024 * 1024;
+/// Bytes of a blob that an expression looks into.
+pub const BLOB_IN_EXPRESSION_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Bytes of a `fail` node's message.
 pub const FAILURE_MESSAGE_BYTES_MAX: usize = 4 * 1024;
 /// Bytes of a `fail` node's details, as JSON.

@@ -1,5 +1,6 @@
 //! Every interval and limit of the engine, with its default and the reason for it.
 
+use waypost_core::limits::PAYLOAD_BYTES_MAX;
 use waypost_core::time::Millis;
 use waypost_ports::store::LEASE;
 
@@ -73,6 +74,9 @@ config! {
         decide_max: Millis = Millis(1);
         /// A frame takes no further command once the payloads of its events have this size.
         frame_bytes_max: usize = 4 * 1024 * 1024;
+        /// Payloads up to this size are kept in the log, larger ones in the blob store; at most
+        /// [`PAYLOAD_BYTES_MAX`](waypost_core::limits::PAYLOAD_BYTES_MAX).
+        inline_bytes_max: usize = PAYLOAD_BYTES_MAX;
         /// Frames committed in one transaction.
         batch_frames_max: usize = 1_024;
         /// Threads that commit at once, for a store that many may write to at once; 0 where it has one

@@ -18,6 +18,7 @@ mod answer;
 mod claims;
 mod drivers;
 mod ends;
+mod fetching;
 mod following;
 mod ids;
 mod io;
@@ -39,6 +40,7 @@ mod wheel;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use waypost_core::command::{Command, Env, Report};
+use waypost_core::expr::Contents;
 use waypost_core::id::{AppendId, ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::slot::SlotCounts;
@@ -266,6 +268,7 @@ impl Driver {
                 self.measures.claimed += u64::try_from(loaded.len()).unwrap_or(0);
                 loaded.into_iter().for_each(|loaded| self.claimed(loaded, Some(at)));
             }
+            Input::Fetched { execution, blob, content } => self.fetched(execution, blob, content),
             Input::Held => self.measures.quarantined += 1,
             Input::Reloaded(loaded) => self.claimed(*loaded, None),
             Input::Delivered { execution, ticket, answer } => {
@@ -325,6 +328,7 @@ impl Driver {
         let Some(live) = self.live.get_mut(&execution) else { return };
         let time = live.not_before_parent(Now { least: env.now, most: env.now_max });
         (env.now, env.now_max) = (time.least, time.most);
+        env.contents = live.fetches.contents();
         live.starting.clear();
         if !self.draining {
             env.slots = self.slots.available_to(live.promised_slots(), self.now);
@@ -389,6 +393,7 @@ impl Driver {
             true => SlotCounts::default(),
             false => self.slots.available(self.now),
         };
-        Env { now: self.now, now_max: self.now_max, instance: self.instance, slots, entropy }
+        let (now, now_max, instance) = (self.now, self.now_max, self.instance);
+        Env { now, now_max, instance, slots, entropy, contents: Contents::default() }
     }
 }

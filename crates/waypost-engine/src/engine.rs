@@ -4,17 +4,22 @@ mod opening;
 mod relaying;
 mod remote;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, oneshot};
+use waypost_core::blob::BlobDigest;
 use waypost_core::command::Refusal;
 use waypost_core::event::MessageId;
-use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
+use waypost_core::expr::{Content, Contents};
+use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, Token};
+use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_core::time::Millis;
+use waypost_ports::blobs::Blobs;
 use waypost_ports::clock::Clock;
 use waypost_ports::mirror::{Health, Mirror};
 use waypost_ports::nudge::Nudges;
@@ -31,7 +36,8 @@ use crate::driver::{
     Answer, Committed, ControlRequest, EndSummary, Input, Start, StartRequest, Ticket,
 };
 use crate::metrics::EngineMetrics;
-use crate::shell::{Handlers, Plans, Shared, TasksOrder};
+use crate::shell::{Handlers, NotKept, Payloads, Plans, Shared, TasksOrder};
+use crate::tokens::TokenIssuer;
 
 /// Called on an engine thread with everything that has become durable, in order for each execution.
 /// Must be quick.
@@ -42,6 +48,8 @@ pub struct Parts {
     pub store: Arc<dyn Store>,
     pub plans: Arc<Plans>,
     pub handlers: Handlers,
+    /// Where payloads go that are too large for the log.
+    pub blobs: Arc<dyn Blobs>,
     /// Where the secrets of tasks come from; `NoSecrets` where there are none.
     pub secrets: Arc<dyn Secrets>,
     /// Which process this is: new at every start.
@@ -114,6 +122,9 @@ pub enum EngineError {
     IdempotencyKeyTaken(ExecutionNo),
     #[error("{0} executions hold the permits of this concurrency key, and its policy is to reject")]
     Rejected(u64),
+    /// A payload was not kept, so nothing was taken.
+    #[error(transparent)]
+    NotKept(#[from] NotKept),
     #[error(
         "the report has {0} bytes; at most {max} are kept",
         max = waypost_core::limits::PAYLOAD_BYTES_MAX
@@ -163,6 +174,8 @@ pub struct Engine {
     relaying: Option<Arc<Relaying>>,
     tasks: Arc<dyn Tasks>,
     mirror: Arc<dyn Mirror>,
+    payloads: Payloads,
+    issuer: TokenIssuer,
     /// Locked while the threads are joined, away from the runtime: so every caller of `stop` waits
     /// for the same end, also after one that has given up.
     threads: Arc<Mutex<Vec<JoinHandle<()>>>>,
@@ -203,6 +216,29 @@ impl Engine {
         self.mirror.health()
     }
 
+    /// The payload as an execution keeps it: in the blob store, if it is too large for the log.
+    pub async fn keep(&self, payload: Json) -> Result<Json, NotKept> {
+        self.payloads.keep(payload).await
+    }
+
+    /// Proves that a blob was uploaded for the task of this token.
+    pub fn upload_receipt(&self, token: Token, digest: &BlobDigest) -> String {
+        self.issuer.receipt(token, digest)
+    }
+
+    /// The contents of the blobs that a payload refers to, as far as expressions can look into them.
+    async fn contents_of(&self, payload: &Json) -> Result<Contents, EngineError> {
+        let mut contents = BTreeMap::new();
+        for blob in payload.references() {
+            let content = match Content::refuse(blob) {
+                Some(refused) => Some(refused),
+                None => self.payloads.content(blob, &self.shared.over).await,
+            };
+            contents.insert(blob.digest, content.ok_or(EngineError::Stopping)?);
+        }
+        Ok(Contents::of(contents))
+    }
+
     /// This process, to the store.
     pub fn instance(&self) -> InstanceId {
         self.shared.instance
@@ -214,7 +250,11 @@ impl Engine {
     }
 
     /// Starts an execution. Returns when it is durable; waits in the queue while too many others do.
-    pub async fn start(&self, request: StartRequest) -> Result<Started, EngineError> {
+    pub async fn start(&self, mut request: StartRequest) -> Result<Started, EngineError> {
+        request.input = self.keep(request.input).await?;
+        if request.plan.concurrency.is_some() {
+            request.contents = self.contents_of(&request.input).await?;
+        }
         let (ticket, answer) = self.ask(&self.shared.admission).await?;
         let mut end = self.ask_for_end(None);
         self.shared.inputs.push(Input::Start(Start {
@@ -243,7 +283,10 @@ impl Engine {
     /// A request whose message was received before is rejected as [`Refusal::Duplicate`] and
     /// changes nothing, also if the first one was rejected; if the execution has ended, the refusal
     /// says that instead.
-    pub async fn request(&self, request: ControlRequest) -> Result<Requested, EngineError> {
+    pub async fn request(&self, mut request: ControlRequest) -> Result<Requested, EngineError> {
+        if let Some(payload) = request.request.payload_mut() {
+            *payload = self.keep(payload.clone()).await?;
+        }
         loop {
             let (ticket, answer) = self.ask(&self.shared.requests).await?;
             self.shared.inputs.push(Input::Request { request: request.clone(), ticket });

@@ -14,6 +14,7 @@
 
 use std::fmt;
 
+use waypost_core::blob::BlobDigest;
 use waypost_core::command::{Refusal, Report};
 use waypost_core::decide::idempotency_key;
 use waypost_core::id::{ExecutionId, Token};
@@ -26,6 +27,8 @@ use crate::sealed::OfferedTask;
 
 /// The purpose of the derived key, so that it has one use only.
 const PURPOSE: &str = "waypost delivery tokens 1";
+
+const RECEIPTS: &str = "waypost receipts of uploads 1";
 
 /// Which attempt a token is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,6 +105,14 @@ impl TokenIssuer {
             Err(refusal) => Err(refusal),
             Ok(_) => Err(Refusal::ForeignToken { node: report.node.clone(), attempt }),
         }
+    }
+
+    /// Proves that a blob was uploaded by the holder of this token.
+    pub fn receipt(&self, token: Token, digest: &BlobDigest) -> String {
+        let mut hasher = blake3::Hasher::new_keyed(&blake3::derive_key(RECEIPTS, &self.key));
+        hasher.update(&token.0.to_le_bytes());
+        hasher.update(&digest.0);
+        hasher.finalize().to_hex().get(..32).unwrap_or_default().to_owned()
     }
 
     fn mac(&self, delivery: &AttemptRef<'_>, random: u64) -> u64 {

@@ -142,9 +142,9 @@ fn has_secret(value: &Value) -> bool {
 }
 
 /// The fault of a whole number that is not from 1 to `max`.
-pub(crate) fn bytes_max(config: &ConfigMap, field: &str, max: usize) -> Result<(), ConfigFault> {
+pub(crate) fn bytes_max(config: &ConfigMap, field: &str, max: u64) -> Result<(), ConfigFault> {
     let Some(value) = config.get(field) else { return Ok(()) };
-    match value.as_u64().and_then(|bytes| usize::try_from(bytes).ok()) {
+    match value.as_u64() {
         Some(bytes) if (1..=max).contains(&bytes) => Ok(()),
         _ => Err(ConfigFault::at(field, format!("`{field}` must be a number from 1 to {max}"))),
     }

@@ -22,6 +22,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use waypost_core::kind::{Behaviour, Catalog, ConfigFault, Kind, KindSpec};
+use waypost_ports::blobs::Blobs;
 use waypost_ports::handler::Handler;
 
 use crate::config::ConfigMap;
@@ -36,7 +37,7 @@ pub(crate) struct NodeKind {
     handler: Option<MakeHandler>,
 }
 
-type MakeHandler = fn(&Settings) -> Arc<dyn Handler>;
+type MakeHandler = fn(&Settings, Option<&Arc<dyn Blobs>>) -> Arc<dyn Handler>;
 
 impl Kind for NodeKind {
     fn spec(&self) -> &'static KindSpec {
@@ -86,6 +87,10 @@ pub fn catalog() -> Catalog<'static> {
 }
 
 /// The handlers of all built-in action kinds, by the name that tasks call them by.
-pub fn handlers(settings: &Settings) -> BTreeMap<&'static str, Arc<dyn Handler>> {
-    KINDS.iter().filter_map(|kind| Some((kind.spec.name, kind.handler?(settings)))).collect()
+pub fn handlers(
+    settings: &Settings,
+    blobs: Option<&Arc<dyn Blobs>>,
+) -> BTreeMap<&'static str, Arc<dyn Handler>> {
+    let handler = |kind: &&NodeKind| Some((kind.spec.name, kind.handler?(settings, blobs)));
+    KINDS.iter().filter_map(handler).collect()
 }

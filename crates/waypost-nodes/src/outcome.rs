@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use waypost_core::failure::{Failure, kind};
 use waypost_core::json::Json;
-use waypost_core::limits::PAYLOAD_BYTES_MAX;
+use waypost_core::limits::OUTPUT_BYTES_MAX;
 use waypost_core::time::Millis;
 use waypost_ports::handler::Task;
 
@@ -53,14 +53,13 @@ pub(crate) fn text_of(json: &Json) -> String {
 pub(crate) fn output(value: &impl Serialize) -> Result<Json, Failure> {
     let text = serde_json::to_string(value)
         .map_err(|error| Failure::permanent(INVALID_RESPONSE, error.to_string()))?;
-    if text.len() > PAYLOAD_BYTES_MAX {
-        let message = format!(
-            "the output has {} bytes as JSON; the limit is {PAYLOAD_BYTES_MAX}",
-            text.len()
-        );
+    if text.len() > OUTPUT_BYTES_MAX {
+        let message =
+            format!("the output has {} bytes as JSON; the limit is {OUTPUT_BYTES_MAX}", text.len());
         return Err(Failure::permanent(kind::TOO_LARGE, message));
     }
-    Json::parse(&text).map_err(|error| {
+    // Its parts were checked one by one.
+    Json::parse_own(&text).map_err(|error| {
         Failure::permanent(INVALID_RESPONSE, format!("the output cannot be stored: {error}"))
     })
 }

@@ -16,9 +16,11 @@
 //! | --- | --- |
 //! | `format` | parts and index: how content is cut, compressed and verified |
 //! | `reader` | reading a blob or a range of it |
+//! | `inline` | references replaced by contents |
 //! | `memory` | blobs without a disk, for tests |
 
 pub mod format;
+mod inline;
 mod memory;
 mod reader;
 
@@ -30,6 +32,7 @@ use waypost_core::time::{Millis, Timestamp};
 
 use crate::store::StoreError;
 
+pub use inline::{INLINE_BYTES_MAX, NotInlined, inline};
 pub use memory::MemoryBlobs;
 pub use reader::{BlobBytes, BlobReader, ReadPart};
 
@@ -139,6 +142,13 @@ pub enum BlobError {
     /// The content that was to be put could not be read to its end; put it again.
     #[error("the content could not be read: {0}")]
     Interrupted(String),
+}
+
+impl BlobError {
+    /// Would the same call succeed later?
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Unavailable(_) | Self::Full(_) | Self::Interrupted(_))
+    }
 }
 
 impl From<StoreError> for BlobError {

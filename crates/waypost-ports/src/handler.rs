@@ -76,6 +76,11 @@ pub trait Handler: Send + Sync {
         false
     }
 
+    /// Does it take references to blobs in its config? Others are given the contents in their place.
+    fn takes_references(&self) -> bool {
+        false
+    }
+
     /// Runs one attempt; returns the node's output or the failure.
     fn run(
         &self,

@@ -6,6 +6,7 @@ pub(crate) mod blobs;
 pub(crate) mod control;
 pub(crate) mod definitions;
 pub(crate) mod executions;
+mod payloads;
 pub(crate) mod starting;
 pub(crate) mod system;
 pub(crate) mod workers;

@@ -11,7 +11,7 @@ use hyper::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use waypost_core::command::Refusal;
-use waypost_engine::EngineError;
+use waypost_engine::{EngineError, NotKept};
 use waypost_ports::blobs::BlobError;
 use waypost_ports::store::StoreError;
 
@@ -305,6 +305,14 @@ impl From<EngineError> for Problem {
             }
             EngineError::ClusterTooOld { .. } => Self::new(Code::ClusterTooOld, error.to_string())
                 .hint("GET /v1/instances shows the version of each instance"),
+            EngineError::NotKept(NotKept::Blob(error)) => error.into(),
+            EngineError::NotKept(NotKept::ClusterTooOld { .. }) => {
+                Self::new(Code::ClusterTooOld, error.to_string())
+                    .hint("GET /v1/instances shows the version of each instance")
+            }
+            EngineError::NotKept(NotKept::TooLarge { .. }) => {
+                Self::new(Code::BodyTooLarge, error.to_string())
+            }
             EngineError::Refused(refusal) => refusal.into(),
             EngineError::Unknown => Self::new(Code::UnknownExecution, "there is no such execution"),
             EngineError::Stopping => draining(),

@@ -19,6 +19,7 @@
 //! Development only: nothing of this is part of the product. Programs are self-contained, so that
 //! the same ones can be run by real processes against a real HTTP server, and judged alike.
 
+pub mod blobs;
 pub mod clock;
 pub mod coverage;
 pub mod fault;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use waypost_core::command::{Command, Decision, Env, Request};
 use waypost_core::decide::decide;
 use waypost_core::event::{Event, Origin};
+use waypost_core::expr::Contents;
 use waypost_core::frame::{FrameHeader, decode, encode};
 use waypost_core::id::AppendId;
 use waypost_core::plan::Plan;
@@ -102,8 +103,14 @@ impl Log {
             let last = log.frames.last()?.clone();
             let now = last.header.decided_at.plus(waypost_core::time::Millis(1_000));
             let instance = last.header.instance;
-            let env =
-                Env { now, now_max: now, instance, slots: SlotCounts::default(), entropy: number };
+            let env = Env {
+                now,
+                now_max: now,
+                instance,
+                slots: SlotCounts::default(),
+                entropy: number,
+                contents: Contents::default(),
+            };
             let origin = Origin::default();
             let command = match number {
                 1 => Command::Request(Request::Retry { reason: None }, origin),

@@ -43,6 +43,7 @@ use waypost_engine::driver::Input;
 use waypost_engine::{Plans, StoreCalls};
 use waypost_ports::memory::Tables;
 
+use crate::blobs::WorldBlobs;
 use crate::clock::{MachineClock, TrueTime};
 use crate::coverage::Coverage;
 use crate::fault::{Fault, Weather};
@@ -145,6 +146,7 @@ pub struct Simulation {
     store_calls: BTreeMap<Life, Arc<StoreCalls>>,
     lives: Life,
     sink: Sink,
+    blobs: WorldBlobs,
     far: far::Far,
     people: people::People,
     auditor: auditing::Auditor,
@@ -191,6 +193,7 @@ impl Simulation {
             waypost_lang::compile_canonical(canonical.as_bytes(), &catalog)
                 .map_err(|faults| faults.to_string())
         };
+        let blobs = WorldBlobs::new(&mut seed.split("blobs"));
         let people = people::People::new(&seed, &options);
         let far = far::Far::new(&seed, &truth);
         let killer = killer::Killer::new(&seed);
@@ -209,6 +212,7 @@ impl Simulation {
             store_calls: BTreeMap::new(),
             lives: 0,
             sink: Sink::default(),
+            blobs,
             far,
             people,
             auditor: auditing::Auditor::default(),
@@ -271,6 +275,7 @@ impl Simulation {
                 self.perform_now(life, work, 0);
                 self.store.inner().listed = None;
             }
+            WorldEvent::Fetch { life, execution, blob } => self.fetch(life, execution, blob),
             WorldEvent::Inputs(life, inputs) => self.inputs(life, inputs),
             WorldEvent::Call(life, order) => self.call(life, order),
             WorldEvent::Ended { life, order, outcome } => self.ended(life, &order, outcome),

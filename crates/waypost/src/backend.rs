@@ -119,6 +119,11 @@ pub fn open_database(database: &Database) -> Result<PostgresStore> {
         .with_context(|| format!("the database {} cannot be opened", database.url))
 }
 
+/// The place of blobs in a data folder, unless the settings name another one.
+pub fn folder_blobs(data: &Path) -> Arc<dyn Blobs> {
+    Arc::new(FolderBlobs::new(data.join("blobs"), Arc::new(SystemClock)))
+}
+
 /// Opens the configured place of blobs.
 pub fn open_blobs(backend: &Arc<dyn Backend>, settings: &Settings) -> Result<Arc<dyn Blobs>> {
     match &settings.blobs {

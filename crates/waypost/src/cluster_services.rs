@@ -16,6 +16,7 @@ use anyhow::{Context as _, Result};
 use uuid::Uuid;
 use waypost_core::id::InstanceId;
 use waypost_engine::config::Config;
+use waypost_ports::blobs::Blobs;
 use waypost_ports::clock::SystemClock;
 use waypost_ports::memory::MemoryTasks;
 use waypost_ports::mirror::{Mirror, NoMirror};
@@ -24,7 +25,7 @@ use waypost_ports::relay::Relay;
 use waypost_ports::tasks::Tasks;
 use waypost_redis::{Redis, RedisMirror, RedisNudges, RedisRelay, RedisTasks};
 
-use crate::backend::Backend;
+use crate::backend::{Backend, open_blobs};
 use crate::settings::Settings;
 
 /// See the module.
@@ -39,6 +40,8 @@ pub struct ClusterServices {
     pub mirror: Arc<dyn Mirror>,
     /// How reports get straight to their owners, where there is such a way.
     pub relay: Option<Arc<dyn Relay>>,
+    /// Where payloads go that are too large for the log.
+    pub blobs: Arc<dyn Blobs>,
     /// Redis, where there is one.
     pub redis: Option<Redis>,
     /// Is the backend a database, with room for several who write at once?
@@ -47,13 +50,14 @@ pub struct ClusterServices {
 
 impl ClusterServices {
     /// Those of a process that is alone.
-    pub fn alone() -> Self {
+    pub fn alone(blobs: Arc<dyn Blobs>) -> Self {
         Self {
             instance: InstanceId(Uuid::now_v7()),
             tasks: Arc::new(tasks()),
             nudges: Arc::new(Alone),
             mirror: Arc::new(NoMirror),
             relay: None,
+            blobs,
             redis: None,
             shared: false,
         }
@@ -61,7 +65,7 @@ impl ClusterServices {
 
     /// The services of a backend, by the settings.
     pub fn of(backend: &Arc<dyn Backend>, settings: &Settings) -> Result<Self> {
-        let alone = Self::alone();
+        let alone = Self::alone(open_blobs(backend, settings)?);
         let Some(tasks) = Arc::clone(backend).tasks() else { return Ok(alone) };
         let nudges = backend.nudges().unwrap_or_else(|| Arc::new(Alone));
         let within = Self { tasks, nudges, shared: true, ..alone };

@@ -139,7 +139,7 @@ impl Waypost {
         let store = wiring::open_engine_store(folder.as_ref()).map_err(EmbedError::Open)?;
         let store = Arc::new(store);
         let engine = wiring::open_engine(
-            Arc::clone(&store) as Arc<dyn Store>,
+            (Arc::clone(&store) as Arc<dyn Store>, crate::backend::folder_blobs(folder.as_ref())),
             &nodes,
             secrets,
             engine,

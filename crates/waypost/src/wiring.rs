@@ -12,7 +12,7 @@ use waypost_engine::blob_sweep::{BlobSweep, BlobSweeper};
 use waypost_engine::config::Config;
 use waypost_engine::{Engine, Observer, Parts, Plans};
 use waypost_lang::{Compiled, Diagnostics, InputFault, InputSchema};
-use waypost_ports::blobs::BlobRefs;
+use waypost_ports::blobs::{BlobRefs, Blobs};
 use waypost_ports::clock::SystemClock;
 use waypost_ports::secret::Secrets;
 use waypost_ports::store::{About, Definition, NewDefinition, Store, StoreError};
@@ -20,7 +20,7 @@ use waypost_server::server::Server;
 use waypost_server::watchers::Watchers;
 use waypost_sqlite::{Options, SqliteStore};
 
-use crate::backend::{self, Backend};
+use crate::backend::Backend;
 use crate::cluster_services::ClusterServices;
 use crate::settings::{Database, Settings};
 
@@ -120,13 +120,13 @@ pub fn plans() -> Plans {
 
 /// Starts an engine over a store, in a process that is alone. Must be called inside a Tokio runtime.
 pub fn open_engine(
-    store: Arc<dyn Store>,
+    (store, blobs): (Arc<dyn Store>, Arc<dyn Blobs>),
     nodes: &waypost_nodes::Settings,
     secrets: Arc<dyn Secrets>,
     config: Config,
     observer: Option<Observer>,
 ) -> Result<Engine> {
-    open_engine_in(&ClusterServices::alone(), store, nodes, secrets, config, observer)
+    open_engine_in(&ClusterServices::alone(blobs), store, nodes, secrets, config, observer)
 }
 
 /// As `open_engine`, with cluster services.
@@ -151,7 +151,8 @@ fn parts(
     Parts {
         store,
         plans: Arc::new(plans()),
-        handlers: waypost_nodes::handlers(nodes),
+        handlers: waypost_nodes::handlers(nodes, Some(&around.blobs)),
+        blobs: Arc::clone(&around.blobs),
         secrets,
         instance: around.instance,
         about: About { version: env!("CARGO_PKG_VERSION").into(), address: None, running: 0 },
@@ -173,7 +174,7 @@ pub fn open_server(backend: Arc<dyn Backend>, url: &str, settings: &Settings) ->
         true => Watchers::among_others(),
         false => Watchers::default(),
     });
-    let blobs = backend::open_blobs(&backend, settings)?;
+    let blobs = Arc::clone(&around.blobs);
     let store = Arc::clone(&backend) as Arc<dyn Store>;
     let secrets = Arc::clone(&settings.secrets) as Arc<dyn Secrets>;
     let mut parts = parts(&around, store, &settings.nodes, secrets, settings.engine.clone());

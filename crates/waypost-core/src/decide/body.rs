@@ -28,8 +28,10 @@ impl Decider<'_> {
     /// do: a loop in a group.
     pub(super) fn go_on_with_bodies(&mut self) {
         while let Some(at) = self.next_body() {
-            if let Err(failure) = self.go_on_with(at) {
-                self.attempt_failed(at, failure);
+            match self.go_on_with(at) {
+                Err(_) if self.env.contents.has_missed() => self.put_off.push(at),
+                Err(failure) => self.attempt_failed(at, failure),
+                Ok(()) => {}
             }
         }
     }
@@ -39,7 +41,7 @@ impl Decider<'_> {
     fn next_body(&self) -> Option<At> {
         let may = |at: &At| self.state.acts() || self.state.is_ending(*at);
         let mut due = self.state.due_bodies.iter().copied();
-        due.find(|at| may(at) && !self.opens_items(*at))
+        due.find(|at| may(at) && !self.opens_items(*at) && !self.put_off.contains(at))
     }
 
     fn opens_items(&self, at: At) -> bool {

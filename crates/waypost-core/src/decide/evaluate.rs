@@ -24,8 +24,10 @@ impl Decider<'_> {
         if !self.is_at(at, NodeStatus::Running, attempt) || self.state.status == Status::Ending {
             return;
         }
-        if let Err(failure) = self.evaluate_behaviour(at) {
-            self.attempt_failed(at, failure);
+        match self.evaluate_behaviour(at) {
+            Err(_) if self.env.contents.has_missed() => {}
+            Err(failure) => self.attempt_failed(at, failure),
+            Ok(()) => {}
         }
     }
 
@@ -89,6 +91,10 @@ impl Decider<'_> {
                 let span = timeout.as_ref().map(|timeout| duration(timeout, &scope)).transpose()?;
                 let due = span.map(|span| self.env.now_max.plus(span));
                 let early = self.find_early_signal(at, &name, filter.as_ref())?;
+                let body = early.as_ref().map(|(_, body)| body);
+                if body.is_some_and(|body| !self.has_variables_of(at, Some(body))) {
+                    return Err(missed());
+                }
                 self.wait(at, Wait::Signal { name: name.into(), due }, span);
                 if let Some((message, body)) = early {
                     self.signal_arrived(at, message, body);
@@ -122,6 +128,9 @@ impl Decider<'_> {
         let mut work_left = FILTERS_WORK_MAX;
         for early in named {
             let passes = passes(filter, &early.body, || scope.clone(), &mut work_left);
+            if self.env.contents.has_missed() {
+                return Err(missed());
+            }
             if passes.ok_or_else(too_much_filtering)? {
                 return Ok(Some((Arc::clone(&early.message), early.body.clone())));
             }
@@ -159,6 +168,14 @@ impl Decider<'_> {
     pub(super) fn resume_node(&mut self, at: At, message: Option<MessageId>, origin: Origin) {
         let attempt = self.node(at).attempt;
         self.emit_at(at, NodeEvent::Resumed { node: self.path(at), attempt, message, origin });
+    }
+
+    /// Is everything at hand that the variables of a node need, if it completes with this output?
+    /// Asked before the first event of what leads to that.
+    pub(super) fn has_variables_of(&self, at: At, output: Option<&Json>) -> bool {
+        // Failures come up when the node completes.
+        self.variables_of(at, output).ok();
+        !self.env.contents.has_missed()
     }
 
     pub(super) fn complete_or_fail(&mut self, at: At, output: Option<Json>) {
@@ -210,8 +227,14 @@ impl Decider<'_> {
     }
 
     pub(super) fn scope(&self, at: At) -> Scope {
-        scope(self.plan, self.state, at, (self.env.now, self.state.variables(at.scope)), &[])
+        let moment = (self.env.now, self.state.variables(at.scope));
+        scope(self.plan, self.state, at, moment, &[], &self.env.contents)
     }
+}
+
+/// Stands for a failure that means nothing, because a content was missed.
+fn missed() -> Failure {
+    Failure::transient(kind::BLOB, "the content of a blob is not at hand")
 }
 
 /// Does a signal's body pass a wait's filter? A filter that fails on it rejects it: a malformed

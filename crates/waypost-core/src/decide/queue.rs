@@ -53,10 +53,19 @@ impl Decider<'_> {
         Ok(())
     }
 
+    /// Is everything at hand that the key needs? Asked before the first event of a new generation.
+    pub(super) fn has_concurrency_key(&self) -> bool {
+        if let Some(concurrency) = &self.plan.concurrency {
+            // A failure comes up when the generation begins.
+            self.concurrency_key(&concurrency.key).ok();
+        }
+        !self.env.contents.has_missed()
+    }
+
     /// The key, as a text. A value that is no name is rejected: all executions whose input lacks a
     /// field would wait for each other.
     fn concurrency_key(&self, template: &Template) -> Result<String, Failure> {
-        let value = template.render(&outer_scope(self.state, self.env.now))?;
+        let value = template.render(&outer_scope(self.state, self.env.now, &self.env.contents))?;
         // A number is the name that it is written as: two of them that a float would take for one
         // are two keys.
         let is_number =

@@ -19,6 +19,12 @@ impl Decider<'_> {
         if self.state.admit_report(self.plan, &report)? == AdmittedReport::Repeated {
             return Ok(());
         }
+        if let Outcome::Completed(output) = &report.outcome
+            && let Some(at) = self.state.find_reported(self.plan, &report.node)
+            && !self.has_variables_of(at, Some(output))
+        {
+            return Ok(());
+        }
         if !self.state.status.is_parked() {
             return self.take(report);
         }

@@ -88,6 +88,11 @@ impl Decider<'_> {
         let (true, Some(at)) = (self.state.acts(), self.state.waiting_since(wait)) else {
             return self.ignore(origin, Refusal::Paused);
         };
+        let output =
+            Some(&body).filter(|_| matches!(self.node(at).wait, Some(Wait::Signal { .. })));
+        if !self.has_variables_of(at, output) {
+            return Ok(());
+        }
         let origin = self.identified(origin);
         match self.node(at).wait {
             Some(Wait::Delay { .. }) => self.delay_passed(at, origin),
@@ -112,6 +117,10 @@ impl Decider<'_> {
         let mut work_left = FILTERS_WORK_MAX;
         let acts = self.state.acts();
         let takers = if acts { self.takers(name, body, &mut work_left).0 } else { Vec::new() };
+        let ready = takers.iter().all(|at| self.has_variables_of(*at, Some(body)));
+        if !ready || self.env.contents.has_missed() {
+            return Ok(());
+        }
         // The limits are for signals that would have to be stored: a flood of signals that no node
         // waits for must not keep out one that a node waits for.
         if takers.is_empty()
@@ -164,7 +173,8 @@ impl Decider<'_> {
     fn deliver(&mut self, takers: &[At], message: &MessageId, body: &Json) {
         for at in takers {
             // The consequences for one taker may have ended another's wait, or everything.
-            if self.state.acts() && self.is_in(*at, NodeStatus::Waiting) {
+            let waits = self.state.acts() && self.is_in(*at, NodeStatus::Waiting);
+            if waits && self.has_variables_of(*at, Some(body)) {
                 self.signal_arrived(*at, Arc::clone(message), body.clone());
             }
         }
@@ -207,6 +217,9 @@ impl Decider<'_> {
             Err(refusal) if self.state.status.is_end() => return Err(refusal),
             Err(refusal) => return self.ignore(origin, refusal),
         };
+        if !self.has_concurrency_key() {
+            return Ok(());
+        }
         let message = origin.message.filter(|_| !is_planted(Bug::RetryUnnamed));
         let origin = Origin { message, ..origin };
         let generation = self.state.generation + 1;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::graph::output_of;
-use crate::expr::{Rendered, Scope, ScopeNode};
+use crate::expr::{Contents, Rendered, Scope, ScopeNode};
 use crate::failure::Failure;
 use crate::id::NodeIx;
 use crate::json::Json;
@@ -23,8 +23,9 @@ pub(super) fn scope(
     at: At,
     (now, variables): (Timestamp, &Variables),
     earlier: &[(NodeIx, NodeStatus)],
+    contents: &Contents,
 ) -> Scope {
-    let mut scope = outer_scope(state, now);
+    let mut scope = outer_scope(state, now, contents);
     scope.shared("variables", variables);
     add_iteration(plan, state, at, &mut scope);
     add_item(state, at, &mut scope);
@@ -82,8 +83,8 @@ fn add_item(state: &State, at: At, scope: &mut Scope) {
 }
 
 /// The scope outside of any node.
-pub(super) fn outer_scope(state: &State, now: Timestamp) -> Scope {
-    let mut scope = Scope::new();
+pub(super) fn outer_scope(state: &State, now: Timestamp, contents: &Contents) -> Scope {
+    let mut scope = Scope::over(contents);
     scope.json("input", &state.created.input);
     scope.json("trigger", &state.created.input);
     scope.fields(
@@ -101,14 +102,25 @@ pub(super) fn outer_scope(state: &State, now: Timestamp) -> Scope {
 
 /// The config of a task with every expression evaluated but its secrets, from the state as of the
 /// node's first `NodeScheduled`: a retry sends what the first attempt sent, with the secrets of its
-/// time.
-pub fn render_task(plan: &Plan, state: &State, at: At) -> Result<Rendered, Failure> {
+/// time. Fails if a content is missed.
+pub fn render_task(
+    plan: &Plan,
+    state: &State,
+    at: At,
+    contents: &Contents,
+) -> Result<Rendered, Failure> {
     let Behaviour::Task { config, .. } = &plan.node(at.node).behaviour else {
         return Ok(Rendered { config: Json::null(), secrets: Vec::new() });
     };
     let scope = match &state.node(at).scheduled {
-        Some(first) => scope(plan, state, at, (first.at, &first.variables), &first.unsettled),
-        None => scope(plan, state, at, (state.updated_at, state.variables(at.scope)), &[]),
+        Some(first) => {
+            let moment = (first.at, &first.variables);
+            scope(plan, state, at, moment, &first.unsettled, contents)
+        }
+        None => {
+            let moment = (state.updated_at, state.variables(at.scope));
+            scope(plan, state, at, moment, &[], contents)
+        }
     };
     config.render_around_secrets(&scope)
 }

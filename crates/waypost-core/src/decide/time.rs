@@ -19,6 +19,7 @@ impl Decider<'_> {
             match timer {
                 Timer::Deadline => self.end_for(EndCause::Deadline),
                 Timer::Grace => self.give_up_on_cancelled(),
+                Timer::Wait(at) if !self.may_end(at) => self.put_off.push(at),
                 Timer::Wait(at) => self.wait_ended(at),
                 Timer::Attempt(at) => self.attempt_is_silent(at),
                 Timer::Node(at) => self.node_deadline(at),
@@ -29,7 +30,7 @@ impl Decider<'_> {
 
     fn due_timer(&self) -> Option<Timer> {
         let may_act = |timer: &Timer| match timer {
-            Timer::Wait(_) => self.state.acts(),
+            Timer::Wait(at) => self.state.acts() && !self.put_off.contains(at),
             Timer::Node(_) => self.state.acts() && self.state.may_fire(*timer),
             Timer::Deadline | Timer::Grace | Timer::Attempt(_) | Timer::Body(_) => {
                 self.state.may_fire(*timer)
@@ -42,6 +43,12 @@ impl Decider<'_> {
             .take_while(|(due, _)| *due <= self.env.now.plus(early))
             .map(|(_, timer)| *timer)
             .find(may_act)
+    }
+
+    /// Is everything at hand that the end of this wait needs?
+    fn may_end(&self, at: At) -> bool {
+        let is_delay = matches!(self.node(at).wait, Some(Wait::Delay { .. }));
+        !is_delay || self.has_variables_of(at, None)
     }
 
     fn wait_ended(&mut self, at: At) {

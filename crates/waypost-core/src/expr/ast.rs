@@ -40,6 +40,19 @@ pub(super) enum Step {
     Not,
 }
 
+impl Step {
+    /// Does it take a reference to a blob as it is, without a look at the content?
+    pub(super) fn takes_references(&self) -> bool {
+        match self {
+            Self::Filter(filter, _) => matches!(filter.names, ["ref"] | ["default", "d"]),
+            Self::Test(check, _) => matches!(check.names, ["defined"] | ["undefined"]),
+            Self::Attribute(_) | Self::Item(_) | Self::Slice(_) | Self::Call(_) | Self::Not => {
+                false
+            }
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Arguments {
     pub(super) positional: Vec<ExprNode>,

@@ -11,6 +11,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::failure::Failure;
+
 /// Units of work that one evaluation may do: together about 50 ms of CPU time at most.
 pub const WORK_MAX: u64 = 3_500_000;
 /// Bytes that one evaluation may allocate, including freed ones.
@@ -29,6 +31,8 @@ pub(super) enum Stop {
     Limit(String),
     /// A number that cannot be computed with, or that a computation would give.
     Range,
+    /// The content of a blob cannot be had.
+    Blob(Box<Failure>),
 }
 
 impl Stop {
@@ -70,7 +74,11 @@ impl Default for Budget {
 
 impl Budget {
     pub(super) fn of(work_max: u64) -> Self {
-        Self { work_max, work: work_max.into(), bytes: MEMORY_BYTES_MAX.into() }
+        Self::of_memory(work_max, MEMORY_BYTES_MAX)
+    }
+
+    pub(super) fn of_memory(work_max: u64, bytes: u64) -> Self {
+        Self { work_max, work: work_max.into(), bytes: bytes.into() }
     }
 
     pub(super) fn used(&self) -> u64 {

@@ -12,6 +12,7 @@ pub(super) fn equal(a: &Value, b: &Value, budget: &Budget) -> Result<bool, Stop>
     budget.work(2)?;
     match (a, b) {
         (Value::Undefined, Value::Undefined) | (Value::None, Value::None) => Ok(true),
+        (Value::Blob(a), Value::Blob(b)) => Ok(a == b),
         (Value::Text(a), Value::Text(b)) => {
             if a.len() == b.len() {
                 budget.scan(a.len())?;
@@ -98,6 +99,7 @@ fn rank(value: &Value) -> u8 {
         Value::Text(_) => 4,
         Value::List(_) => 5,
         Value::Map(_) => 6,
+        Value::Blob(_) => 7,
     }
 }
 

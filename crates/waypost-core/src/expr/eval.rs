@@ -1,6 +1,6 @@
 //! Evaluation: a walk over the tree that pays for every step before it takes it.
 
-use super::ast::{Arguments, ExprNode, Step};
+use super::ast::{Arguments, Comparison, ExprNode, Operator, Step};
 use super::budget::{Budget, Stop};
 use super::filters::{self, Bound};
 use super::operators;
@@ -22,48 +22,70 @@ impl Evaluation<'_> {
                 Items::all(nodes.iter().map(|node| self.value(node)), self.budget)?.finish()
             }
             ExprNode::Map(nodes) => self.map(nodes),
-            ExprNode::Not(times, node) => {
-                self.budget.work(*times)?;
-                Ok(Value::Bool(self.value(node)?.truth()? != (times % 2 == 1)))
-            }
-            ExprNode::Negate(times, node) => {
-                let mut value = self.value(node)?;
-                for _ in 0..*times {
-                    value = operators::negate(&value, self.budget)?;
-                }
-                Ok(value)
-            }
-            ExprNode::Binary(first, more) => {
-                let mut value = self.value(first)?;
-                for (operator, node) in more {
-                    let right = self.value(node)?;
-                    value = operators::binary(*operator, &value, &right, self.budget)?;
-                }
-                Ok(value)
-            }
-            ExprNode::Compare(first, more) => {
-                let mut left = self.value(first)?;
-                for (comparison, node) in more {
-                    let right = self.value(node)?;
-                    if !operators::compare(*comparison, &left, &right, self.budget)? {
-                        return Ok(Value::Bool(false));
-                    }
-                    left = right;
-                }
-                Ok(Value::Bool(true))
-            }
+            ExprNode::Not(times, node) => self.not(*times, node),
+            ExprNode::Negate(times, node) => self.negate(*times, node),
+            ExprNode::Binary(first, more) => self.binary(first, more),
+            ExprNode::Compare(first, more) => self.compare(first, more),
             ExprNode::And(nodes) => self.first(nodes, false),
             ExprNode::Or(nodes) => self.first(nodes, true),
-            ExprNode::If(arms, otherwise) => {
-                for (condition, value) in arms {
-                    if self.value(condition)?.truth()? {
-                        return self.value(value);
-                    }
-                }
-                otherwise.as_ref().map_or(Ok(Value::Undefined), |node| self.value(node))
-            }
+            ExprNode::If(arms, otherwise) => self.choose(arms, otherwise.as_deref()),
             ExprNode::Steps(first, steps) => self.steps(first, steps),
         }
+    }
+
+    // Each has its own stack frame: expressions nest, and that of `value` is in every level.
+
+    fn not(&self, times: usize, node: &ExprNode) -> Result<Value, Stop> {
+        self.budget.work(times)?;
+        let value = self.inside_of(self.value(node)?)?;
+        Ok(Value::Bool(value.truth()? != (times % 2 == 1)))
+    }
+
+    fn negate(&self, times: usize, node: &ExprNode) -> Result<Value, Stop> {
+        let mut value = self.inside_of(self.value(node)?)?;
+        for _ in 0..times {
+            value = operators::negate(&value, self.budget)?;
+        }
+        Ok(value)
+    }
+
+    fn binary(&self, first: &ExprNode, more: &[(Operator, ExprNode)]) -> Result<Value, Stop> {
+        let mut value = self.inside_of(self.value(first)?)?;
+        for (operator, node) in more {
+            let right = self.inside_of(self.value(node)?)?;
+            value = operators::binary(*operator, &value, &right, self.budget)?;
+        }
+        Ok(value)
+    }
+
+    fn compare(&self, first: &ExprNode, more: &[(Comparison, ExprNode)]) -> Result<Value, Stop> {
+        let mut left = self.inside_of(self.value(first)?)?;
+        for (comparison, node) in more {
+            let right = self.inside_of(self.value(node)?)?;
+            if !operators::compare(*comparison, &left, &right, self.budget)? {
+                return Ok(Value::Bool(false));
+            }
+            left = right;
+        }
+        Ok(Value::Bool(true))
+    }
+
+    fn choose(
+        &self,
+        arms: &[(ExprNode, ExprNode)],
+        otherwise: Option<&ExprNode>,
+    ) -> Result<Value, Stop> {
+        for (condition, value) in arms {
+            if self.inside_of(self.value(condition)?)?.truth()? {
+                return self.value(value);
+            }
+        }
+        otherwise.map_or(Ok(Value::Undefined), |node| self.value(node))
+    }
+
+    /// The content, if the value is a reference.
+    fn inside_of(&self, value: Value) -> Result<Value, Stop> {
+        if matches!(value, Value::Blob(_)) { self.scope.inside(value) } else { Ok(value) }
     }
 
     /// The first value that counts as `wanted`, else the last one.
@@ -71,7 +93,7 @@ impl Evaluation<'_> {
         let Some((last, before)) = nodes.split_last() else { return Ok(Value::Undefined) };
         for node in before {
             let value = self.value(node)?;
-            if value.truth()? == wanted {
+            if self.scope.inside(value.clone())?.truth()? == wanted {
                 return Ok(value);
             }
         }
@@ -82,7 +104,7 @@ impl Evaluation<'_> {
         let mut entries = Vec::new();
         for (key, value) in nodes {
             self.budget.bytes(128)?;
-            let key = self.value(key)?;
+            let key = self.inside_of(self.value(key)?)?;
             let key = Key::of(key.defined()?).ok_or_else(|| {
                 Stop::failed(format!("a key must be a text or an integer, not {}", key.kind()))
             })?;
@@ -97,6 +119,9 @@ impl Evaluation<'_> {
             node => (self.value(node)?, steps),
         };
         for step in rest {
+            if !step.takes_references() {
+                value = self.scope.inside(value)?;
+            }
             value = self.step(&value, step)?;
         }
         Ok(value)
@@ -119,7 +144,7 @@ impl Evaluation<'_> {
             self.budget.work(4)?;
             let (found, more) = match rest {
                 [Step::Attribute(name), more @ ..] => (entry.get(name), more),
-                [Step::Item(node), more @ ..] => match self.value(node)? {
+                [Step::Item(node), more @ ..] => match self.inside_of(self.value(node)?)? {
                     Value::Text(name) => (entry.get(&name), more),
                     key => {
                         key.defined()?;
@@ -139,12 +164,12 @@ impl Evaluation<'_> {
         match step {
             Step::Attribute(name) => operators::attribute(value, name, self.budget),
             Step::Item(node) => {
-                let key = self.value(node)?;
+                let key = self.inside_of(self.value(node)?)?;
                 operators::item(value, &key, self.budget)
             }
             Step::Slice(parts) => {
                 let part = |part: &Option<ExprNode>| match part {
-                    Some(node) => self.value(node),
+                    Some(node) => self.inside_of(self.value(node)?),
                     None => Ok(Value::None),
                 };
                 let [start, stop, step] = &**parts;
@@ -158,7 +183,8 @@ impl Evaluation<'_> {
                 (filter.run)(value, &bound, self.budget)
             }
             Step::Test(check, arguments) => {
-                let values = arguments.positional.iter().map(|node| self.value(node));
+                let values =
+                    arguments.positional.iter().map(|node| self.inside_of(self.value(node)?));
                 let values = values.collect::<Result<Vec<_>, _>>()?;
                 if let Some((name, _)) = arguments.named.first() {
                     return Err(Stop::failed(format!("a test has no argument `{name}`")));
@@ -172,10 +198,10 @@ impl Evaluation<'_> {
     fn bind(&self, filter: &filters::Filter, arguments: &Arguments) -> Result<Bound, Stop> {
         let mut bound = Bound::new(filter);
         for node in &arguments.positional {
-            bound.push(self.value(node)?)?;
+            bound.push(self.inside_of(self.value(node)?)?)?;
         }
         for (name, node) in &arguments.named {
-            bound.name(name, self.value(node)?)?;
+            bound.name(name, self.inside_of(self.value(node)?)?)?;
         }
         Ok(bound)
     }

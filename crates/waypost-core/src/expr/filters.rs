@@ -85,6 +85,7 @@ filters! {
     ["dictsort"], ["case_sensitive", "by", "reverse"], pick::dictsort;
     ["default", "d"], ["default", "boolean"], pick::default;
     ["bool"], [], |value, _, _| Ok(Value::Bool(value.truth()?));
+    ["ref"], [], pick::reference;
 }
 
 const RANGE: Filter =

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::budget::{Budget, Stop};
 use super::number;
 use super::value::{Key, Value};
-use crate::json::DEPTH_MAX;
+use crate::json::{DEPTH_MAX, reference_at};
 
 /// Reads a payload. Numbers keep the way they are written.
 pub(super) fn json(text: &str, budget: &Budget) -> Result<Value, Stop> {
@@ -77,7 +77,14 @@ impl ValueReader<'_> {
         self.skip_blanks();
         match self.peek().ok_or_else(broken)? {
             b'[' => self.nested(Self::list),
-            b'{' => self.nested(Self::map),
+            b'{' => match self.text.get(self.at..).and_then(reference_at) {
+                Some((blob, length)) => {
+                    self.budget.bytes(64)?;
+                    self.at += length;
+                    Ok(Value::Blob(Arc::new(blob)))
+                }
+                None => self.nested(Self::map),
+            },
             b'"' => Ok(Value::Text(self.string()?)),
             b't' => self.word("true", Value::Bool(true)),
             b'f' => self.word("false", Value::Bool(false)),

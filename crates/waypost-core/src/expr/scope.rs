@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::budget::{Budget, Stop};
+use super::contents::Contents;
 use super::read;
 use super::value::{Key, Value};
 use crate::json::Json;
@@ -19,6 +20,7 @@ pub type Payloads = Arc<BTreeMap<Arc<str>, Json>>;
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     names: BTreeMap<&'static str, Entry>,
+    contents: Contents,
     budget: Budget,
 }
 
@@ -37,6 +39,11 @@ impl Scope {
     /// A scope with no names.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A scope with no names, in which these contents of blobs are at hand.
+    pub fn over(contents: &Contents) -> Self {
+        Self { contents: contents.clone(), ..Self::default() }
     }
 
     /// Adds a payload under a name.
@@ -82,6 +89,14 @@ impl Scope {
 
     pub(super) fn budget(&self) -> &Budget {
         &self.budget
+    }
+
+    /// The content, if the value is a reference.
+    pub(super) fn inside(&self, value: Value) -> Result<Value, Stop> {
+        match value {
+            Value::Blob(blob) => self.contents.get(*blob),
+            value => Ok(value),
+        }
     }
 
     pub(super) fn find(&self, name: &str) -> Option<&Entry> {

@@ -162,14 +162,14 @@ impl Template {
         }
         let mut out = Out { scope, text: String::new(), secrets: None };
         out.push(self)?;
-        Json::parse(&out.text).map_err(Failure::from)
+        Json::parse_own(&out.text).map_err(Failure::from)
     }
 
     /// Fills the holes, and notes the places of those that name a secret.
     pub fn render_around_secrets(&self, scope: &Scope) -> Result<Rendered, Failure> {
         let mut out = Out { scope, text: String::new(), secrets: Some(Vec::new()) };
         out.push(self)?;
-        let config = Json::parse(&out.text)?;
+        let config = Json::parse_own(&out.text)?;
         Ok(Rendered { config, secrets: out.secrets.unwrap_or_default() })
     }
 }
@@ -211,6 +211,10 @@ impl Out<'_> {
                 self.text.push('{');
                 for (position, (key, field)) in fields.iter().enumerate() {
                     self.push_comma(position);
+                    if position == 0 && key == "$blob" {
+                        // A blank, so that it is no reference.
+                        self.text.push(' ');
+                    }
                     self.text.push('"');
                     push_escaped(&mut self.text, key);
                     self.text.push_str("\":");

@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::budget::{Budget, Stop, VALUE_DEPTH_MAX};
+use crate::blob::BlobRef;
 
 #[derive(Clone, Debug)]
 pub(super) enum Value {
@@ -20,6 +21,8 @@ pub(super) enum Value {
     /// A number as it was written, and its value for computing: NaN if it does not fit.
     Spelled(Arc<str>, f64),
     Text(Arc<str>),
+    /// Stands for a content that was not looked into.
+    Blob(Arc<BlobRef>),
     List(Arc<List>),
     Map(Arc<Map>),
 }
@@ -61,6 +64,7 @@ impl Value {
             Self::Text(_) => "string",
             Self::List(_) => "sequence",
             Self::Map(_) => "map",
+            Self::Blob(_) => "blob",
         }
     }
 
@@ -96,6 +100,7 @@ impl Value {
             Self::Text(text) => !text.is_empty(),
             Self::List(list) => !list.items.is_empty(),
             Self::Map(map) => !map.entries.is_empty(),
+            Self::Blob(_) => true,
         }
     }
 
@@ -187,7 +192,9 @@ impl Key {
             Value::Float(number) | Value::Spelled(_, number) => {
                 super::number::whole(*number).map(Self::Int)
             }
-            Value::Undefined | Value::None | Value::List(_) | Value::Map(_) => None,
+            Value::Undefined | Value::None | Value::List(_) | Value::Map(_) | Value::Blob(_) => {
+                None
+            }
         }
     }
 

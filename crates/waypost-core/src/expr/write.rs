@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::budget::{Budget, Stop, TEXT_BYTES_MAX};
 use super::value::{Key, Value};
+use crate::json::Json;
 
 /// How JSON is laid out.
 #[derive(Clone, Copy)]
@@ -40,6 +41,10 @@ impl Writer<'_> {
             Value::Bool(value) => self.out.push_str(if *value { "true" } else { "false" }),
             Value::Int(_) | Value::Float(_) | Value::Spelled(..) => self.number(value)?,
             Value::Text(text) => self.text(text)?,
+            Value::Blob(blob) => {
+                self.room(128)?;
+                self.out.push_str(Json::reference(**blob).text());
+            }
             Value::List(list) => {
                 self.open('[')?;
                 for (position, item) in list.items.iter().enumerate() {
@@ -52,6 +57,10 @@ impl Writer<'_> {
                 self.open('{')?;
                 for (position, (key, item)) in map.entries.iter().enumerate() {
                     self.begin_item(position)?;
+                    if position == 0 && matches!(key, Key::Text(key) if **key == *"$blob") {
+                        // A blank, so that it is no reference.
+                        self.out.push(' ');
+                    }
                     self.key(key)?;
                     self.out.push_str(match self.style {
                         Style::Compact => ":",
@@ -256,6 +265,7 @@ fn represent(value: &Value, out: &mut String, budget: &Budget) -> Result<(), Sto
             out.push_str(text);
         }
         Value::Text(text) => quoted(text, out, budget)?,
+        Value::Blob(blob) => push(&format!("<blob {}>", blob.digest), out, budget)?,
         Value::List(list) => {
             out.push('[');
             for (position, item) in list.items.iter().enumerate() {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::apply::{Illegal, apply, begin};
 use crate::decide::render_task;
 use crate::event::{Event, NodeEvent};
+use crate::expr::Contents;
 use crate::id::ExecutionNo;
 use crate::json::Json;
 use crate::kind::{Behaviour, Family};
@@ -82,7 +83,8 @@ impl Inputs {
             let Some(at) = state.find(&self.plan, node) else { continue };
             if has_expressions(self.plan.node(at.node)) {
                 // A config that cannot be rendered fails its node, which shows why.
-                let config = render_task(&self.plan, state, at).map(|rendered| rendered.config);
+                let config = render_task(&self.plan, state, at, &Contents::default())
+                    .map(|rendered| rendered.config);
                 rendered.insert(Arc::clone(node), shown(&config.unwrap_or_else(|_| Json::null())));
             }
         }

@@ -2,6 +2,7 @@
 
 use waypost_core::decide::{idempotency_key, render_task};
 use waypost_core::event::Event;
+use waypost_core::expr::Contents;
 use waypost_core::flow::plan;
 use waypost_core::json::Json;
 use waypost_core::path::ScopeNo;
@@ -476,7 +477,11 @@ fn keys_and_configs_name_the_iteration_and_the_try_of_a_group() {
     let mut run = Run::start(&plan, "{}", None, 10);
     let key = |run: &Run<'_>, path: &str| idempotency_key(&plan, &run.state, run.at(path));
     let config = |run: &Run<'_>, path: &str| {
-        render_task(&plan, &run.state, run.at(path)).unwrap().config.text().to_owned()
+        render_task(&plan, &run.state, run.at(path), &Contents::default())
+            .unwrap()
+            .config
+            .text()
+            .to_owned()
     };
     let execution = run.state.created.key.to_string();
     assert_eq!(key(&run, "l[1]/g/a"), format!("{execution}/l[1]/g/a/1"));

@@ -11,6 +11,7 @@ use waypost_core::apply::{apply, begin};
 use waypost_core::command::{Command, Decision, Effect, Env, Outcome, Refusal, Report};
 use waypost_core::decide::{create, decide};
 use waypost_core::event::{Event, Origin, RunCreated, RunEvent};
+use waypost_core::expr::Contents;
 use waypost_core::frame::{decode, encode};
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, Token};
 use waypost_core::json::Json;
@@ -49,6 +50,8 @@ pub(crate) struct Run<'a> {
     /// Deliveries: what was handed off under which token.
     pub(crate) deliveries: BTreeMap<Token, (At, u32)>,
     pub(crate) arrows: Arrows,
+    /// The contents of blobs that are at hand.
+    pub(crate) contents: Contents,
     shadow: State,
     instance: InstanceId,
     decisions: u128,
@@ -95,6 +98,7 @@ impl<'a> Run<'a> {
             last: Decision::default(),
             deliveries: BTreeMap::new(),
             arrows: Arrows::default(),
+            contents: Contents::default(),
             instance: InstanceId(Uuid::from_u128(1)),
             decisions: 0,
         }
@@ -169,7 +173,14 @@ impl<'a> Run<'a> {
         let entropy = self.decisions;
         let now_max = self.now.plus(self.behind);
         let slots = SlotCounts::each(self.slots);
-        Env { now: self.now, now_max, instance: self.instance, slots, entropy }
+        Env {
+            now: self.now,
+            now_max,
+            instance: self.instance,
+            slots,
+            entropy,
+            contents: self.contents.clone(),
+        }
     }
 
     /// Folds a decision into the shadow, the first `skip` events left aside.

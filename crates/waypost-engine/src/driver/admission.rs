@@ -118,7 +118,8 @@ impl Driver {
         if self.config.scope == Scope::Adopted {
             self.adopted.insert(execution);
         }
-        let env = self.env();
+        let mut env = self.env();
+        env.contents = request.contents;
         let (mut live, decision) = Live::create(request.plan, execution, created, &env);
         let round = Round {
             env,

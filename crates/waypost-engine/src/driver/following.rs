@@ -3,6 +3,7 @@
 use waypost_core::command::Command;
 use waypost_core::id::ExecutionNo;
 use waypost_core::planted::{Bug, is_planted};
+use waypost_core::time::Millis;
 use waypost_ports::store::Appended;
 
 use super::Driver;
@@ -72,6 +73,7 @@ impl Driver {
     pub(super) fn follow_up(&mut self, execution: ExecutionNo, mut next: Consequences) {
         for (token, worker) in &next.cancelled {
             match worker {
+                None if self.stop_unrendered(execution, *token) => {}
                 None => self.stop_task(*token),
                 Some(worker) => self.stop_remote(*worker, *token),
             }
@@ -83,6 +85,7 @@ impl Driver {
             Some(Leave::HandedOver) => self.drop_live(execution),
             None => {
                 self.begin(execution, next);
+                self.fetch(execution);
                 self.await_next(execution);
             }
         }
@@ -92,6 +95,11 @@ impl Driver {
     fn begin(&mut self, execution: ExecutionNo, next: Consequences) {
         for (order, slot) in next.runs {
             self.run(order, slot);
+        }
+        if let Some(live) = self.live.get_mut(&execution) {
+            for (run, missed) in next.unrendered {
+                live.fetches.put_off_run(run, missed);
+            }
         }
         for offer in next.offers {
             match self.live.get(&execution).and_then(|live| live.slot(offer.node)) {
@@ -120,6 +128,10 @@ impl Driver {
             return self.post(execution, Letter::command(Command::OpenItems));
         }
         match live.next_due() {
+            // What is due may wait for contents, and must not be decided over and over.
+            Some(due) if due <= self.now && live.fetches.is_waiting() => {
+                self.wheel.arm(execution, Some(self.now.plus(Millis::from_secs(1))));
+            }
             // It came due while the frame was in flight.
             Some(due) if due <= self.now => {
                 self.measures.timer(due, self.now);

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use waypost_core::blob::BlobDigest;
 use waypost_core::command::{Report, Request};
 use waypost_core::event::Origin;
+use waypost_core::expr::{Content, Contents};
 use waypost_core::frame::Parent;
 use waypost_core::id::{ExecutionId, ExecutionNo, Token, WorkerId};
 use waypost_core::json::Json;
@@ -65,6 +67,8 @@ pub enum Input {
     },
     /// An execution of this instance was quarantined.
     Held,
+    /// The result of [`Output::Fetch`]: the content of a blob, or why it cannot be had.
+    Fetched { execution: ExecutionNo, blob: BlobDigest, content: Content },
     /// The result of [`StoreWork::Reload`].
     Reloaded(Box<Loaded>),
     /// The outcome of a request that went through the inbox.
@@ -119,6 +123,8 @@ pub struct StartRequest {
     pub idempotency: Option<Idempotency>,
     pub labels: BTreeMap<String, String>,
     pub actor: Option<Arc<str>>,
+    /// The contents of blobs of the input, for the concurrency key.
+    pub contents: Contents,
 }
 
 impl StartRequest {
@@ -132,6 +138,7 @@ impl StartRequest {
             idempotency: None,
             labels: BTreeMap::new(),
             actor: None,
+            contents: Contents::default(),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use waypost_core::command::{Command, Decision, Env};
 use waypost_core::decide::create;
-use waypost_core::event::{MessageId, RunCreated};
+use waypost_core::event::{BLOBS_LOG_FORMAT, MessageId, RunCreated};
 use waypost_core::frame::Parent;
 use waypost_core::id::{ExecutionNo, Token};
 use waypost_core::path::At;
@@ -25,6 +25,7 @@ pub(super) use deciding::{Broken, Decided, Round};
 pub(super) use frame::PendingFrame;
 pub(super) use orders::{Consequences, Leave};
 
+use super::fetching::Fetches;
 use super::io::{Loaded, Ticket};
 use super::slots::Promise;
 use super::suspicion::Suspicion;
@@ -83,6 +84,9 @@ pub(super) struct Live {
     stored_at: Timestamp,
     /// Mail that was answered without an event; deleted with the next frame.
     consumed: Vec<MessageId>,
+    /// Do its input, outputs or signals refer to blobs?
+    pub(super) refers: bool,
+    pub(super) fetches: Fetches,
     log_bytes: usize,
     snapshot_bytes: usize,
 }
@@ -145,7 +149,8 @@ impl Live {
         let due = state.next_due().filter(|_| is_planted(Bug::ClaimedIsDue));
         let stored_at = due.map_or(stored_at, |due| due.max(stored_at));
         let live = Self::with(plan, state, Some(parent));
-        Self { stored_at, suspicion, requires, log_bytes, snapshot_bytes, ..live }
+        let refers = requires >= BLOBS_LOG_FORMAT;
+        Self { stored_at, suspicion, requires, refers, log_bytes, snapshot_bytes, ..live }
     }
 
     fn with(plan: Arc<Plan>, state: State, parent: Option<Parent>) -> Self {
@@ -172,6 +177,8 @@ impl Live {
             mail_waits: false,
             stays_until: None,
             consumed: Vec::new(),
+            refers: false,
+            fetches: Fetches::default(),
             log_bytes: 0,
             snapshot_bytes: 0,
         }
@@ -271,8 +278,9 @@ impl Live {
     }
 
     /// Whose requests still wait in the mailbox.
-    pub(super) fn into_tickets(self) -> Vec<Ticket> {
-        self.mailbox.into_iter().filter_map(|letter| letter.ticket).collect()
+    pub(super) fn into_tickets(mut self) -> Vec<Ticket> {
+        let aside = self.fetches.tickets();
+        self.mailbox.into_iter().filter_map(|letter| letter.ticket).chain(aside).collect()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use waypost_core::blob::BlobRef;
 use waypost_core::event::Event;
 use waypost_core::id::{ExecutionId, ExecutionNo, Token, WorkerId};
 use waypost_core::time::Timestamp;
@@ -24,6 +25,12 @@ pub enum Output {
     /// Stop an attempt that runs on this instance.
     Cancel(Token),
     Answer(Ticket, Answer),
+    /// Read the content of a blob that an expression looks into; answered with
+    /// [`Input::Fetched`](super::Input::Fetched).
+    Fetch {
+        execution: ExecutionNo,
+        blob: BlobRef,
+    },
     /// Renew the instance's lease ahead of time; answered with
     /// [`Input::Renewed`](super::Input::Renewed).
     Renew,

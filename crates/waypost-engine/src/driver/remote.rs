@@ -321,24 +321,52 @@ impl Driver {
             let next_at = open.next_at;
             let live = self.live.get(&execution);
             let live = live.filter(|live| live.is_queued(node, attempt) && live.state.acts());
-            let Some(live) = live else {
+            if live.is_none() {
                 self.remote.close((execution, node));
                 continue;
-            };
-            match live.offer(node, attempt) {
-                Ok(order) => {
-                    if !is_planted(Bug::OfferedOnce) {
-                        self.remote.due.insert((next_at, execution, node));
-                    }
-                    self.measures.offers_repeated += u64::from(again);
-                    self.outputs.push(Output::Tasks(TaskWork::Offer(order)));
-                }
-                Err(failure) => {
-                    self.remote.close((execution, node));
-                    let command = Command::Unofferable { node, attempt, failure };
-                    self.post(execution, Letter::command(command));
-                }
             }
+            self.measures.offers_repeated += u64::from(again);
+            self.offer_now(execution, (node, attempt), next_at);
+        }
+    }
+
+    /// Offers an attempt to remote workers, and again at this time if none has started it.
+    fn offer_now(
+        &mut self,
+        execution: ExecutionNo,
+        (node, attempt): (At, u32),
+        next_at: Timestamp,
+    ) {
+        let Some(live) = self.live.get_mut(&execution) else { return };
+        match live.offer(node, attempt) {
+            Ok(order) => {
+                if !is_planted(Bug::OfferedOnce) {
+                    self.remote.due.insert((next_at, execution, node));
+                }
+                self.outputs.push(Output::Tasks(TaskWork::Offer(order)));
+            }
+            Err((_, missed)) if !missed.is_empty() => {
+                self.remote.due.insert((next_at, execution, node));
+                live.fetches.put_off_offer(node, missed);
+                self.fetch(execution);
+            }
+            Err((failure, _)) => {
+                self.remote.close((execution, node));
+                let command = Command::Unofferable { node, attempt, failure };
+                self.post(execution, Letter::command(command));
+            }
+        }
+    }
+
+    /// The contents are at hand that the config of an offer needs.
+    pub(super) fn offer_again_now(&mut self, execution: ExecutionNo, node: At) {
+        let open = self.remote.offers.get(&(execution, node));
+        let Some((attempt, next_at)) = open.map(|open| (open.attempt, open.next_at)) else {
+            return;
+        };
+        let live = self.live.get(&execution);
+        if live.is_some_and(|live| live.is_queued(node, attempt) && live.state.acts()) {
+            self.offer_now(execution, (node, attempt), next_at);
         }
     }
 }

@@ -27,7 +27,9 @@ impl Driver {
         let ControlRequest { execution, request, origin: Origin { message, actor } } = request;
         let chosen = message.is_some();
         let message = message.unwrap_or_else(|| format!("msg_{}", self.ids.uuid().simple()).into());
-        let mail = Mail { execution, message, actor, body: request.into(), blobs: Vec::new() };
+        let body = MailBody::from(request);
+        let blobs = body.blobs();
+        let mail = Mail { execution, message, actor, body, blobs };
         self.deliver(Outgoing { mail, chosen, ticket });
     }
 

@@ -52,6 +52,7 @@ fn addressee(input: &Input, drivers: usize) -> Addressee {
         Input::Appended(_) | Input::Mail(_) => Addressee::Several,
         Input::Report { execution, .. }
         | Input::Delivered { execution, .. }
+        | Input::Fetched { execution, .. }
         | Input::AwaitEnd { execution, .. }
         | Input::EndFound { execution, .. }
         | Input::Forget { execution, .. }

@@ -18,8 +18,8 @@ use crate::driver::{Driver, Input, driver_family};
 use crate::metrics::DriverGauges;
 use crate::sealed::Seal;
 use crate::shell::{
-    EngineThread, EngineThreadGuard, LocalWorker, Mirrored, RemoteTasks, Shared, StoreCalls,
-    StoreThread, TasksOrder, TasksThread,
+    EngineThread, EngineThreadGuard, LocalWorker, Mirrored, Payloads, RemoteTasks, Shared,
+    StoreCalls, StoreThread, TasksOrder, TasksThread,
 };
 use crate::tokens::TokenIssuer;
 
@@ -31,6 +31,7 @@ impl Engine {
         let cluster_key = parts.tasks.cluster_key()?;
         let issuer = TokenIssuer::new(&cluster_key);
         let shared = Shared::new(parts.instance, &parts.config, Arc::clone(&parts.clock));
+        let payloads = Payloads::new(Arc::clone(&parts.blobs), parts.config.inline_bytes_max);
         let store_calls = store_calls(&parts, issuer.clone());
         let attempts = Arc::clone(&store_calls.running);
         let sent = parts.clock.steady();
@@ -42,6 +43,7 @@ impl Engine {
             Input::Readable(renewal.fold),
             Input::Numbers(renewal.numbers),
         ]);
+        payloads.readable(renewal.fold);
         parts.nudges.listen(shared.instance, on_nudge(Arc::clone(&shared)));
         let relaying = parts.relay.clone().map(|relay| {
             relay.listen(shared.instance, on_mail(Arc::clone(&shared)));
@@ -57,8 +59,12 @@ impl Engine {
             instance: shared.instance,
         };
         let tasks_thread = TasksThread { shared: Arc::clone(&shared), remote_tasks };
-        let store_thread =
-            StoreThread { shared: Arc::clone(&shared), store_calls, mirror: Arc::clone(&mirror) };
+        let store_thread = StoreThread {
+            shared: Arc::clone(&shared),
+            store_calls,
+            mirror: Arc::clone(&mirror),
+            payloads: payloads.clone(),
+        };
         let mut threads = vec![
             spawn("waypost-store", move || store_thread.run())?,
             spawn("waypost-tasks", move || tasks_thread.run())?,
@@ -66,12 +72,20 @@ impl Engine {
         let seed = Uuid::new_v4().as_u128();
         let drivers = driver_family(&parts.config, shared.instance, seed, &issuer);
         // All of them first: those that are dropped because one cannot be started end the others.
-        let assemble = |driver| engine_thread(&shared, &parts, driver, &attempts);
+        let assemble = |driver| engine_thread(&shared, &parts, driver, (&attempts, &payloads));
         let engine_threads: Vec<_> = drivers.into_iter().enumerate().map(assemble).collect();
         for thread in engine_threads {
             threads.push(spawn(&format!("waypost-engine-{}", thread.at), move || thread.run())?);
         }
-        Ok(Self { shared, relaying, tasks, mirror, threads: Arc::new(Mutex::new(threads)) })
+        Ok(Self {
+            shared,
+            relaying,
+            tasks,
+            mirror,
+            payloads,
+            issuer,
+            threads: Arc::new(Mutex::new(threads)),
+        })
     }
 }
 
@@ -92,7 +106,7 @@ fn engine_thread(
     shared: &Arc<Shared>,
     parts: &Parts,
     (at, mut driver): (usize, Driver),
-    attempts: &Arc<AtomicU32>,
+    (attempts, payloads): (&Arc<AtomicU32>, &Payloads),
 ) -> EngineThread {
     let worker = LocalWorker {
         handlers: parts.handlers.clone(),
@@ -100,6 +114,7 @@ fn engine_thread(
         runtime: tokio::runtime::Handle::current(),
         tasks: tokio_util::task::TaskTracker::new(),
         shared: Arc::clone(shared),
+        payloads: payloads.clone(),
     };
     let opened = Instant::now();
     driver.set_stopwatch(Box::new(move || opened.elapsed()));

@@ -11,7 +11,7 @@ use waypost_ports::tasks::{Depth, Tasks, WorkerRow};
 
 use super::{Engine, EngineError};
 use crate::driver::{Answer, Input, TaskReport};
-use crate::shell::{PollAnswer, Polled, TasksOrder, Waiting, WorkerPoll, completed};
+use crate::shell::{PollAnswer, Polled, TasksOrder, Waiting, WorkerPoll};
 
 /// The result of a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,7 +59,7 @@ impl Engine {
     /// time. A report that comes too late, or whose sender does not hold the attempt, is rejected;
     /// a repeated one is committed.
     pub async fn report(&self, report: TaskReport) -> Result<Reported, EngineError> {
-        let report = TaskReport { outcome: limited(report.outcome)?, ..report };
+        let report = TaskReport { outcome: self.limited(report.outcome).await?, ..report };
         // The relay is tried once; a report that it does not deliver goes through the inbox.
         let mut quick = self.relaying.as_ref().filter(|_| report.key.is_some());
         loop {
@@ -105,22 +105,22 @@ impl Engine {
         let asked = tokio::task::spawn_blocking(move || ask(&*tasks)).await;
         Ok(asked.map_err(|_| EngineError::Stopping)??)
     }
-}
 
-/// The outcome, within the limits of the log: a larger output is a failure, as it is for a handler
-/// here; a larger mark or larger details of a failure are rejected.
-fn limited(outcome: Outcome) -> Result<Outcome, EngineError> {
-    let bytes = match &outcome {
-        Outcome::Checkpoint(mark) => mark.data.bytes(),
-        Outcome::Failed(failure) | Outcome::Lost(failure) => {
-            let details = failure.details.as_ref().map_or(0, |details| details.bytes());
-            details.saturating_add(failure.message.len()).saturating_add(failure.kind.len())
+    /// The outcome, within the limits of the log: a larger output goes to the blob store, as that of a
+    /// handler here does; a larger mark or larger details of a failure are rejected.
+    async fn limited(&self, outcome: Outcome) -> Result<Outcome, EngineError> {
+        let bytes = match &outcome {
+            Outcome::Checkpoint(mark) => mark.data.bytes(),
+            Outcome::Failed(failure) | Outcome::Lost(failure) => {
+                let details = failure.details.as_ref().map_or(0, |details| details.bytes());
+                details.saturating_add(failure.message.len()).saturating_add(failure.kind.len())
+            }
+            Outcome::Started | Outcome::Completed(_) | Outcome::Cancelled => 0,
+        };
+        match outcome {
+            _ if bytes > PAYLOAD_BYTES_MAX => Err(EngineError::TooLarge(bytes)),
+            Outcome::Completed(output) => Ok(Outcome::Completed(self.keep(output).await?)),
+            other => Ok(other),
         }
-        Outcome::Started | Outcome::Completed(_) | Outcome::Cancelled => 0,
-    };
-    match outcome {
-        _ if bytes > PAYLOAD_BYTES_MAX => Err(EngineError::TooLarge(bytes)),
-        Outcome::Completed(output) => Ok(completed(output)),
-        other => Ok(other),
     }
 }

@@ -312,6 +312,7 @@ impl EngineThread {
                         cancel.cancel();
                     }
                 }
+                Output::Fetch { execution, blob } => self.worker.fetch(execution, blob),
                 Output::Renew => self.shared.lanes.renewals.push(Order::Renew),
                 Output::Forward { to, input } => self.shared.inputs.forward(self.at, to, &input),
                 Output::Answer(ticket, answer) => self.shared.questions.answer(ticket, answer),

@@ -99,7 +99,8 @@ fn fill(config: &Json, places: &[Placeholder], grants: &Grants) -> Result<Json, 
     }
     text.push_str(config.text().get(done..).unwrap_or_default());
     // A parser's message could quote the secret.
-    Json::parse(&text).map_err(|_| refused("the config is not JSON with its secrets".to_owned()))
+    Json::parse_own(&text)
+        .map_err(|_| refused("the config is not JSON with its secrets".to_owned()))
 }
 
 fn refused(message: String) -> Failure {

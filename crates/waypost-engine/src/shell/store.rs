@@ -26,7 +26,7 @@ use waypost_ports::nudge::Nudge;
 use waypost_ports::store::{Append, Appended, Store, StoreError};
 
 use super::lanes::Order;
-use super::{BatchQueue, Shared, StoreCalls, ownership};
+use super::{BatchQueue, Payloads, Shared, StoreCalls, ownership};
 use crate::driver::{Input, Outgoing, StoreWork};
 
 /// First wait before a failed call is repeated; doubles up to [`RETRY_MAX`].
@@ -55,6 +55,7 @@ pub(crate) struct StoreThread {
     pub(crate) shared: Arc<Shared>,
     pub(crate) store_calls: StoreCalls,
     pub(crate) mirror: Arc<dyn Mirror>,
+    pub(crate) payloads: Payloads,
 }
 
 /// Runs when the store thread ends, in whatever way. After a panic, the engine cannot continue and
@@ -311,6 +312,7 @@ impl StoreThread {
             });
         }
         let until = renewal.now.plus(self.store_calls.config.lease);
+        self.payloads.readable(renewal.fold);
         self.shared.inputs.extend([Input::Renewed { until }, Input::Readable(renewal.fold)]);
         Ok(())
     }

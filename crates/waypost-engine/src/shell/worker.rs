@@ -8,15 +8,16 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
+use waypost_core::blob::BlobRef;
 use waypost_core::command::{Outcome, Report};
 use waypost_core::failure::{Failure, kind};
+use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
-use waypost_core::limits::PAYLOAD_BYTES_MAX;
 use waypost_ports::handler::{Handler, Task};
 use waypost_ports::secret::Secrets;
 
-use super::Shared;
 use super::secrets::supply;
+use super::{Payloads, Shared};
 use crate::driver::{Input, TaskOrder};
 use crate::panic_text;
 
@@ -42,6 +43,7 @@ pub(crate) struct LocalWorker {
     pub(crate) runtime: tokio::runtime::Handle,
     pub(crate) tasks: tokio_util::task::TaskTracker,
     pub(crate) shared: Arc<Shared>,
+    pub(crate) payloads: Payloads,
 }
 
 impl LocalWorker {
@@ -51,18 +53,45 @@ impl LocalWorker {
         let handler = self.handlers.get(&*order.task.handler).map(Arc::clone);
         let secrets = Arc::clone(&self.secrets);
         let shared = Arc::clone(&self.shared);
+        let payloads = self.payloads.clone();
         let token = cancel.clone();
         self.tasks.spawn_on(
             async move {
-                let TaskOrder { execution, task, .. } = order;
+                let TaskOrder { execution, mut task, .. } = order;
                 let (node, attempt, delivery) = (Arc::clone(&task.path), task.attempt, task.token);
-                let outcome = attempt_outcome(handler, secrets, task, token).await;
+                let inlined = match handler.as_ref().is_some_and(|h| h.takes_references()) {
+                    true => Some(Ok(task.config.clone())),
+                    false => payloads.inline(&task.config, &token).await,
+                };
+                let outcome = match inlined {
+                    None => Outcome::Cancelled,
+                    Some(Err(failure)) => Outcome::Failed(failure),
+                    Some(Ok(config)) => {
+                        task.config = config;
+                        let outcome = attempt_outcome(handler, secrets, task, token.clone()).await;
+                        payloads.keep_outcome(outcome, &token).await
+                    }
+                };
                 let report = Report { node, attempt, token: delivery, worker: None, outcome };
                 shared.inputs.push(Input::Report { execution, report, token_free: true });
             },
             &self.runtime,
         );
         cancel
+    }
+
+    /// Reads a content that an expression looks into.
+    pub(crate) fn fetch(&self, execution: ExecutionNo, blob: BlobRef) {
+        let (payloads, shared) = (self.payloads.clone(), Arc::clone(&self.shared));
+        self.tasks.spawn_on(
+            async move {
+                if let Some(content) = payloads.content(blob, &shared.over).await {
+                    let blob = blob.digest;
+                    shared.inputs.push(Input::Fetched { execution, blob, content });
+                }
+            },
+            &self.runtime,
+        );
     }
 }
 
@@ -153,23 +182,13 @@ type Finished = Result<Result<Json, Failure>, Box<dyn std::any::Any + Send>>;
 
 fn finished(result: Finished) -> Outcome {
     match result {
-        Ok(Ok(output)) => completed(output),
+        Ok(Ok(output)) => Outcome::Completed(output),
         Ok(Err(failure)) => Outcome::Failed(failure),
         Err(panic) => {
             let message = format!("the handler panicked: {}", panic_text(&*panic));
             Outcome::Lost(Failure::transient(kind::PANIC, message))
         }
     }
-}
-
-/// The outcome of an attempt with this output: one that is too large for the log is a failure.
-pub(crate) fn completed(output: Json) -> Outcome {
-    let bytes = output.bytes();
-    if bytes <= PAYLOAD_BYTES_MAX {
-        return Outcome::Completed(output);
-    }
-    let message = format!("the output has {bytes} bytes; at most {PAYLOAD_BYTES_MAX} are kept");
-    Outcome::Failed(Failure::permanent(kind::TOO_LARGE, message))
 }
 
 #[cfg(test)]

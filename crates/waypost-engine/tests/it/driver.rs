@@ -7,6 +7,7 @@ mod claims;
 mod commits;
 mod crash;
 mod drain;
+mod fetching;
 mod forgetting;
 mod found;
 mod inherited;

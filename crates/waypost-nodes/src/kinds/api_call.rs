@@ -14,6 +14,7 @@ mod clients;
 mod exchange;
 mod redirect;
 mod reply;
+mod streams;
 mod verdict;
 
 use std::sync::Arc;
@@ -24,9 +25,10 @@ use tokio_util::sync::CancellationToken;
 use waypost_core::failure::Failure;
 use waypost_core::json::Json;
 use waypost_core::kind::{Behaviour, ConfigFault, Family, KindSpec, Shape};
-use waypost_core::limits::PAYLOAD_BYTES_MAX;
+use waypost_core::limits::BLOB_BYTES_MAX;
 use waypost_core::slot::SlotClass;
 use waypost_core::time::Millis;
+use waypost_ports::blobs::Blobs;
 use waypost_ports::handler::{Handler, Task};
 
 use self::call::Call;
@@ -38,9 +40,9 @@ use crate::outcome::{cancelled, timed_out};
 pub(crate) static KIND: NodeKind = NodeKind {
     spec: &SPEC,
     compile,
-    handler: Some(|settings| {
+    handler: Some(|settings, blobs| {
         let clients = Arc::new(Clients::new(settings.egress.clone()));
-        Arc::new(Caller { clients, timeout: settings.call_timeout })
+        Arc::new(Caller { clients, blobs: blobs.cloned(), timeout: settings.call_timeout })
     }),
 };
 
@@ -48,7 +50,7 @@ const CONNECT_TIMEOUT: Millis = Millis::from_secs(10);
 /// How many redirects are followed.
 const REDIRECTS_MAX: usize = 5;
 /// The default maximum of a body, after decompression.
-const RESPONSE_BYTES_MAX: usize = PAYLOAD_BYTES_MAX;
+const RESPONSE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 static SPEC: KindSpec = KindSpec {
     name: "api-call",
@@ -77,6 +79,18 @@ static SPEC: KindSpec = KindSpec {
         optional("body", Shape::Any, "Sent as JSON; null sends nothing."),
         optional("text", Shape::Text, "Sent as it is, instead of `body`."),
         optional(
+            "upload",
+            Shape::Any,
+            "Sends the bytes of a blob, instead of `body`: a payload that is kept as one, such as \
+             the `body` of a download.",
+        ),
+        optional(
+            "download",
+            Shape::Boolean,
+            "Keeps the response's body as a blob, whatever its type and size; false if absent. A \
+             body above the inline limit is kept as one anyway.",
+        ),
+        optional(
             "acceptStatus",
             Shape::Custom,
             "Statuses of 400 and more that are not failures: a list such as [404, \"4xx\"].",
@@ -100,7 +114,8 @@ static SPEC: KindSpec = KindSpec {
         optional(
             "responseBytesMax",
             Shape::Integer,
-            "The largest body to accept, after decompression; 1 MiB if absent, and at most.",
+            "The largest body to accept, after decompression; 64 MiB if absent, or 5 GiB for a \
+             `download`, and 5 GiB at most.",
         ),
         optional("connectTimeout", Shape::Duration, "How long connecting may take; 10s if absent."),
     ],
@@ -112,8 +127,10 @@ fn compile(config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
         check_header_names(config),
         check_basic_auth(config),
         at_most_one(config, "body", "text"),
+        at_most_one(config, "body", "upload"),
+        at_most_one(config, "text", "upload"),
         check_accept_status(config),
-        bytes_max(config, "responseBytesMax", PAYLOAD_BYTES_MAX),
+        bytes_max(config, "responseBytesMax", BLOB_BYTES_MAX),
         duration(config, "connectTimeout", None).map(|_| ()),
     ];
     config::task(SPEC.name, SlotClass::Io, &verdict::with_scopes(config)?, checks)
@@ -192,6 +209,7 @@ fn check_accept_status(config: &ConfigMap) -> Result<(), ConfigFault> {
 
 struct Caller {
     clients: Arc<Clients>,
+    blobs: Option<Arc<dyn Blobs>>,
     timeout: Millis,
 }
 
@@ -200,15 +218,22 @@ impl Handler for Caller {
         true
     }
 
+    fn takes_references(&self) -> bool {
+        self.blobs.is_some()
+    }
+
     fn run(
         &self,
         task: Task,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Result<Json, Failure>> {
-        let clients = Arc::clone(&self.clients);
+        let (clients, blobs) = (Arc::clone(&self.clients), self.blobs.clone());
         let limit = task.timeout.unwrap_or(self.timeout);
         Box::pin(async move {
-            let work = async { exchange::exchange(&clients, Call::prepare(&task)?).await };
+            let work = async {
+                let call = Call::prepare(&task, blobs.as_ref()).await?;
+                exchange::exchange(&clients, blobs.as_ref(), call).await
+            };
             // Dropping the work in either arm drops its connection.
             tokio::select! {
                 biased;

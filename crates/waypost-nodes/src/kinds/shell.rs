@@ -33,7 +33,7 @@ use crate::outcome::{
 pub(crate) static KIND: NodeKind = NodeKind {
     spec: &SPEC,
     compile,
-    handler: Some(|settings| {
+    handler: Some(|settings, _| {
         Arc::new(Runner { enabled: settings.shell_enabled, grace: settings.shell_grace })
     }),
 };
@@ -76,7 +76,7 @@ fn compile(config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
         check_not_empty(config),
         check_variable_names(config),
         no_secrets(config, Some("env"), "a secret is only allowed in `env`", SECRETS_HINT),
-        bytes_max(config, "outputBytesMax", PAYLOAD_BYTES_MAX),
+        bytes_max(config, "outputBytesMax", PAYLOAD_BYTES_MAX as u64),
     ];
     config::task(SPEC.name, SlotClass::Work, config, checks)
 }

@@ -19,7 +19,7 @@ const MIB: usize = 1024 * 1024;
 #[tokio::test]
 async fn an_announced_length_beyond_the_cap_is_refused_at_once() {
     let mut server = Server::start(|_| {
-        Reply::Hang(b"HTTP/1.1 200 OK\r\ncontent-length: 1048577\r\n\r\n".to_vec())
+        Reply::Hang(b"HTTP/1.1 200 OK\r\ncontent-length: 67108865\r\n\r\n".to_vec())
     })
     .await;
     let failure = call_err(json!({"url": server.url("/")})).await;
@@ -51,7 +51,7 @@ async fn the_cap_can_be_lower_and_is_exact() {
 
 #[tokio::test]
 async fn text_that_grows_too_large_as_json_is_refused() {
-    let server = Server::fixed("200 OK", &[], "\u{1}".repeat(MIB / 2)).await;
+    let server = Server::fixed("200 OK", &[], "\u{1}".repeat(11 * MIB)).await;
     let failure = call_err(json!({"url": server.url("/")})).await;
     assert_eq!(failure.kind, "too_large");
 }

@@ -23,7 +23,7 @@ pub(crate) fn settings() -> Settings {
 }
 
 pub(crate) fn handler(settings: &Settings, name: &str) -> Arc<dyn Handler> {
-    waypost_nodes::handlers(settings).remove(name).unwrap()
+    waypost_nodes::handlers(settings, None).remove(name).unwrap()
 }
 
 pub(crate) fn task(handler: &str, config: &Value) -> Task {

@@ -1,14 +1,16 @@
 //! Mail: messages to an execution from outside its owner's memory, and how far they get through.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use waypost_core::blob::BlobDigest;
-use waypost_core::command::{Report, Request, Urgency};
+use waypost_core::command::{Outcome, Report, Request, Urgency};
 use waypost_core::event::MessageId;
 use waypost_core::id::{ExecutionNo, InstanceId};
+use waypost_core::json::Json;
 
 use super::Share;
 
@@ -52,6 +54,17 @@ impl From<Request> for MailBody {
 }
 
 impl MailBody {
+    /// The blobs that it names.
+    pub fn blobs(&self) -> Vec<BlobDigest> {
+        let payload = match self {
+            Self::Request(request) => request.payload(),
+            Self::Report(Report { outcome: Outcome::Completed(output), .. }) => Some(output),
+            Self::Report(_) => None,
+        };
+        let references = payload.into_iter().flat_map(Json::references);
+        references.map(|blob| blob.digest).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
     /// Which executions it wakes.
     pub fn urgency(&self) -> Urgency {
         match self {

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use hyper::{StatusCode, header};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use waypost_core::blob::{BlobDigest, BlobRef};
+use waypost_core::id::Token;
 use waypost_ports::blobs::{BlobBytes, BlobError};
 
 use crate::access::Identity;
@@ -39,7 +40,11 @@ pub(crate) async fn put(server: Arc<Server>, call: Call) -> Result<Reply, Proble
     let blob = stored.await.map_err(|error| Problem::internal(&error))??;
     server.engine.metrics().blob_bytes_put_total.add(blob.bytes);
     let BlobRef { digest, bytes } = blob;
-    let reply = wire::Blob { digest: digest.to_string(), bytes };
+    let task = call.values.get("task").map(|task| u128::from_str_radix(task, 16).map(Token));
+    let task = task.transpose();
+    let task = task.map_err(|_| Problem::new(Code::BadParameter, "`task` is not a token"))?;
+    let receipt = task.map(|token| server.engine.upload_receipt(token, &digest));
+    let reply = wire::Blob { digest: digest.to_string(), bytes, receipt };
     let location = format!("/v1/blobs/{digest}");
     Ok(Reply::json(StatusCode::CREATED, &reply)?.with(header::LOCATION, &location))
 }

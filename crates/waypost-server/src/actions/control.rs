@@ -9,7 +9,7 @@ use waypost_core::event::{MessageId, Origin};
 use waypost_core::id::{ExecutionNo, WaitId};
 use waypost_engine::{ControlRequest, EngineError, Receipt, Requested};
 
-use super::starting::refuse_large;
+use super::payloads::{Claimant, adopt};
 use crate::control::{self, Channel, ControlOutcome, Sent};
 use crate::http::call::{Call, Reply};
 use crate::problem::{Code, Problem, undecided};
@@ -26,8 +26,10 @@ pub(crate) async fn control<B: ControlBody>(
     server: Arc<Server>,
     call: Call,
 ) -> Result<Reply, Problem> {
-    let (request, message) = call.json::<B>()?.into_request();
-    request.payload().map_or(Ok(()), refuse_large)?;
+    let (mut request, message) = call.json::<B>()?.into_request();
+    if let Some(payload) = request.payload_mut() {
+        *payload = adopt(&server, payload.clone(), Claimant::Caller).await?;
+    }
     let id = call.values.text("id");
     let execution = server.find(id).await?;
     send(&server, &call, (id, execution), request, message).await
@@ -43,8 +45,8 @@ pub(crate) async fn retry(server: Arc<Server>, call: Call) -> Result<Reply, Prob
 }
 
 pub(crate) async fn complete_wait(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
-    let asked: wire::CompleteWait = call.json()?;
-    refuse_large(&asked.body.0)?;
+    let mut asked: wire::CompleteWait = call.json()?;
+    asked.body.0 = adopt(&server, asked.body.0, Claimant::Caller).await?;
     let text = call.values.text("id");
     let unknown = || Problem::new(Code::UnknownWait, format!("no wait has the id {text:?}"));
     let wait: WaitId = text.parse().map_err(|_| unknown())?;

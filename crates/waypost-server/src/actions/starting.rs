@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use hyper::{StatusCode, header};
 use waypost_core::id::{ExecutionId, ExecutionNo};
-use waypost_core::json::Json;
-use waypost_core::limits::PAYLOAD_BYTES_MAX;
 use waypost_engine::StartRequest;
 use waypost_engine::driver::EndSummary;
 use waypost_ports::store::Idempotency;
 
+use super::payloads::{Claimant, adopt};
 use crate::http::call::{Call, Reply};
-use crate::problem::{Code, Problem};
+use crate::problem::Problem;
 use crate::reader;
 use crate::server::Server;
 use crate::wire;
@@ -22,10 +21,10 @@ use crate::workflows::Startable;
 const REPLAYED: &str = "idempotent-replayed";
 
 pub(crate) async fn start(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
-    let submission: wire::Start = call.json()?;
-    refuse_large(&submission.input.0)?;
+    let mut submission: wire::Start = call.json()?;
     let key = call.values.get("idempotency-key");
     let idempotency = key.map(|key| submission.idempotency(key));
+    submission.input.0 = adopt(&server, submission.input.0, Claimant::Caller).await?;
     let workflow = match find(&server, &submission).await {
         Ok(workflow) => workflow,
         // A submission that was valid once stays so, whatever was deployed since.
@@ -124,15 +123,4 @@ async fn look(server: &Arc<Server>, execution: ExecutionNo) -> Result<wire::Star
 fn answer(status: StatusCode, started: &wire::Started) -> Result<Reply, Problem> {
     let place = format!("/v1/executions/{}", started.id);
     Ok(Reply::json(status, started)?.with(header::LOCATION, &place).about(started.id.as_str()))
-}
-
-/// A payload that the log would not hold.
-pub(super) fn refuse_large(payload: &Json) -> Result<(), Problem> {
-    let bytes = payload.bytes();
-    if bytes <= PAYLOAD_BYTES_MAX {
-        return Ok(());
-    }
-    let detail = format!("the payload has {bytes} bytes; at most {PAYLOAD_BYTES_MAX} are kept");
-    Err(Problem::new(Code::BodyTooLarge, detail)
-        .hint("keep large data in another store and pass a reference to it"))
 }

@@ -12,7 +12,7 @@ use waypost_core::time::Millis;
 use waypost_engine::{RemoteTask, Reported, TaskReport, WorkerPoll};
 use waypost_ports::tasks::{Depth, WorkerRow};
 
-use super::starting::refuse_large;
+use super::payloads::{Claimant, adopt, refuse_large};
 use crate::http::call::{Call, Reply};
 use crate::problem::{Code, Problem};
 use crate::server::Server;
@@ -67,9 +67,9 @@ pub(crate) async fn checkpoint(server: Arc<Server>, call: Call) -> Result<Reply,
 pub(crate) async fn report(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
     let wire::TaskReport { worker, execution, node, attempt, status, output, failure } =
         call.json()?;
-    refuse_large(&output.0)?;
+    let output = adopt(&server, output.0, Claimant::Worker(token(&call)?)).await?;
     let outcome = match (status, failure) {
-        (TaskStatus::Completed, None) => Outcome::Completed(output.0),
+        (TaskStatus::Completed, None) => Outcome::Completed(output),
         (TaskStatus::Failed, Some(failure)) => Outcome::Failed(failed(failure)?),
         (TaskStatus::Cancelled, None) => Outcome::Cancelled,
         (TaskStatus::Abandoned, Some(failure)) => Outcome::Lost(failed(failure)?),
@@ -85,14 +85,18 @@ pub(crate) async fn report(server: Arc<Server>, call: Call) -> Result<Reply, Pro
     reported(&server, &call, of, outcome).await
 }
 
+fn token(call: &Call) -> Result<Token, Problem> {
+    let token = u128::from_str_radix(call.values.text("token"), 16).map(Token);
+    token.map_err(|_| Problem::new(Code::BadParameter, "this is not a token"))
+}
+
 async fn reported(
     server: &Arc<Server>,
     call: &Call,
     of: wire::TaskStart,
     outcome: Outcome,
 ) -> Result<Reply, Problem> {
-    let token = u128::from_str_radix(call.values.text("token"), 16).map(Token);
-    let token = token.map_err(|_| Problem::new(Code::BadParameter, "this is not a token"))?;
+    let token = token(call)?;
     let key = of.execution.0;
     let report = TaskReport {
         execution: server.find(&key).await?,

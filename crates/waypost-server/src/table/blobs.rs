@@ -1,7 +1,7 @@
 //! Routes of blobs.
 
 use crate::actions::blobs;
-use crate::http::parameter::{Form, Parameter, in_header, in_path};
+use crate::http::parameter::{Form, Parameter, in_header, in_path, in_query};
 use crate::http::route::{ANY_KEY, Body, Content, Effect, GET, PUT, Route, UPLOAD, json, reply};
 use crate::problem::Code;
 use crate::wire;
@@ -15,9 +15,14 @@ pub(super) static ROUTES: &[Route] = &[
         path: "/v1/blobs",
         summary: "Store a blob",
         notes: "The body is the content, of any type, up to `http_blob_bytes_max` of GET /v1/limits. The answer comes when it is durable. Known content is stored once. A blob that no execution names is deleted a day after it was last stored.",
+        parameters: &[in_query(
+            "task",
+            Form::Text(32),
+            "The token of the task whose output it will be. A worker may report only blobs that were uploaded for its task, with the `receipt` of the answer.",
+        )],
         body: Body::Upload,
         replies: &[json::<wire::Blob>(201, "It is durable, under this digest.")],
-        problems: &[Code::BadRequest, Code::Overloaded],
+        problems: &[Code::BadRequest, Code::BadParameter, Code::Overloaded],
         ..Route::new(PUT, "blobs", (UPLOAD, Effect::Unaudited), |server, call| {
             Box::pin(blobs::put(server, call))
         })

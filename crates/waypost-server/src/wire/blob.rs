@@ -7,5 +7,8 @@ wire! {
         pub digest: String,
         /// Bytes of its content.
         pub bytes: u64,
+        /// Proves that it was uploaded for the task of the request; with `task` only.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub receipt: Option<String>,
     }
 }

@@ -1,5 +1,6 @@
 //! What can happen in a simulation, and how a driver's outputs are described.
 
+use waypost_core::blob::BlobRef;
 use waypost_core::command::Outcome;
 use waypost_core::event::Event as LogEvent;
 use waypost_core::id::ExecutionNo;
@@ -33,6 +34,8 @@ pub enum WorldEvent {
     Perform { life: Life, work: StoreWork, tries: u32 },
     /// The second statement of a claim.
     Take { life: Life, work: StoreWork, listed: Claimable },
+    /// A process reads a blob.
+    Fetch { life: Life, execution: ExecutionNo, blob: BlobRef },
     /// Answers reach a process.
     Inputs(Life, Vec<Input>),
     /// A worker calls the outside world.
@@ -98,6 +101,7 @@ pub(super) fn kind_of(output: &Output) -> String {
         Output::Store(StoreWork::FindEnd(ExecutionNo(id))) => format!("find end x{id}"),
         Output::Store(StoreWork::Collect { .. }) => "collect".to_owned(),
         Output::Store(StoreWork::ReserveNumbers) => "numbers".to_owned(),
+        Output::Fetch { execution, blob } => format!("fetch x{} {}", execution.0, blob.digest),
         Output::Renew => "renew".to_owned(),
         Output::Forward { input, .. } => format!("forward {input:?}"),
         Output::Store(StoreWork::Doubt(executions)) => format!("doubt {executions:?}"),

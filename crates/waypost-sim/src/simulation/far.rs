@@ -27,7 +27,6 @@ use waypost_ports::tasks::WORKER_LEASE;
 
 pub(super) use saying::WorkerMessage;
 
-use super::tasks::outcome_of;
 use super::{Simulation, WorldEvent};
 use crate::clock::{MachineClock, TrueTime};
 use crate::fault::Fault;
@@ -310,9 +309,9 @@ impl Simulation {
         let (outcome, later) = match reply {
             Some(reply) if self.store.strikes(Fault::LateReport) => {
                 let most = timeout.saturating_sub(100).clamp(1, 40_000);
-                (outcome_of(&reply), self.far.random.below(most))
+                (self.outcome_of(&reply), self.far.random.below(most))
             }
-            Some(reply) => (outcome_of(&reply), self.far.random.below(100)),
+            Some(reply) => (self.outcome_of(&reply), self.far.random.below(100)),
             None => {
                 let message = "the attempt took too long";
                 (Outcome::Failed(Failure::transient(kind::TIMEOUT, message)), timeout)

@@ -61,6 +61,10 @@ impl Simulation {
                     self.heartbeat_now(life, 0);
                     self.interrupt_delayed(life);
                 }
+                Output::Fetch { execution, blob } => {
+                    let latency = self.latency();
+                    self.after(latency, WorldEvent::Fetch { life, execution, blob });
+                }
                 Output::Run(order) => self.run_task(life, order),
                 Output::Cancel(token) => self.cancel_task(life, token),
                 Output::Answer(ticket, answer) => self.answered(life, ticket, answer),

@@ -253,13 +253,14 @@ impl Simulation {
         });
         let ticket = self.people.ask(life, Asked::Submission(at));
         let submission = &self.people.submissions[at];
-        let input = Json::from_value(&submission.input);
+        let input = self.blobs.keep(Json::from_value(&submission.input));
         let request = StartRequest {
             idempotency: Some(Idempotency {
                 key: format!("submission-{at}").into(),
                 digest: DefinitionHash::of(submission.input.to_string().as_bytes()).0,
             }),
             labels: BTreeMap::from([(LABEL.to_owned(), at.to_string())]),
+            contents: self.blobs.contents(&input),
             ..StartRequest::new(Arc::clone(&submission.plan), 1, input)
         };
         let start = Start { request, ticket, await_end: None };

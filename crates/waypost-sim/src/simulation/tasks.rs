@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use waypost_core::blob::BlobRef;
 use waypost_core::command::{Outcome, Report};
 use waypost_core::failure::{Failure, kind};
-use waypost_core::id::Token;
+use waypost_core::id::{ExecutionNo, Token};
 use waypost_core::json::Json;
 use waypost_engine::driver::{Input, TaskOrder};
 
@@ -25,6 +26,15 @@ impl Simulation {
             process.tasks.insert(order.task.token, running);
             self.after(later, WorldEvent::Call(life, Box::new(order)));
         }
+    }
+
+    /// Reads a content that an expression looks into, as soon as the blob store answers.
+    pub(super) fn fetch(&mut self, life: Life, execution: ExecutionNo, blob: BlobRef) {
+        if self.store.inner().outage {
+            return self.after(1_000, WorldEvent::Fetch { life, execution, blob });
+        }
+        let content = self.blobs.content(blob);
+        self.inputs(life, vec![Input::Fetched { execution, blob: blob.digest, content }]);
     }
 
     pub(super) fn cancel_task(&mut self, life: Life, token: Token) {
@@ -80,9 +90,9 @@ impl Simulation {
                 // Late, but within the rest of the attempt's own time: the outcome stays
                 // foretellable.
                 let left = timeout.saturating_sub(spent + 100).clamp(1, 40_000);
-                (outcome_of(&reply), self.random.below(left))
+                (self.outcome_of(&reply), self.random.below(left))
             }
-            Some(reply) => (outcome_of(&reply), self.random.below(100)),
+            Some(reply) => (self.outcome_of(&reply), self.random.below(100)),
             None => {
                 let message = "the attempt took too long";
                 (Outcome::Failed(Failure::transient(kind::TIMEOUT, message)), timeout)
@@ -93,8 +103,9 @@ impl Simulation {
 
     fn call_sink(&mut self, order: &TaskOrder) -> Option<OutsideReply> {
         let task = &order.task;
-        let url = task
-            .config
+        let url = self
+            .blobs
+            .inline(&task.config)
             .to_value()
             .ok()
             .and_then(|config| config.get("url").and_then(Value::as_str).map(str::to_owned));
@@ -186,7 +197,17 @@ enum LastReport {
 }
 
 /// The outcome for an answer, as the node kind computes it.
-pub(super) fn outcome_of(reply: &OutsideReply) -> Outcome {
+impl Simulation {
+    /// The outcome of an attempt, its output as a worker keeps it.
+    pub(super) fn outcome_of(&self, reply: &OutsideReply) -> Outcome {
+        match outcome_of(reply) {
+            Outcome::Completed(output) => Outcome::Completed(self.blobs.keep(output)),
+            other => other,
+        }
+    }
+}
+
+fn outcome_of(reply: &OutsideReply) -> Outcome {
     if reply.status < 400 {
         let output = json!({ "status": reply.status, "headers": {}, "body": reply.body });
         return Outcome::Completed(Json::from_value(&output));

@@ -151,7 +151,7 @@ impl Simulation {
         let events: Vec<LogEvent> = frames
             .iter()
             .filter_map(|frame| frame.body.as_ref().ok())
-            .flat_map(|body| decode(body).unwrap_or_default())
+            .flat_map(|body| self.blobs.events(body))
             .collect();
         let Some(LogEvent::Run(RunEvent::Created(created))) = events.first() else { return };
         let at = created.labels.get(LABEL).and_then(|label| label.parse::<usize>().ok());

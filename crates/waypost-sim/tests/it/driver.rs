@@ -8,6 +8,7 @@ use uuid::Uuid;
 use waypost_core::command::{Command, Decision, Effect, Env, Outcome, Refusal, Report, Request};
 use waypost_core::decide::{create, decide, idempotency_key, render_task};
 use waypost_core::event::{Event, Origin, RunCreated};
+use waypost_core::expr::Contents;
 use waypost_core::failure::{Failure, kind};
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, Token, WorkerId};
 use waypost_core::json::Json;
@@ -115,7 +116,7 @@ pub(crate) fn run(program: &Program, input: &Value, random: &Random, trouble: Tr
 
 fn env(now: Timestamp, entropy: u128) -> Env {
     let (instance, slots) = (InstanceId(Uuid::from_u128(1)), SlotCounts::each(1_000));
-    Env { now, now_max: now, instance, slots, entropy }
+    Env { now, now_max: now, instance, slots, entropy, contents: Contents::default() }
 }
 
 impl Driver<'_> {
@@ -241,7 +242,7 @@ impl Driver<'_> {
         if loses && self.random.percent(50) {
             return self.todo.push(lost());
         }
-        let rendered = render_task(self.plan, &self.state, node).unwrap();
+        let rendered = render_task(self.plan, &self.state, node, &Contents::default()).unwrap();
         let config = rendered.config.to_value().unwrap();
         let url = config["url"].as_str().unwrap();
         let script = Script::parse(url.strip_prefix(SINK).unwrap()).unwrap();

@@ -55,7 +55,11 @@ impl Host for Opener<'_> {
 
     fn open_folder(&self, folder: &Path) -> Result<Box<dyn SystemUnderTest>> {
         let backend = Arc::new(wiring::open_engine_store(folder)?);
-        Ok(Box::new(Opened { backend, around: ClusterServices::alone(), database: None }))
+        Ok(Box::new(Opened {
+            backend,
+            around: ClusterServices::alone(backend::folder_blobs(folder)),
+            database: None,
+        }))
     }
 
     fn named_server(&self) -> Option<NamedServer> {

@@ -31,7 +31,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     settings.nodes.shell_enabled &= settings.source("enable_shell") != Some(&Source::Default);
     let settings = &settings;
     let clients = target::servers("worker", settings)?;
-    let mut handlers = waypost_nodes::handlers(&settings.nodes);
+    let mut handlers = waypost_nodes::handlers(&settings.nodes, None);
     if !settings.nodes.shell_enabled {
         // A worker that served it anyway would take tasks that others may run, only to reject them.
         handlers.remove("shell");

@@ -24,7 +24,7 @@ impl Client {
             Some((receiver.recv().await?, receiver))
         });
         let ask = Ask::put(&["blobs"]).stream(Body::wrap_stream(chunks)).endless();
-        let wire::Blob { digest, bytes } = self.ask(ask).await?.body;
+        let wire::Blob { digest, bytes, .. } = self.ask(ask).await?.body;
         let digest = digest.parse().context("the server's answer has no digest")?;
         Ok(BlobRef { digest, bytes })
     }

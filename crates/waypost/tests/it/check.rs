@@ -552,7 +552,7 @@ fn a_busy_store_gives_no_false_findings() {
                 Config { park_after: Millis(0), snapshot_bytes_min: 256, ..Config::default() };
             let shared = Arc::clone(&store) as Arc<dyn waypost_ports::store::Store>;
             let engine = wiring::open_engine(
-                shared,
+                (shared, waypost::backend::folder_blobs(folder.path())),
                 &nodes,
                 Arc::new(waypost_ports::secret::NoSecrets),
                 config,

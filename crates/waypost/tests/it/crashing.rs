@@ -91,9 +91,14 @@ async fn live_on(folder: &Path, cured: bool) {
     let observer: Option<Observer> = (!cured).then(|| Arc::new(kills) as Observer);
     let nodes = waypost_nodes::Settings { shell_enabled: true, ..Default::default() };
     let secrets = Arc::new(NoSecrets);
-    let engine =
-        wiring::open_engine(Arc::clone(&store), &nodes, secrets, Config::default(), observer)
-            .unwrap();
+    let engine = wiring::open_engine(
+        (Arc::clone(&store), waypost::backend::folder_blobs(folder)),
+        &nodes,
+        secrets,
+        Config::default(),
+        observer,
+    )
+    .unwrap();
     let find = |key: &str| backend.find(Some(key)).unwrap();
     let Some(poison) = find(POISON) else {
         for key in BYSTANDERS {

@@ -16,6 +16,21 @@ pub(super) fn default(value: &Value, bound: &Bound, _: &Budget) -> Result<Value,
     Ok(value.clone())
 }
 
+/// `ref`: where the content of a payload is, for a handler that fetches it by itself. A payload that is
+/// not in a blob comes as it is.
+pub(super) fn reference(value: &Value, _: &Bound, budget: &Budget) -> Result<Value, Stop> {
+    budget.bytes(512)?;
+    let fields = match value.defined()? {
+        Value::Blob(blob) => vec![
+            (Key::Text("bytes".into()), Value::Int(blob.bytes.into())),
+            (Key::Text("ref".into()), Value::text(&blob.digest.to_string())),
+            (Key::Text("url".into()), Value::text(&format!("/v1/blobs/{}", blob.digest))),
+        ],
+        inline => vec![(Key::Text("value".into()), inline.clone())],
+    };
+    Value::map(fields, budget)
+}
+
 /// `map('upper')`, with arguments for the filter, or `map(attribute='id', default=0)`.
 pub(super) fn map(value: &Value, bound: &Bound, budget: &Budget) -> Result<Value, Stop> {
     let named = |wanted: &str| {

@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use waypost_core::blob::BlobRef;
 use waypost_core::command::{Command, Decision, Effect, Env, Refusal, Request};
 use waypost_core::decide::decide;
 use waypost_core::event::{Event, MessageId, RunEvent};
@@ -139,15 +140,22 @@ impl Live {
                 matches!(&letter.command, Command::Report(report) if report.worker.is_some());
             // Entropy is used once per command, so that no two deliveries share a token.
             let entropy = round.env.entropy ^ (u128::from(self.state.seq) << 64);
-            let env = Env { slots, entropy, ..round.env };
-            let answer = match decide(&self.plan, &mut self.state, letter.command, &env) {
-                Ok(mut decision) => {
+            let env = Env { slots, entropy, ..round.env.clone() };
+            let copy = self.may_miss(&letter.command).then(|| letter.command.clone());
+            let answer = match (decide(&self.plan, &mut self.state, letter.command, &env), copy) {
+                (Err(Refusal::Missed(missed)), Some(command)) => {
+                    self.set_aside(Letter { command, ..letter }, missed);
+                    batch.deciding = None;
+                    continue;
+                }
+                (Ok(mut decision), _) => {
+                    self.fetches.put_off(std::mem::take(&mut decision.missed));
                     slots = slots.minus(self.runs_in(&decision.effects));
                     let refusal = decision.refusal.take();
                     batch.merge(decision);
                     refusal.map_or_else(|| self.done(), Answer::Refused)
                 }
-                Err(refusal) => {
+                (Err(refusal), _) => {
                     self.reports_refused += u64::from(from_remote);
                     self.refused(refusal)
                 }
@@ -163,7 +171,7 @@ impl Live {
             }
         }
         if !round.draining {
-            self.open_items(&Env { slots, ..round.env }, batch);
+            self.open_items(&Env { slots, ..round.env.clone() }, batch);
         }
         self.park_if_idle(round, batch);
         for (_, answer) in &mut batch.answers {
@@ -171,6 +179,19 @@ impl Live {
                 *answer = self.done();
             }
         }
+    }
+
+    /// Keeps a letter until contents are at hand. Its mail is not consumed yet.
+    fn set_aside(&mut self, letter: Letter, missed: Vec<BlobRef>) {
+        let asked = match &letter.command {
+            Command::Request(_, origin) => origin.message.as_ref(),
+            _ => None,
+        };
+        if let Some(message) = asked.or(letter.mail.as_ref()) {
+            self.consumed.retain(|consumed| consumed != message);
+            self.decided_mail.retain(|decided| decided != message);
+        }
+        self.fetches.set_aside(letter, missed);
     }
 
     /// What a command changes besides the state.
@@ -189,7 +210,7 @@ impl Live {
     fn open_items(&mut self, env: &Env, batch: &mut Batch) {
         if self.state.wants_items() {
             let entropy = env.entropy ^ (u128::from(self.state.seq) << 64);
-            let env = Env { entropy, ..*env };
+            let env = Env { entropy, ..env.clone() };
             if let Ok(decision) = decide(&self.plan, &mut self.state, Command::OpenItems, &env) {
                 batch.merge(decision);
             }
@@ -223,6 +244,7 @@ impl Live {
         let in_queue = self.state.status == Status::Scheduling
             && !batch.decision.events.iter().all(is_take_over);
         let idle = self.mailbox.is_empty()
+            && !self.fetches.is_waiting()
             && !round.draining
             && !self.stays(round, &batch.decision.events)
             && batch.decision.effects.iter().all(|effect| matches!(effect, Effect::Cancel { .. }))

@@ -1,10 +1,13 @@
 //! The frame in flight: the append, and what waits for its commit.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use waypost_core::blob::BlobDigest;
 use waypost_core::command::{Decision, Effect};
-use waypost_core::event::{Event, NodeEvent, RunEvent};
+use waypost_core::event::{BLOBS_LOG_FORMAT, Event, NodeEvent, RunEvent};
 use waypost_core::frame::{FrameHeader, encode};
+use waypost_core::json::{REFERENCE_BYTES_MIN, references};
 use waypost_core::permits::PermitRequest;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::status::Status;
@@ -46,6 +49,16 @@ impl PendingFrame {
     }
 }
 
+/// The blobs that a frame names, each once. A name that is not UTF-8 is in no reference.
+fn frame_blobs(events: &[Event], body: &[u8]) -> Vec<BlobDigest> {
+    if events.iter().all(|event| event.payload_bytes() < REFERENCE_BYTES_MIN) {
+        return Vec::new();
+    }
+    let text = std::str::from_utf8(body).unwrap_or_default();
+    let blobs: BTreeSet<BlobDigest> = references(text).map(|blob| blob.digest).collect();
+    blobs.into_iter().collect()
+}
+
 impl Live {
     /// The first frame, with the names that it claims and the ticket to answer.
     pub(in crate::driver) fn append_first(
@@ -80,6 +93,10 @@ impl Live {
         let body = encode(&decision.events);
         let count = u64::try_from(decision.events.len()).unwrap_or(u64::MAX);
         let needed = decision.events.iter().map(Event::requires).max().unwrap_or(1);
+        side.blobs = frame_blobs(&decision.events, &body);
+        let refers = !side.blobs.is_empty();
+        self.refers |= refers;
+        let needed = if refers { needed.max(BLOBS_LOG_FORMAT) } else { needed };
         self.requires =
             self.requires.max(needed).max(self.plan.requires()).max(config.log_format_min);
         let header = FrameHeader {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use waypost_core::blob::BlobRef;
 use waypost_core::command::{Effect, Outcome, Report};
 use waypost_core::decide::{idempotency_key, render_task};
 use waypost_core::expr::Rendered;
@@ -18,6 +19,7 @@ use waypost_ports::handler::Task;
 use waypost_ports::tasks::OfferId;
 
 use super::{Live, panic_text};
+use crate::driver::fetching::{NotRendered, Unrendered};
 use crate::driver::io::{EndSummary, OfferOrder, TaskOrder};
 use crate::driver::slots::{FrameSlots, Offer, SlotGrant};
 use crate::sealed::OfferedTask;
@@ -28,6 +30,8 @@ pub(in crate::driver) struct Consequences {
     pub(in crate::driver) evaluations: Vec<(At, u32)>,
     pub(in crate::driver) runs: Vec<(TaskOrder, SlotGrant)>,
     pub(in crate::driver) offers: Vec<Offer>,
+    /// Attempts whose configs cannot be rendered yet, and the contents that they miss.
+    pub(in crate::driver) unrendered: Vec<(Unrendered, Vec<BlobRef>)>,
     /// Attempts to cancel, with the worker of a remote one.
     pub(in crate::driver) cancelled: Vec<(Token, Option<WorkerId>)>,
     pub(in crate::driver) started_remote: Vec<At>,
@@ -76,15 +80,19 @@ impl Live {
                     let worker = None;
                     next.never_ran.push(Report { node, attempt, token, worker, outcome });
                 }
-                Effect::Run { node, attempt, token } => match self.task(node, attempt, token) {
-                    Ok((task, class)) => {
-                        let since = self.since(node, attempt, decided_at);
-                        let execution = self.state.execution;
-                        let slot = slots.split_one(class);
-                        next.runs.push((TaskOrder { execution, task, since }, slot));
+                Effect::Run { node, attempt, token } => {
+                    let since = self.since(node, attempt, decided_at);
+                    let execution = self.state.execution;
+                    let slot = slots.split_one(self.slot(node).unwrap_or(SlotClass::Work));
+                    match self.task(node, attempt, token) {
+                        Ok(task) => next.runs.push((TaskOrder { execution, task, since }, slot)),
+                        Err(NotRendered::Failed(report)) => next.never_ran.push(*report),
+                        Err(NotRendered::Missed(missed)) => {
+                            let run = Unrendered { node, attempt, token, since, slot };
+                            next.unrendered.push((run, missed));
+                        }
                     }
-                    Err(report) => next.never_ran.push(*report),
-                },
+                }
             }
         }
         next.leaves = match &self.state.end {
@@ -103,17 +111,26 @@ impl Live {
         self.starting.get(&(node, attempt)).copied().unwrap_or(decided_at)
     }
 
-    fn task(&self, at: At, attempt: u32, token: Token) -> Result<(Task, SlotClass), Box<Report>> {
+    pub(in crate::driver) fn task(
+        &self,
+        at: At,
+        attempt: u32,
+        token: Token,
+    ) -> Result<Task, NotRendered> {
         let node = self.plan.node(at.node);
-        let Behaviour::Task { handler, slot: Some(class), .. } = &node.behaviour else {
+        let Some(handler) = self.handler(at) else {
             unreachable!("only tasks are run in slots");
         };
         let path = self.state.path(&self.plan, at);
-        let rendered = self.render(at).map_err(|failure| {
+        let rendered = self.render(at).map_err(|(failure, missed)| {
+            if !missed.is_empty() {
+                return NotRendered::Missed(missed);
+            }
             let (worker, outcome) = (None, Outcome::Failed(failure));
-            Box::new(Report { node: Arc::clone(&path), attempt, token, worker, outcome })
+            let node = Arc::clone(&path);
+            NotRendered::Failed(Box::new(Report { node, attempt, token, worker, outcome }))
         })?;
-        let task = Task {
+        Ok(Task {
             execution: self.state.created.key.clone(),
             workflow: Arc::clone(&self.plan.workflow),
             path,
@@ -126,20 +143,26 @@ impl Live {
             checkpoint: self.state.node(at).checkpoint.clone(),
             idempotency_key: idempotency_key(&self.plan, &self.state, at),
             token,
-        };
-        Ok((task, *class))
-    }
-
-    fn render(&self, at: At) -> Result<Rendered, Failure> {
-        let rendered = catch_unwind(AssertUnwindSafe(|| render_task(&self.plan, &self.state, at)));
-        rendered.unwrap_or_else(|panic| {
-            let message = format!("rendering the config panicked: {}", panic_text(&*panic));
-            Err(Failure::permanent(kind::EXPRESSION, message))
         })
     }
 
+    /// Renders the config of a task. A failure comes with the contents that were missed.
+    fn render(&self, at: At) -> Result<Rendered, (Failure, Vec<BlobRef>)> {
+        let contents = self.fetches.contents();
+        let render = AssertUnwindSafe(|| render_task(&self.plan, &self.state, at, &contents));
+        let rendered = catch_unwind(render).unwrap_or_else(|panic| {
+            let message = format!("rendering the config panicked: {}", panic_text(&*panic));
+            Err(Failure::permanent(kind::EXPRESSION, message))
+        });
+        rendered.map_err(|failure| (failure, contents.missed()))
+    }
+
     /// The offer of a queued attempt to remote workers, or why there can be none.
-    pub(in crate::driver) fn offer(&self, at: At, attempt: u32) -> Result<OfferOrder, Failure> {
+    pub(in crate::driver) fn offer(
+        &self,
+        at: At,
+        attempt: u32,
+    ) -> Result<OfferOrder, (Failure, Vec<BlobRef>)> {
         let node = self.plan.node(at.node);
         let Some(handler) = self.handler(at) else {
             unreachable!("only tasks are offered");
@@ -147,7 +170,7 @@ impl Live {
         let rendered = self.render(at)?;
         if !rendered.secrets.is_empty() {
             let message = "a secret cannot be given to a remote worker";
-            return Err(Failure::permanent(kind::SECRET, message));
+            return Err((Failure::permanent(kind::SECRET, message), Vec::new()));
         }
         let (execution, path) = (self.state.execution, self.state.path(&self.plan, at));
         Ok(OfferOrder {

@@ -108,7 +108,9 @@ impl TaskReport {
         let execution = self.execution;
         let report = Report::from(self);
         let message = message_of(&report);
-        Mail { execution, message, actor: None, body: MailBody::Report(report), blobs: Vec::new() }
+        let body = MailBody::Report(report);
+        let blobs = body.blobs();
+        Mail { execution, message, actor: None, body, blobs }
     }
 
     /// As it was before it was sent. `None` for mail that is not a worker's report.

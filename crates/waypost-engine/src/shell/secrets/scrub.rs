@@ -98,7 +98,7 @@ impl Scrubber {
         }
         out.push_str(json.text().get(copied..).unwrap_or_default());
         // It was JSON before, and only whole values were replaced; if not, nothing of it may go out.
-        Json::parse(&out).unwrap_or_else(|_| Json::from_value(&MASK.into()))
+        Json::parse_own(&out).unwrap_or_else(|_| Json::from_value(&MASK.into()))
     }
 
     /// The ranges of secrets, in order and disjoint.

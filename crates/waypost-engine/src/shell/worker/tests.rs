@@ -6,7 +6,8 @@ use uuid::Uuid;
 use waypost_core::expr::Placeholder;
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, Token};
 use waypost_core::time::{Millis, Timestamp};
-use waypost_ports::clock::ManualClock;
+use waypost_ports::blobs::MemoryBlobs;
+use waypost_ports::clock::{ManualClock, SystemClock};
 use waypost_ports::secret::{Grant, SecretRefused, SecretText};
 
 use super::*;
@@ -141,6 +142,7 @@ async fn bug_an_attempt_whose_handler_panics_when_dropped_was_not_reported() {
         runtime: tokio::runtime::Handle::current(),
         tasks: tokio_util::task::TaskTracker::new(),
         shared: Shared::new(InstanceId(Uuid::nil()), &Config::default(), clock),
+        payloads: Payloads::new(Arc::new(MemoryBlobs::new(Arc::new(SystemClock))), 1 << 20),
     };
     let task = Task { placeholders: Vec::new(), timeout: None, ..task() };
     let order = TaskOrder { execution: ExecutionNo(1), task, since: Timestamp(0) };

@@ -10,6 +10,7 @@ use waypost_core::json::Json;
 use waypost_core::limits::PAYLOAD_BYTES_MAX;
 use waypost_core::status::Status;
 use waypost_engine::{Engine, EngineError, Polled, RemoteTask, Reported, TaskReport, WorkerPoll};
+use waypost_ports::blobs::Blobs;
 use waypost_ports::tasks::{Offer, OfferId, Tasks};
 
 use crate::support::lab::Lab;
@@ -189,7 +190,7 @@ async fn a_forged_offer_is_dropped_and_counted() {
 }
 
 #[tokio::test]
-async fn report_above_the_payload_limit_fails_or_is_refused() {
+async fn output_above_the_payload_limit_is_kept_as_a_blob_and_a_larger_mark_is_refused() {
     let lab = Lab::new();
     let engine = lab.engine();
     let started = lab.start(&engine, "a = worker").await;
@@ -202,7 +203,9 @@ async fn report_above_the_payload_limit_fails_or_is_refused() {
         assert_eq!(engine.report(report(&task, output)).await.unwrap(), Reported::Committed);
     }
     let end = started.ended().await.unwrap();
-    assert_eq!((end.status, &*end.failure.unwrap().kind), (Status::Failed, "too_large"));
+    let kept = end.output.unwrap().references().next().expect("a reference");
+    let content = lab.blobs.get(&kept.digest, u64::MAX).unwrap();
+    assert_eq!((end.status, &*content), (Status::Completed, large.text().as_bytes()));
     engine.stop(LONG).await;
 }
 

@@ -19,6 +19,7 @@ use waypost_core::time::Millis;
 use waypost_engine::config::Config;
 use waypost_engine::driver::Committed;
 use waypost_engine::{Engine, Handlers, Observer, Parts, Plans, StartRequest, Started};
+use waypost_ports::blobs::MemoryBlobs;
 use waypost_ports::clock::{Clock, ManualClock};
 use waypost_ports::handler::{Handler, Task};
 use waypost_ports::memory::{MemoryStore, MemoryTasks};
@@ -35,6 +36,7 @@ pub(crate) struct Lab {
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) store: Arc<TestStore>,
     pub(crate) tasks: MemoryTasks,
+    pub(crate) blobs: MemoryBlobs,
     handlers: Handlers,
     /// Attempts that wait for the test, from the handler `hold`.
     held: tokio::sync::Mutex<mpsc::UnboundedReceiver<Held>>,
@@ -142,6 +144,7 @@ impl Lab {
         let tasks = MemoryTasks::new(Arc::clone(&clock) as Arc<dyn Clock>, [7; 32]);
         Self {
             tasks,
+            blobs: MemoryBlobs::new(Arc::clone(&clock) as Arc<dyn Clock>),
             clock,
             store: Arc::new(TestStore::new(memory)),
             handlers,
@@ -166,6 +169,7 @@ impl Lab {
             store: Arc::clone(&self.store) as Arc<dyn Store>,
             plans: Arc::new(Plans::new(Box::new(flow::compile))),
             handlers: self.handlers.clone(),
+            blobs: Arc::new(self.blobs.clone()),
             secrets: Arc::new(NoSecrets),
             instance: waypost_core::id::InstanceId(uuid::Uuid::now_v7()),
             about: waypost_ports::store::About::default(),

@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use uuid::Uuid;
+use waypost_core::blob::BlobRef;
 use waypost_core::command::Request;
 use waypost_core::command::{Outcome, Report};
 use waypost_core::event::{Event, LOG_FORMAT, Origin, RunEvent};
@@ -68,6 +69,8 @@ pub(crate) struct Rig<'w> {
     pub(crate) looks: VecDeque<Look>,
     pub(crate) answers: HashMap<Ticket, Answer>,
     pub(crate) committed: Vec<Committed>,
+    /// Contents that were asked for.
+    pub(crate) fetches: Vec<(ExecutionNo, BlobRef)>,
     /// What a mirror was given to keep, and to forget.
     pub(crate) kept: Vec<Context>,
     pub(crate) forgotten: Vec<ExecutionId>,
@@ -106,6 +109,7 @@ impl<'w> Rig<'w> {
             looks: VecDeque::new(),
             answers: HashMap::new(),
             committed: Vec::new(),
+            fetches: Vec::new(),
             kept: Vec::new(),
             forgotten: Vec::new(),
             behind: 0,
@@ -207,6 +211,7 @@ impl<'w> Rig<'w> {
                 self.tasks.push(order);
             }
             Output::Cancel(token) => self.cancelled.push(token),
+            Output::Fetch { execution, blob } => self.fetches.push((execution, blob)),
             Output::Answer(ticket, answer) => {
                 let before = self.answers.insert(ticket, answer);
                 assert!(before.is_none(), "{ticket:?} was answered twice");

@@ -1,6 +1,7 @@
 //! A call: a task's config, checked and ready to be sent.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,17 +10,19 @@ use reqwest::header::{
 };
 use reqwest::{Method, StatusCode, Url};
 use serde::Deserialize;
+use waypost_core::blob::BlobRef;
 use waypost_core::failure::{Failure, kind};
 use waypost_core::json::Json;
-use waypost_core::limits::PAYLOAD_BYTES_MAX;
+use waypost_core::limits::BLOB_BYTES_MAX;
 use waypost_core::retry::Matcher;
 use waypost_core::time::Millis;
+use waypost_ports::blobs::{Blobs, inline};
 use waypost_ports::handler::Task;
 use waypost_ports::secret::{Grant, Target};
 
 use super::verdict::{Judgement, Verdict};
 use super::{CONNECT_TIMEOUT, REDIRECTS_MAX, RESPONSE_BYTES_MAX};
-use crate::outcome::{invalid_config, read_config, text_of};
+use crate::outcome::{cancelled, invalid_config, read_config, text_of};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -42,14 +45,23 @@ pub(super) struct Call {
     pub(super) method: Method,
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
-    pub(super) body: Option<String>,
+    pub(super) body: Option<CallBody>,
     pub(super) accept: Vec<Matcher>,
     pub(super) redirects_max: usize,
-    pub(super) response_bytes_max: usize,
+    /// Is the response's body kept as a blob in any case?
+    pub(super) download: bool,
+    pub(super) response_bytes_max: u64,
     pub(super) connect_timeout: Millis,
     pub(super) verdict: Verdict,
     /// The secrets that are in it somewhere.
     pub(super) secrets: Vec<Grant>,
+}
+
+/// What is sent.
+pub(super) enum CallBody {
+    Text(String),
+    /// The content of a blob, which is read while it is sent.
+    Blob(BlobRef),
 }
 
 #[derive(Deserialize)]
@@ -64,10 +76,12 @@ struct Rendered {
     query: BTreeMap<String, Query>,
     body: Option<Json>,
     text: Option<Json>,
+    upload: Option<Json>,
+    download: Option<bool>,
     #[serde(default)]
     accept_status: Vec<Json>,
     follow_redirects: Option<bool>,
-    response_bytes_max: Option<usize>,
+    response_bytes_max: Option<u64>,
     connect_timeout: Option<Json>,
     fail_when: Option<Judgement>,
     retry_when: Option<Judgement>,
@@ -101,8 +115,11 @@ impl<'de> Deserialize<'de> for Query {
 }
 
 impl Call {
-    pub(super) fn prepare(task: &Task) -> Result<Self, Failure> {
-        let rendered: Rendered = read_config(task)?;
+    pub(super) async fn prepare(
+        task: &Task,
+        blobs: Option<&Arc<dyn Blobs>>,
+    ) -> Result<Self, Failure> {
+        let (rendered, blob) = read_rendered(task, blobs).await?;
         let mut url = Url::parse(&rendered.url).map_err(|error| {
             // A text with a secret in it is not repeated: here it would be in a spelling of its own.
             invalid_config(match task.secrets.is_empty() {
@@ -116,14 +133,22 @@ impl Call {
         if let Some(basic_auth) = &rendered.basic_auth {
             headers.insert(AUTHORIZATION, credentials(basic_auth)?);
         }
-        let (body, content_type) = match (rendered.body, rendered.text) {
-            (Some(_), Some(_)) => {
+        let (body, content_type) = match (rendered.body, rendered.text, blob) {
+            (Some(_), Some(_), _) => {
                 return Err(invalid_config("`body` and `text` exclude each other"));
             }
-            (Some(json), None) => (Some(json.text().to_owned()), "application/json"),
-            (None, Some(text)) => (Some(text_of(&text)), "text/plain; charset=utf-8"),
-            (None, None) => (None, ""),
+            (None, _, Some((blob, content_type))) => (Some(CallBody::Blob(blob)), content_type),
+            (Some(json), ..) => (Some(CallBody::Text(json.text().to_owned())), "application/json"),
+            (None, Some(text), _) => {
+                (Some(CallBody::Text(text_of(&text))), "text/plain; charset=utf-8")
+            }
+            (None, None, None) => (None, ""),
         };
+        let download = rendered.download == Some(true);
+        if download && blobs.is_none() {
+            return Err(invalid_config("`download` needs a blob store, and there is none here"));
+        }
+        let bytes_max = if download { BLOB_BYTES_MAX } else { RESPONSE_BYTES_MAX };
         if body.is_some() {
             headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static(content_type));
         }
@@ -146,10 +171,8 @@ impl Call {
             body,
             accept: accept.collect::<Result<_, _>>()?,
             redirects_max: if rendered.follow_redirects == Some(false) { 0 } else { REDIRECTS_MAX },
-            response_bytes_max: rendered
-                .response_bytes_max
-                .unwrap_or(RESPONSE_BYTES_MAX)
-                .min(PAYLOAD_BYTES_MAX),
+            download,
+            response_bytes_max: rendered.response_bytes_max.unwrap_or(bytes_max),
             connect_timeout: read_connect_timeout(rendered.connect_timeout.as_ref())?,
             verdict: Verdict::new(rendered.fail_when, rendered.retry_when)?,
             secrets: task.secrets.clone(),
@@ -199,6 +222,39 @@ impl Call {
         }
         format!("{} {shown}", self.method)
     }
+}
+
+/// A task's config, and the blob that is to be sent with its content type. That one is not read here;
+/// other references are replaced by contents.
+async fn read_rendered(
+    task: &Task,
+    blobs: Option<&Arc<dyn Blobs>>,
+) -> Result<(Rendered, Option<(BlobRef, &'static str)>), Failure> {
+    let mut rendered: Rendered = read_config(task)?;
+    let blob = match (&rendered.body, &rendered.upload) {
+        (Some(_), Some(_)) => return Err(invalid_config("`body` and `upload` exclude each other")),
+        (Some(body), None) => body.as_reference().map(|blob| (blob, "application/json")),
+        (None, Some(upload)) => match upload.as_reference() {
+            Some(blob) => Some((blob, "application/octet-stream")),
+            None => {
+                let message = "`upload` must be a payload that is kept as a blob: the `body` of a \
+                               call with `download: true`, or an uploaded blob";
+                return Err(invalid_config(message));
+            }
+        },
+        (None, None) => None,
+    };
+    let others = task.config.references().count();
+    if let Some(blobs) = blobs.filter(|_| others > usize::from(blob.is_some())) {
+        let (config, blobs) = (task.config.clone(), Arc::clone(blobs));
+        let inlined = tokio::task::spawn_blocking(move || inline(&*blobs, &config)).await;
+        let config = inlined.map_err(|_| cancelled())??;
+        rendered = read_config(&Task { config, ..task.clone() })?;
+    }
+    if blob.is_some() {
+        rendered.body = None;
+    }
+    Ok((rendered, blob))
 }
 
 /// Rejects secrets in the host or the port of a URL: those are shown, and a URL respells them, so

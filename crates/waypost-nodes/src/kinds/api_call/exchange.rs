@@ -2,25 +2,31 @@
 
 use std::error::Error;
 use std::io;
+use std::sync::Arc;
 
-use reqwest::header::LOCATION;
+use reqwest::header::{CONTENT_LENGTH, LOCATION};
 use reqwest::{Response, StatusCode, Url};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::json::Json;
+use waypost_ports::blobs::Blobs;
 
-use super::call::{Call, without_query};
+use super::call::{Call, CallBody, without_query};
 use super::clients::{ClientKey, Clients};
-use super::reply;
+use super::{reply, streams};
 use crate::egress::{Denied, ResolveError};
 use crate::outcome::{INVALID_RESPONSE, TOO_MANY_REDIRECTS, invalid_config};
 
 /// Makes a call; returns the node's output.
-pub(super) async fn exchange(clients: &Clients, mut call: Call) -> Result<Json, Failure> {
+pub(super) async fn exchange(
+    clients: &Clients,
+    blobs: Option<&Arc<dyn Blobs>>,
+    mut call: Call,
+) -> Result<Json, Failure> {
     let mut redirects = 0;
     loop {
-        let response = send(clients, &call).await?;
+        let response = send(clients, blobs, &call).await?;
         let Some(target) = redirect_target(&call, &response)? else {
-            return reply::read(&call, response).await;
+            return reply::read(&call, blobs, response).await;
         };
         if redirects == call.redirects_max {
             let target = without_query(&target);
@@ -32,14 +38,23 @@ pub(super) async fn exchange(clients: &Clients, mut call: Call) -> Result<Json, 
     }
 }
 
-async fn send(clients: &Clients, call: &Call) -> Result<Response, Failure> {
+async fn send(
+    clients: &Clients,
+    blobs: Option<&Arc<dyn Blobs>>,
+    call: &Call,
+) -> Result<Response, Failure> {
     let port = clients.egress().check_url(&call.url)?;
     call.check_secrets(port)?;
     let client = clients.client(ClientKey { port, connect_timeout: call.connect_timeout })?;
     let mut request =
         client.request(call.method.clone(), call.url.clone()).headers(call.headers.clone());
-    if let Some(body) = &call.body {
-        request = request.body(body.clone());
+    match (&call.body, blobs) {
+        (Some(CallBody::Text(text)), _) => request = request.body(text.clone()),
+        (Some(CallBody::Blob(blob)), Some(blobs)) => {
+            let body = streams::body(blobs, *blob).await?;
+            request = request.header(CONTENT_LENGTH, blob.bytes).body(body);
+        }
+        (Some(CallBody::Blob(_)), None) | (None, _) => {}
     }
     request.send().await.map_err(|error| failure_of(call, &error))
 }

@@ -8,7 +8,7 @@ use reqwest::{Method, StatusCode, Url};
 use waypost_core::failure::{Failure, kind};
 use waypost_ports::secret::Grant;
 
-use super::call::Call;
+use super::call::{Call, CallBody};
 
 impl Call {
     /// Turns this call into the one that a redirect requests. Another origin gets no header with a
@@ -70,7 +70,7 @@ impl Call {
 
     /// A secret that is in the body, as it is or as JSON spells it.
     fn secret_in_body(&self) -> Option<&Grant> {
-        let body = self.body.as_deref()?;
+        let Some(CallBody::Text(body)) = &self.body else { return None };
         self.secrets.iter().find(|secret| {
             let text = secret.value.reveal();
             let quoted = serde_json::Value::from(text).to_string();

@@ -1,6 +1,7 @@
 //! The reply: reads a response no further than it may, and makes the node's output or failure of it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -8,17 +9,24 @@ use jiff::fmt::rfc2822;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, DATE, HeaderMap, HeaderName, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
 use serde::Serialize;
+use waypost_core::blob::BlobRef;
 use waypost_core::failure::{Failure, kind};
 use waypost_core::json::Json;
+use waypost_core::limits::PAYLOAD_BYTES_MAX;
 use waypost_core::time::{DURATION_MAX, Millis};
+use waypost_ports::blobs::Blobs;
 
 use super::call::Call;
 use super::exchange::failure_of;
+use super::streams::{Form, save};
 use super::verdict::Judged;
 use crate::outcome::{self, INVALID_RESPONSE};
 
 /// Bytes of a failed call's body that are stored.
 const EXCERPT_BYTES_MAX: usize = 4 * 1024;
+/// Bytes of a body that are kept in the output itself: with its headers, and its quotes escaped, it fits
+/// into the log.
+const INLINE_BYTES_MAX: usize = PAYLOAD_BYTES_MAX / 4 * 3;
 /// How long a failed call's body is waited for: its status is worth more than its text.
 const EXCERPT_WAIT: Duration = Duration::from_secs(2);
 
@@ -37,7 +45,11 @@ struct Details {
 }
 
 /// Reads a response to the end and judges it.
-pub(super) async fn read(call: &Call, response: Response) -> Result<Json, Failure> {
+pub(super) async fn read(
+    call: &Call,
+    blobs: Option<&Arc<dyn Blobs>>,
+    response: Response,
+) -> Result<Json, Failure> {
     let status = response.status();
     let headers = plain_headers(response.headers());
     if !call.accepts(status) {
@@ -46,19 +58,22 @@ pub(super) async fn read(call: &Call, response: Response) -> Result<Json, Failur
     let retry_after = retry_after(response.headers());
     let encoding = headers.get(CONTENT_ENCODING.as_str()).cloned();
     let is_json = headers.get(CONTENT_TYPE.as_str()).is_some_and(|value| is_json(value));
-    let bytes = read_body(call, response).await?;
+    let body = read_body(call, blobs, response, is_json).await?;
+    let is_empty = matches!(&body, ReadBody::Whole(bytes) if bytes.is_empty());
     // A body that was decompressed has no such header any more.
-    if let Some(encoding) = encoding.filter(|encoding| !is_identity(encoding) && !bytes.is_empty())
-    {
+    if let Some(encoding) = encoding.filter(|encoding| !is_identity(encoding) && !is_empty) {
         let message = format!(
             "{}: Content-Encoding {encoding:?} is not supported; use gzip, deflate or br",
             call.describe()
         );
         return Err(Failure::permanent(INVALID_RESPONSE, message));
     }
-    let body = read_value(&bytes, is_json).map_err(|reason| {
-        Failure::permanent(INVALID_RESPONSE, format!("{}: {reason}", call.describe()))
-    })?;
+    let body = match body {
+        ReadBody::Saved(blob) => Json::reference(blob),
+        ReadBody::Whole(bytes) => read_value(&bytes, is_json).map_err(|reason| {
+            Failure::permanent(INVALID_RESPONSE, format!("{}: {reason}", call.describe()))
+        })?,
+    };
     let output = outcome::output(&Output { status: status.as_u16(), headers, body: body.clone() })?;
     match call.verdict.of(&output)? {
         None => Ok(output),
@@ -92,31 +107,50 @@ fn judged(call: &Call, held: &Judged, details: &Details, retry_after: Option<Mil
     }
 }
 
-/// Reads a whole body, and not one chunk more than the cap allows. Bytes are counted after
-/// decompression, piece by piece, so that a small body cannot become a large one unseen.
-async fn read_body(call: &Call, mut response: Response) -> Result<Vec<u8>, Failure> {
+enum ReadBody {
+    Whole(Vec<u8>),
+    Saved(BlobRef),
+}
+
+pub(super) fn too_large(call: &Call) -> Failure {
     let max = call.response_bytes_max;
-    let too_large = || {
-        let message = format!("{} answered with more than {max} bytes", call.describe());
-        Failure::permanent(kind::TOO_LARGE, message)
-    };
+    let message = format!("{} answered with more than {max} bytes", call.describe());
+    Failure::permanent(kind::TOO_LARGE, message)
+}
+
+/// Reads a body, and not one chunk more than the cap allows: into memory as long as it fits into the
+/// log, else into the blob store. Bytes are counted after decompression, piece by piece, so that a small
+/// body cannot become a large one unseen.
+async fn read_body(
+    call: &Call,
+    blobs: Option<&Arc<dyn Blobs>>,
+    mut response: Response,
+    is_json: bool,
+) -> Result<ReadBody, Failure> {
+    let max = call.response_bytes_max;
     // A HEAD response announces the length and the encoding of a body that does not come.
     let never_has_one =
         call.method == reqwest::Method::HEAD || response.status() == StatusCode::NO_CONTENT;
     if never_has_one {
-        return Ok(Vec::new());
+        return Ok(ReadBody::Whole(Vec::new()));
     }
-    if response.content_length().unwrap_or(0) > max as u64 {
-        return Err(too_large());
+    if response.content_length().unwrap_or(0) > max {
+        return Err(too_large(call));
     }
+    let form = if call.download || is_json { Form::Bytes } else { Form::Text };
+    let inline_max = if call.download { 0 } else { INLINE_BYTES_MAX };
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| failure_of(call, &error))? {
-        if body.len() + chunk.len() > max {
-            return Err(too_large());
+    loop {
+        if let Some(blobs) = blobs.filter(|_| body.len() > inline_max || call.download) {
+            return Ok(ReadBody::Saved(save(call, blobs, (body, response), form).await?));
         }
+        let chunk = response.chunk().await.map_err(|error| failure_of(call, &error))?;
+        let Some(chunk) = chunk else { return Ok(ReadBody::Whole(body)) };
         body.extend_from_slice(&chunk);
+        if body.len() as u64 > max {
+            return Err(too_large(call));
+        }
     }
-    Ok(body)
 }
 
 fn read_value(bytes: &[u8], is_json: bool) -> Result<Json, String> {

@@ -87,7 +87,8 @@ impl House {
         let engine = Engine::open(waypost_engine::Parts {
             store: Arc::clone(&failing) as Arc<_>,
             plans: Arc::clone(&plans),
-            handlers: waypost_nodes::handlers(&waypost_nodes::Settings::default()),
+            handlers: waypost_nodes::handlers(&waypost_nodes::Settings::default(), None),
+            blobs: Arc::new(blobs.clone()),
             secrets: Arc::new(NoSecrets),
             instance: waypost_core::id::InstanceId(uuid::Uuid::now_v7()),
             about: waypost_ports::store::About::default(),

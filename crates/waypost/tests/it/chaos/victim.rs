@@ -126,7 +126,9 @@ async fn serve(parameters: Parameters) -> Result<()> {
     };
     let config = workload::temper(seed, parameters.life).config;
     let shared = Arc::clone(&store) as Arc<dyn Store>;
-    let engine = wiring::open_engine(shared, &nodes, Arc::new(NoSecrets), config, Some(observer))?;
+    let blobs = waypost::backend::folder_blobs(&parameters.folder);
+    let engine =
+        wiring::open_engine((shared, blobs), &nodes, Arc::new(NoSecrets), config, Some(observer))?;
     say("open");
     let victim = Arc::new(Victim { engine, store, parameters });
     let mut tasks = JoinSet::new();

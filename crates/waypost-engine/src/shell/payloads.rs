@@ -1,0 +1,183 @@
+//! Payloads that are too large for the log: into the blob store, and out of it.
+//!
+//! A blob is durable before any event names it: outputs are put before they are reported, inputs and
+//! signals before they are accepted. Calls to the blob store block, so they run beside the runtime, a
+//! few at a time.
+
+use std::io::Cursor;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+use waypost_core::blob::BlobRef;
+use waypost_core::command::Outcome;
+use waypost_core::event::BLOBS_LOG_FORMAT;
+use waypost_core::expr::Content;
+use waypost_core::failure::{Failure, kind};
+use waypost_core::json::Json;
+use waypost_core::limits::{BLOB_BYTES_MAX, PAYLOAD_BYTES_MAX};
+use waypost_ports::blobs::{BlobError, Blobs, NotInlined, inline};
+
+/// Calls to the blob store at once: each may have a content in memory.
+const CALLS_MAX: usize = 8;
+/// Waits between tries while the blob store does not answer.
+const AGAIN: Duration = Duration::from_millis(200);
+const AGAIN_MAX: Duration = Duration::from_secs(5);
+
+/// Why a payload was not kept.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum NotKept {
+    #[error("the payload has {bytes} bytes; at most {limit} are kept")]
+    TooLarge { bytes: u64, limit: u64 },
+    #[error(
+        "the payload has {bytes} bytes; at most {PAYLOAD_BYTES_MAX} are kept as long as an older instance of this cluster runs"
+    )]
+    ClusterTooOld { bytes: u64 },
+    #[error(transparent)]
+    Blob(#[from] BlobError),
+}
+
+/// The way of payloads to the blob store and back. Copies share its places.
+#[derive(Clone)]
+pub(crate) struct Payloads {
+    blobs: Arc<dyn Blobs>,
+    inline_max: usize,
+    /// The newest log format that every live instance reads.
+    readable: Arc<AtomicU16>,
+    calls: Arc<Semaphore>,
+}
+
+impl Payloads {
+    pub(crate) fn new(blobs: Arc<dyn Blobs>, inline_max: usize) -> Self {
+        let inline_max = inline_max.min(PAYLOAD_BYTES_MAX);
+        let calls = Arc::new(Semaphore::new(CALLS_MAX));
+        Self { blobs, inline_max, readable: Arc::default(), calls }
+    }
+
+    /// Every live instance reads this log format.
+    pub(crate) fn readable(&self, format: u16) {
+        self.readable.store(format, Ordering::Relaxed);
+    }
+
+    async fn call<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&dyn Blobs) -> Result<T, BlobError> + Send + 'static,
+    ) -> Result<T, BlobError> {
+        let stopped = || BlobError::Unavailable("the process is stopping".to_owned());
+        let place = Arc::clone(&self.calls).acquire_owned().await.map_err(|_| stopped())?;
+        let blobs = Arc::clone(&self.blobs);
+        let called = tokio::task::spawn_blocking(move || {
+            let _place = place;
+            call(&*blobs)
+        });
+        called.await.unwrap_or_else(|_| Err(stopped()))
+    }
+
+    /// The payload as the log has it: a reference, if it is too large to be inline.
+    pub(crate) async fn keep(&self, payload: Json) -> Result<Json, NotKept> {
+        if payload.bytes() <= self.inline_max {
+            return Ok(payload);
+        }
+        let bytes = payload.bytes() as u64;
+        if self.readable.load(Ordering::Relaxed) < BLOBS_LOG_FORMAT {
+            return match payload.bytes() <= PAYLOAD_BYTES_MAX {
+                true => Ok(payload),
+                false => Err(NotKept::ClusterTooOld { bytes }),
+            };
+        }
+        let put = move |blobs: &dyn Blobs| {
+            blobs.put(&mut Cursor::new(payload.text().as_bytes()), BLOB_BYTES_MAX)
+        };
+        Ok(Json::reference(self.call(put).await?))
+    }
+
+    /// As [`keep`](Self::keep), for the output of an attempt that was made: tries until the blob store
+    /// answers, or the attempt is cancelled.
+    pub(crate) async fn keep_outcome(
+        &self,
+        outcome: Outcome,
+        cancel: &CancellationToken,
+    ) -> Outcome {
+        let Outcome::Completed(output) = outcome else { return outcome };
+        let kept = self.until_answered(
+            cancel,
+            || self.keep(output.clone()),
+            |error| match error {
+                NotKept::Blob(error) => error.is_passing(),
+                NotKept::TooLarge { .. } | NotKept::ClusterTooOld { .. } => false,
+            },
+        );
+        match kept.await {
+            Some(Ok(output)) => Outcome::Completed(output),
+            Some(Err(error)) => {
+                let message = format!("the output cannot be kept: {error}");
+                Outcome::Failed(Failure::permanent(kind::TOO_LARGE, message))
+            }
+            None => Outcome::Cancelled,
+        }
+    }
+
+    /// The config with the content of each blob in place of its reference.
+    pub(crate) async fn inline(
+        &self,
+        config: &Json,
+        cancel: &CancellationToken,
+    ) -> Option<Result<Json, Failure>> {
+        if config.references().next().is_none() {
+            return Some(Ok(config.clone()));
+        }
+        let read = || {
+            let config = config.clone();
+            self.call(move |blobs| match inline(blobs, &config) {
+                Err(NotInlined::Blob(error)) => Err(error),
+                inlined => Ok(inlined),
+            })
+        };
+        let read = self.until_answered(cancel, read, BlobError::is_passing).await?;
+        Some(read.unwrap_or_else(|error| Err(error.into())).map_err(Failure::from))
+    }
+
+    /// The content of a blob that an expression looks into. Tries until the blob store answers.
+    pub(crate) async fn content(&self, blob: BlobRef, over: &CancellationToken) -> Option<Content> {
+        let read = || {
+            self.call(move |blobs| {
+                let content = blobs.get(&blob.digest, blob.bytes)?;
+                Ok(Content::read(blob, &content))
+            })
+        };
+        let read = self.until_answered(over, read, BlobError::is_passing).await?;
+        Some(read.unwrap_or_else(|error| {
+            Content::failed(Failure::permanent(kind::BLOB, error.to_string()))
+        }))
+    }
+
+    /// Calls again while the failure is a passing one; `None` if it was cancelled.
+    async fn until_answered<T, E: std::fmt::Display, F: Future<Output = Result<T, E>>>(
+        &self,
+        cancel: &CancellationToken,
+        call: impl Fn() -> F,
+        is_passing: impl Fn(&E) -> bool,
+    ) -> Option<Result<T, E>> {
+        let mut wait = AGAIN;
+        loop {
+            let answer = tokio::select! {
+                answer = call() => answer,
+                () = cancel.cancelled() => return None,
+            };
+            match answer {
+                Err(error) if is_passing(&error) => {
+                    warn!(%error, "the blob store fails; trying again")
+                }
+                answer => return Some(answer),
+            }
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = cancel.cancelled() => return None,
+            }
+            wait = (wait * 2).min(AGAIN_MAX);
+        }
+    }
+}
