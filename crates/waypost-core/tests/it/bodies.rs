@@ -425,6 +425,24 @@ pub(super) const CASES: &[Case] = &[
          stopped m[1]/t -> execution CANCELLED, m CANCELLED",
     ),
     case(
+        "bug: a cancellation left the open items of a map that had more to open",
+        "m = map(5, at 2) {t}",
+        "start           -> runs m[0]/t m[1]/t
+         hold
+         complete m[0]/t -> m WAITING
+         cancel          -> execution ENDING, m WAITING, stops m[1]/t
+         complete m[1]/t -> execution CANCELLED, m CANCELLED",
+    ),
+    case(
+        "bug: the end of a group left the open items of a map that had more to open",
+        "g = group {m = map(5, at 2) {t}; x} error continue; d needs g",
+        "start             -> runs g/x g/m[0]/t g/m[1]/t
+         hold
+         complete g/m[0]/t -> g/m WAITING
+         fail g/x oops     -> g+g/m WAITING, stops g/m[1]/t
+         stopped g/m[1]/t  -> g FAILED, d RUNNING",
+    ),
+    case(
         "a pause opens no items, and a resumption does",
         "m = map(3, at 1) {t}",
         "start           -> runs m[0]/t
