@@ -1,5 +1,6 @@
 //! Every interval and limit of the engine, with its default and the reason for it.
 
+use waypost_core::limits::ITEMS_OPENED_MAX;
 use waypost_core::time::Millis;
 use waypost_ports::store::LEASE;
 
@@ -73,6 +74,8 @@ config! {
         decide_max: Millis = Millis(1);
         /// A frame takes no further command once the payloads of its events have this size.
         frame_bytes_max: usize = 4 * 1024 * 1024;
+        /// Items of a map that one frame opens; the rest follows in the next one.
+        items_opened_max: u64 = ITEMS_OPENED_MAX;
         /// Frames committed in one transaction.
         batch_frames_max: usize = 1_024;
         /// Threads that commit at once, for a store that many may write to at once; 0 where it has one

@@ -389,6 +389,13 @@ impl Driver {
             true => SlotCounts::default(),
             false => self.slots.available(self.now),
         };
-        Env { now: self.now, now_max: self.now_max, instance: self.instance, slots, entropy }
+        Env {
+            now: self.now,
+            now_max: self.now_max,
+            instance: self.instance,
+            slots,
+            entropy,
+            items_opened_max: self.config.items_opened_max,
+        }
     }
 }

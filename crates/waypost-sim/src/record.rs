@@ -13,6 +13,7 @@ use waypost_core::decide::decide;
 use waypost_core::event::{Event, Origin};
 use waypost_core::frame::{FrameHeader, decode, encode};
 use waypost_core::id::AppendId;
+use waypost_core::limits::ITEMS_OPENED_MAX;
 use waypost_core::plan::Plan;
 use waypost_core::slot::SlotCounts;
 use waypost_core::state::State;
@@ -102,8 +103,14 @@ impl Log {
             let last = log.frames.last()?.clone();
             let now = last.header.decided_at.plus(waypost_core::time::Millis(1_000));
             let instance = last.header.instance;
-            let env =
-                Env { now, now_max: now, instance, slots: SlotCounts::default(), entropy: number };
+            let env = Env {
+                now,
+                now_max: now,
+                instance,
+                slots: SlotCounts::default(),
+                entropy: number,
+                items_opened_max: ITEMS_OPENED_MAX,
+            };
             let origin = Origin::default();
             let command = match number {
                 1 => Command::Request(Request::Retry { reason: None }, origin),

@@ -15,6 +15,7 @@ use waypost_core::frame::{decode, encode};
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, Token};
 use waypost_core::json::Json;
 use waypost_core::kind::Behaviour;
+use waypost_core::limits::ITEMS_OPENED_MAX;
 use waypost_core::path::At;
 use waypost_core::plan::Plan;
 use waypost_core::slot::SlotCounts;
@@ -169,7 +170,8 @@ impl<'a> Run<'a> {
         let entropy = self.decisions;
         let now_max = self.now.plus(self.behind);
         let slots = SlotCounts::each(self.slots);
-        Env { now: self.now, now_max, instance: self.instance, slots, entropy }
+        let items_opened_max = ITEMS_OPENED_MAX;
+        Env { now: self.now, now_max, instance: self.instance, slots, entropy, items_opened_max }
     }
 
     /// Folds a decision into the shadow, the first `skip` events left aside.

@@ -46,6 +46,7 @@ fn env() -> Env {
         instance: InstanceId(Uuid::nil()),
         slots: SlotCounts::each(u32::MAX),
         entropy: 1,
+        items_opened_max: waypost_core::limits::ITEMS_OPENED_MAX,
     }
 }
 
