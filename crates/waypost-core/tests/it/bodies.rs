@@ -207,6 +207,26 @@ pub(super) const CASES: &[Case] = &[
          complete g/a -> execution COMPLETED",
     ),
     case(
+        "bug: a pause at once had an attempt of a body that was ending tried again",
+        "g = group {a; b} error continue; c needs g",
+        "start            -> runs g/a g/b
+         fail g/a broken  -> stops g/b
+         pause-now        -> execution PAUSING, g/b RUNNING
+         complete g/b     -> execution PAUSED
+         resume           -> g FAILED, runs c",
+    ),
+    case(
+        "bug: a quarantine had an attempt of a body that was ending tried again",
+        "g = group {a; b}; c",
+        "start            -> runs c g/a g/b
+         lose-4 c
+         fail g/a broken  -> stops g/b
+         lose c           -> execution QUARANTINED, g WAITING
+         own
+         recover
+         resume           -> execution FAILED, g FAILED",
+    ),
+    case(
         "a signal reaches a wait in a body",
         "g = group {w = signal(go)}; o = output(${{ nodes.g.output }}) needs g",
         "start       -> g/w WAITING

@@ -5,6 +5,7 @@
 //! state. The arrows that the fold takes are collected.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use uuid::Uuid;
 use waypost_core::apply::{apply, begin};
@@ -49,6 +50,8 @@ pub(crate) struct Run<'a> {
     pub(crate) last: Decision,
     /// Deliveries: what was handed off under which token.
     pub(crate) deliveries: BTreeMap<Token, (At, u32)>,
+    /// The paths of what was handed off, which outlive scopes.
+    pub(crate) paths: BTreeMap<Token, Arc<str>>,
     pub(crate) arrows: Arrows,
     shadow: State,
     instance: InstanceId,
@@ -95,6 +98,7 @@ impl<'a> Run<'a> {
             log: vec![(EPOCH, first)],
             last: Decision::default(),
             deliveries: BTreeMap::new(),
+            paths: BTreeMap::new(),
             arrows: Arrows::default(),
             instance: InstanceId(Uuid::from_u128(1)),
             decisions: 0,
@@ -152,6 +156,9 @@ impl<'a> Run<'a> {
                     effects.extend(self.open_items());
                 }
                 Effect::Run { node, attempt, token } => {
+                    if self.state.get(node).is_some() {
+                        self.paths.insert(token, self.state.path(self.plan, node));
+                    }
                     let known = self.deliveries.insert(token, (node, attempt));
                     assert_eq!(known, None, "one token, two deliveries");
                 }
