@@ -389,13 +389,8 @@ impl Driver {
             true => SlotCounts::default(),
             false => self.slots.available(self.now),
         };
-        Env {
-            now: self.now,
-            now_max: self.now_max,
-            instance: self.instance,
-            slots,
-            entropy,
-            items_opened_max: self.config.items_opened_max,
-        }
+        let items_opened_max = self.config.items_opened_max;
+        let Self { now, now_max, instance, .. } = *self;
+        Env { now, now_max, instance, slots, entropy, items_opened_max }
     }
 }

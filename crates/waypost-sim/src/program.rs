@@ -27,7 +27,7 @@ use std::collections::BTreeSet;
 
 use waypost_core::plan::ConcurrencyPolicy;
 
-pub use containers::{Each, Ends, ITEMS_MAX, Items, Loop, Tolerated, span_of};
+pub use containers::{Each, Ends, ITEMS_MAX, ItemSource, Loop, Tolerated, span_of};
 pub use definition::{FAILURE, HANDLER, NAME};
 pub use generate::Appetite;
 pub use script::{OutsideReply, Script};

@@ -311,16 +311,8 @@ impl NodeRan {
             NodeEvent::BodyOpened { attempt, index, .. } => {
                 self.opened(seq, *attempt, *index);
             }
-            NodeEvent::MapOpened { count, items, tolerated, .. } => {
-                let (list, found) = (items.as_ref().map(value), seq);
-                let (count, tolerated) = (*count, *tolerated);
-                self.items = Some(ItemsRan { count, list, tolerated, found });
-                self.status = NodeStatus::Waiting;
-            }
-            NodeEvent::ItemsOpened { attempt, from, count, .. } => {
-                for index in *from..from + count {
-                    self.opened(seq, *attempt, Some(index));
-                }
+            NodeEvent::MapOpened { .. } | NodeEvent::ItemsOpened { .. } => {
+                self.read_map(seq, event)
             }
             NodeEvent::BodyEnding { index, .. } => {
                 let mut bodies = self.bodies.iter_mut().rev();
@@ -332,6 +324,23 @@ impl NodeRan {
             NodeEvent::Cancelled { reason, .. } => {
                 self.cancelled = Some(*reason);
                 self.settle(seq, NodeStatus::Cancelled);
+            }
+            NodeEvent::Checkpointed { .. } => {}
+        }
+    }
+
+    fn read_map(&mut self, seq: u64, event: &NodeEvent) {
+        match event {
+            NodeEvent::MapOpened { count, items, tolerated, .. } => {
+                let (list, found) = (items.as_ref().map(value), seq);
+                let (count, tolerated) = (*count, *tolerated);
+                self.items = Some(ItemsRan { count, list, tolerated, found });
+                self.status = NodeStatus::Waiting;
+            }
+            NodeEvent::ItemsOpened { attempt, from, count, .. } => {
+                for index in *from..from + count {
+                    self.opened(seq, *attempt, Some(index));
+                }
             }
             _ => {}
         }

@@ -27,7 +27,7 @@ pub enum Ends {
 /// How a map runs its body.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Each {
-    pub items: Items,
+    pub items: ItemSource,
     pub body: Vec<Node>,
     /// How many items are open at once, at most.
     pub width: u64,
@@ -40,7 +40,7 @@ pub struct Each {
 
 /// The items of a map.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Items {
+pub enum ItemSource {
     /// These.
     List(Vec<Value>),
     /// Those of a value: a list, or a number for the numbers below it. Anything else fails the map.
@@ -68,7 +68,7 @@ impl Tolerated {
 /// No map of a program has more items.
 pub const ITEMS_MAX: u64 = 12;
 
-impl Items {
+impl ItemSource {
     /// The values that they are made of.
     pub fn values(&self) -> &[Value] {
         match self {

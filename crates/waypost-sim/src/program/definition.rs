@@ -4,7 +4,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::graph::is_asked_for;
 use super::{
-    DelaySpan, Each, Ends, FailurePolicy, Items, Join, Keyed, Kind, Loop, N_MAX, Need, Node,
+    DelaySpan, Each, Ends, FailurePolicy, ItemSource, Join, Keyed, Kind, Loop, N_MAX, Need, Node,
     OnError, Program, RetryOn, RetryRule, Setting, Test, Tolerated, Value,
 };
 use crate::random::Random;
@@ -198,8 +198,8 @@ impl<'p> PrintedScope<'p> {
 
     fn map_json(&self, each: &Each) -> Json {
         let items = match &each.items {
-            Items::List(values) => self.values_json(values),
-            Items::Of(value) => self.value_json(*value),
+            ItemSource::List(values) => self.values_json(values),
+            ItemSource::Of(value) => self.value_json(*value),
         };
         let mut config = json!({ "items": items, "concurrency": each.width });
         match each.tolerated {

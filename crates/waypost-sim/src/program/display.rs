@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{
-    Case, DelaySpan, Each, Ends, FailurePolicy, Items, Join, Keyed, Kind, Loop, Node, OnError,
+    Case, DelaySpan, Each, Ends, FailurePolicy, ItemSource, Join, Keyed, Kind, Loop, Node, OnError,
     Program, RetryOn, RetryRule, Setting, Test, Tolerated, Value,
 };
 
@@ -97,8 +97,8 @@ impl ShownScope<'_> {
 
     fn map_text(&self, each: &Each) -> String {
         let items = match &each.items {
-            Items::List(values) => format!("[{}]", self.values_text(values)),
-            Items::Of(value) => self.values_text(&[*value]),
+            ItemSource::List(values) => format!("[{}]", self.values_text(values)),
+            ItemSource::Of(value) => self.values_text(&[*value]),
         };
         let tolerated = match each.tolerated {
             Tolerated::Count(0) => String::new(),

@@ -2,7 +2,7 @@
 
 use super::graph::{ancestors, settled_before};
 use super::{
-    Each, Ends, FailurePolicy, Items, Join, Kind, Loop, Node, OnError, Program, Script, Test,
+    Each, Ends, FailurePolicy, ItemSource, Join, Kind, Loop, Node, OnError, Program, Script, Test,
     Tolerated, Value,
 };
 
@@ -268,11 +268,13 @@ fn simpler_containers(kind: &Kind) -> Vec<Kind> {
         }
         Kind::Map(each) => {
             let fewer = match &each.items {
-                Items::List(values) => Items::List(values[values.len().min(1)..].to_vec()),
-                Items::Of(Value::Constant(count)) => {
-                    Items::Of(Value::Constant(count.saturating_sub(1)))
+                ItemSource::List(values) => {
+                    ItemSource::List(values[values.len().min(1)..].to_vec())
                 }
-                Items::Of(_) => Items::Of(Value::Constant(3)),
+                ItemSource::Of(Value::Constant(count)) => {
+                    ItemSource::Of(Value::Constant(count.saturating_sub(1)))
+                }
+                ItemSource::Of(_) => ItemSource::Of(Value::Constant(3)),
             };
             let plain = Each {
                 width: 1,
@@ -356,9 +358,9 @@ impl Each {
     /// What a simpler map has less of.
     fn weight(&self) -> usize {
         let items = match &self.items {
-            Items::List(values) => values.len(),
-            Items::Of(Value::Constant(count)) => usize::try_from(*count).unwrap_or(usize::MAX),
-            Items::Of(_) => 20,
+            ItemSource::List(values) => values.len(),
+            ItemSource::Of(Value::Constant(count)) => usize::try_from(*count).unwrap_or(usize::MAX),
+            ItemSource::Of(_) => 20,
         };
         let options =
             [self.width > 1, self.tolerated != Tolerated::Count(0), self.stops, !self.collects];

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use waypost_sim::program::graph::{ancestors, leads_only_to, successors};
 use waypost_sim::program::{
-    Appetite, DelaySpan, Each, Ends, FailurePolicy, Items, Join, Kind, Loop, Node, OnError,
+    Appetite, DelaySpan, Each, Ends, FailurePolicy, ItemSource, Join, Kind, Loop, Node, OnError,
     Program, RetryOn, Script, Setting, Signal, Test, Tolerated, Value,
 };
 use waypost_sim::random::Random;
@@ -236,14 +236,14 @@ fn features_of(nodes: &[Node], depth: u32) -> BTreeSet<String> {
 
 fn features_of_map(each: &Each) -> Vec<&'static str> {
     let items = match &each.items {
-        Items::List(values) if values.contains(&Value::Broken) => "broken items",
-        Items::List(values) if values.is_empty() => "empty list of items",
-        Items::List(_) => "list of items",
-        Items::Of(Value::Constant(0)) => "no items",
-        Items::Of(Value::Constant(_)) => "number of items",
-        Items::Of(Value::OutputOf(_)) => "items of a node",
-        Items::Of(Value::Text) => "items that are none",
-        Items::Of(_) => "computed number of items",
+        ItemSource::List(values) if values.contains(&Value::Broken) => "broken items",
+        ItemSource::List(values) if values.is_empty() => "empty list of items",
+        ItemSource::List(_) => "list of items",
+        ItemSource::Of(Value::Constant(0)) => "no items",
+        ItemSource::Of(Value::Constant(_)) => "number of items",
+        ItemSource::Of(Value::OutputOf(_)) => "items of a node",
+        ItemSource::Of(Value::Text) => "items that are none",
+        ItemSource::Of(_) => "computed number of items",
     };
     let tolerated = match each.tolerated {
         Tolerated::Count(0) => "no tolerance",

@@ -8,7 +8,7 @@ use super::{Own, foretell_scope, has_ample_time};
 use crate::model::Outcome;
 use crate::model::graph::Siblings;
 use crate::model::values::{Facts, are_sound, is_unknown, plain};
-use crate::program::{Each, Ends, ITEMS_MAX, Items, Kind, Loop, Node, Test, Value};
+use crate::program::{Each, Ends, ITEMS_MAX, ItemSource, Kind, Loop, Node, Test, Value};
 
 /// A container ends as its scopes do. A group that is tried again has the same ends to choose from.
 pub(super) fn container_outcomes(
@@ -82,7 +82,7 @@ pub(in crate::model) fn go_on_test(ends: Ends) -> (Test, bool) {
 
 /// How many items a map may have; `Err`: it fails without any.
 fn counts(
-    items: &Items,
+    items: &ItemSource,
     siblings: &[Node],
     facts: Facts,
     known: &[BTreeSet<Outcome>],
@@ -92,8 +92,8 @@ fn counts(
         return vec![Err(Outcome::Mistaken)];
     }
     match items {
-        Items::List(values) => vec![length(values)],
-        Items::Of(Value::OutputOf(of)) => {
+        ItemSource::List(values) => vec![length(values)],
+        ItemSource::Of(Value::OutputOf(of)) => {
             let completes = known[*of].iter().any(|end| matches!(end, Outcome::Completed(_)));
             let counts = match &siblings[*of].kind {
                 Kind::Transform(values) | Kind::Output(values) => vec![length(values)],
@@ -104,7 +104,7 @@ fn counts(
             let missing = Err(Outcome::Mistaken);
             counts.into_iter().filter(|_| completes).chain([missing]).collect()
         }
-        Items::Of(value) => {
+        ItemSource::Of(value) => {
             let number = plain(*value, facts).and_then(|value| value.as_u64());
             vec![number.ok_or(Outcome::Mistaken)]
         }

@@ -8,7 +8,7 @@ use super::outcomes::expect;
 use super::{Judge, has_failed};
 use crate::model::values::{are_sound, plain};
 use crate::model::{BodyRan, ItemsRan, NodeRan};
-use crate::program::{Each, Items, Value};
+use crate::program::{Each, ItemSource, Value};
 
 impl Judge<'_> {
     pub(super) fn is_map_allowed(
@@ -56,18 +56,18 @@ impl Judge<'_> {
     }
 
     /// Why a map finds no items, as of an event: the kind of its failure.
-    fn why_no_items(&self, items: &Items, seq: u64) -> Option<&'static str> {
+    fn why_no_items(&self, items: &ItemSource, seq: u64) -> Option<&'static str> {
         if !are_sound(items.values()) {
             return Some(kind::EXPRESSION);
         }
         let countable = match items {
-            Items::List(_) => true,
-            Items::Of(Value::OutputOf(of)) => {
+            ItemSource::List(_) => true,
+            ItemSource::Of(Value::OutputOf(of)) => {
                 let ran = &self.nodes[*of];
                 let completed = self.settled_by(*of, seq) && ran.status == NodeStatus::Completed;
                 completed && ran.output.as_ref().is_some_and(|out| out.is_array() || out.is_u64())
             }
-            Items::Of(value) => plain(*value, self.facts).is_some_and(|value| value.is_u64()),
+            ItemSource::Of(value) => plain(*value, self.facts).is_some_and(|value| value.is_u64()),
         };
         (!countable).then_some(kind::INVALID_CONFIG)
     }
@@ -76,13 +76,13 @@ impl Judge<'_> {
     fn are_items_right(&self, each: &Each, items: &ItemsRan) -> Result<(), String> {
         let seq = items.found;
         let right = match (&each.items, &items.list) {
-            (Items::List(values), Some(Json::Array(list))) => {
+            (ItemSource::List(values), Some(Json::Array(list))) => {
                 list.len() == values.len()
                     && list.iter().zip(values).all(|(item, value)| self.shows(item, *value, seq))
             }
-            (Items::List(_), _) => false,
-            (Items::Of(value), Some(list)) => self.shows(list, *value, seq),
-            (Items::Of(value), None) => self.shows(&json!(items.count), *value, seq),
+            (ItemSource::List(_), _) => false,
+            (ItemSource::Of(value), Some(list)) => self.shows(list, *value, seq),
+            (ItemSource::Of(value), None) => self.shows(&json!(items.count), *value, seq),
         };
         expect(right, &format!("its items are not {:?}", items.list))?;
         let length = items.list.as_ref().and_then(Json::as_array).map(Vec::len);

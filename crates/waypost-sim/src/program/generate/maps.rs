@@ -4,19 +4,19 @@
 use super::bodies::{Bodies, DEPTH_MAX};
 use super::{Appetite, id};
 use crate::program::{
-    Each, Ends, Items, Join, Kind, Loop, Need, Node, OnError, Program, Test, Tolerated, Value,
+    Each, Ends, ItemSource, Join, Kind, Loop, Need, Node, OnError, Program, Test, Tolerated, Value,
 };
 use crate::random::Random;
 
 /// Where a node is: how many bodies are around it, and of which kind.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct Nesting {
     depth: u32,
     in_loop: bool,
     in_map: bool,
 }
 
-impl Place {
+impl Nesting {
     fn inside(self, kind: &Kind) -> Self {
         Self {
             depth: self.depth + 1,
@@ -37,7 +37,7 @@ impl Program {
         for _ in 0..maps.random.between(1, 2) {
             let at = maps.random.index(self.all().len());
             let mut left = at;
-            maps.fill_at(&mut self.nodes, &mut left, Place::default());
+            maps.fill_at(&mut self.nodes, &mut left, Nesting::default());
         }
         maps.mention(&mut self.nodes, false);
     }
@@ -51,7 +51,7 @@ struct Maps<'a> {
 impl Maps<'_> {
     /// Makes a map of the node that comes after so many others, if it can be one. True once it has been
     /// reached.
-    fn fill_at(&mut self, nodes: &mut [Node], left: &mut usize, place: Place) -> bool {
+    fn fill_at(&mut self, nodes: &mut [Node], left: &mut usize, place: Nesting) -> bool {
         for at in 0..nodes.len() {
             if *left == 0 {
                 let sources = self.sources(nodes, at);
@@ -75,7 +75,7 @@ impl Maps<'_> {
         nodes[at].sources().into_iter().filter(is_list).collect()
     }
 
-    fn fill(&mut self, node: &mut Node, sources: &[usize], place: Place) {
+    fn fill(&mut self, node: &mut Node, sources: &[usize], place: Nesting) {
         // Others may need its branches, and a map has none.
         let chooses = matches!(node.kind, Kind::Condition(_) | Kind::Switch { .. });
         if chooses || place.depth >= DEPTH_MAX {
@@ -140,7 +140,7 @@ impl Maps<'_> {
         body.push(node(choice + 1, Kind::Fail, vec![need]));
     }
 
-    fn items(&mut self, count: u64, sources: &[usize], place: Place) -> Items {
+    fn items(&mut self, count: u64, sources: &[usize], place: Nesting) -> ItemSource {
         let list = |maps: &mut Self| {
             let values = (0..count).map(|_| match (maps.random.below(10), sources) {
                 (0..=4, _) => Value::Constant(maps.random.below(100)),
@@ -150,16 +150,16 @@ impl Maps<'_> {
                 (8, []) if place.in_map => Value::Item,
                 _ => Value::Variable,
             });
-            Items::List(values.collect())
+            ItemSource::List(values.collect())
         };
         match self.random.below(20) {
-            0..=7 => Items::Of(Value::Constant(count)),
-            8..=11 if !sources.is_empty() => Items::Of(Value::OutputOf(sources[0])),
-            12 if place.depth == 0 => Items::Of(Value::Plus(0)),
-            12 if place.in_map => Items::Of(Value::Index),
-            13 if place.in_loop => Items::Of(Value::Iteration),
-            14 => Items::Of(Value::Text),
-            15 => Items::List(vec![Value::Plus(1), Value::Broken]),
+            0..=7 => ItemSource::Of(Value::Constant(count)),
+            8..=11 if !sources.is_empty() => ItemSource::Of(Value::OutputOf(sources[0])),
+            12 if place.depth == 0 => ItemSource::Of(Value::Plus(0)),
+            12 if place.in_map => ItemSource::Of(Value::Index),
+            13 if place.in_loop => ItemSource::Of(Value::Iteration),
+            14 => ItemSource::Of(Value::Text),
+            15 => ItemSource::List(vec![Value::Plus(1), Value::Broken]),
             _ => list(self),
         }
     }
