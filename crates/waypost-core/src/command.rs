@@ -187,6 +187,10 @@ pub struct Env {
     pub entropy: u128,
     /// The contents of blobs that are at hand.
     pub contents: Contents,
+    /// How many items of a map one event opens, at most: [`ITEMS_OPENED_MAX`], or fewer in tests.
+    ///
+    /// [`ITEMS_OPENED_MAX`]: crate::limits::ITEMS_OPENED_MAX
+    pub items_opened_max: u64,
 }
 
 /// An action that follows a decision, once it is committed.

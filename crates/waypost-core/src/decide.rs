@@ -34,6 +34,7 @@ use crate::event::{CancelReason, Event, NodeEvent, PauseReason, RunCreated, RunE
 use crate::id::{ExecutionNo, Token};
 use crate::path::At;
 use crate::plan::{Plan, PlanNode};
+use crate::planted::{Bug, is_planted};
 use crate::slot::SlotCounts;
 use crate::state::{NodeState, State};
 use crate::status::{NodeStatus, Status};
@@ -173,7 +174,8 @@ impl<'a> Decider<'a> {
     /// part of it: one decision may start the same node of many items.
     fn token(&self, at: At, attempt: u32) -> Token {
         let attempt = (u64::from(at.node.0) << 32) | u64::from(attempt);
-        let what = (u128::from(at.scope.0) << 64) | u128::from(attempt);
+        let scope = if is_planted(Bug::TokenWithoutScope) { 0 } else { at.scope.0 };
+        let what = (u128::from(scope) << 64) | u128::from(attempt);
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.env.entropy.to_le_bytes());
         hasher.update(&what.to_le_bytes());

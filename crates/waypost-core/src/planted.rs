@@ -99,6 +99,11 @@ bugs! {
     ClosedScopeHears = "closed-scope-hears", "a report for an iteration that has closed counts for the open one";
     LoopOffByOne = "loop-off-by-one", "a loop begins one iteration more than it may";
     KeysIgnoreTries = "keys-ignore-tries", "a group that is tried again uses the idempotency keys of its first try";
+    TokenWithoutScope = "token-without-scope", "attempts of one node in two items get the same token";
+    ItemOpenedTwice = "item-opened-twice", "the last item of several that were opened together is opened again";
+    WindowIgnored = "window-ignored", "a map opens as many items as if none were open";
+    ToleranceOffByOne = "tolerance-off-by-one", "a map fails when as many items have failed as are tolerated";
+    ResultsOutOfOrder = "results-out-of-order", "the results of a map are in the order in which its items completed";
     VariablesStayInside = "variables-stay-inside", "a variable that is set in a body is lost at its end";
     // The projector.
     ProjectionMissesLast = "projection-misses-last", "the projector leaves out the last frame of a batch";

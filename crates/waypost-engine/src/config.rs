@@ -1,6 +1,6 @@
 //! Every interval and limit of the engine, with its default and the reason for it.
 
-use waypost_core::limits::PAYLOAD_BYTES_MAX;
+use waypost_core::limits::{ITEMS_OPENED_MAX, PAYLOAD_BYTES_MAX};
 use waypost_core::time::Millis;
 use waypost_ports::store::LEASE;
 
@@ -77,6 +77,8 @@ config! {
         /// Payloads up to this size are kept in the log, larger ones in the blob store; at most
         /// [`PAYLOAD_BYTES_MAX`](waypost_core::limits::PAYLOAD_BYTES_MAX).
         inline_bytes_max: usize = PAYLOAD_BYTES_MAX;
+        /// Items of a map that one frame opens; the rest follows in the next one.
+        items_opened_max: u64 = ITEMS_OPENED_MAX;
         /// Frames committed in one transaction.
         batch_frames_max: usize = 1_024;
         /// Threads that commit at once, for a store that many may write to at once; 0 where it has one

@@ -393,7 +393,9 @@ impl Driver {
             true => SlotCounts::default(),
             false => self.slots.available(self.now),
         };
-        let (now, now_max, instance) = (self.now, self.now_max, self.instance);
-        Env { now, now_max, instance, slots, entropy, contents: Contents::default() }
+        let items_opened_max = self.config.items_opened_max;
+        let Self { now, now_max, instance, .. } = *self;
+        let contents = Contents::default();
+        Env { now, now_max, instance, slots, entropy, items_opened_max, contents }
     }
 }

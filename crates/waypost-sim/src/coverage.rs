@@ -16,9 +16,6 @@ const UNREACHED: &[(&str, &str)] = &[
     ("WAITING", "MessageIgnored"),
     ("WAITING", "RunPauseRequested"),
     ("WAITING", "RunEnding"),
-    // Programs have no maps.
-    ("RUNNING", "MapOpened"),
-    ("WAITING", "ItemsOpened"),
 ];
 
 /// The arrows of the tables that worlds take.
@@ -88,12 +85,8 @@ impl Tracker {
         if let Event::Run(RunEvent::Reopened { nodes, .. }) = event {
             self.nodes.retain(|node, _| !nodes.contains(node));
         }
-        if let Event::Node(NodeEvent::BodyOpened { node, index, .. }) = event {
+        for prefix in opened(event) {
             // Its nodes begin anew, as those of an earlier try of a group did.
-            let prefix = match index {
-                Some(index) => format!("{node}[{index}]/"),
-                None => format!("{node}/"),
-            };
             self.nodes.retain(|node, _| !node.starts_with(&prefix));
         }
         let arrow = match event {
@@ -115,5 +108,19 @@ impl Tracker {
     /// The status of the execution.
     pub fn status(&self) -> Status {
         self.status
+    }
+}
+
+/// What the paths of the nodes begin with that are in the scopes which an event opens.
+fn opened(event: &Event) -> Vec<String> {
+    match event {
+        Event::Node(NodeEvent::BodyOpened { node, index: Some(index), .. }) => {
+            vec![format!("{node}[{index}]/")]
+        }
+        Event::Node(NodeEvent::BodyOpened { node, index: None, .. }) => vec![format!("{node}/")],
+        Event::Node(NodeEvent::ItemsOpened { node, from, count, .. }) => {
+            (*from..from + count).map(|index| format!("{node}[{index}]/")).collect()
+        }
+        _ => Vec::new(),
     }
 }

@@ -20,7 +20,7 @@ const RARE: &[(Bug, u64)] = &[
     (Bug::CrashUncounted, 50),
     (Bug::SuspectUnmarked, 1_270),
     (Bug::KeptBackRunsAnyway, 34_790),
-    (Bug::KeptWhileOwned, 14_090),
+    (Bug::KeptWhileOwned, 19_310),
     (Bug::CancelBeforeKept, 4_880),
     (Bug::CacheTrustedBySeq, 50),
     (Bug::ForgottenTaskKept, 230),
@@ -34,7 +34,9 @@ const RARE: &[(Bug, u64)] = &[
     (Bug::OfferedOnce, 60),
     (Bug::AnyWait, 90),
     (Bug::KeysIgnoreTries, 50),
-    (Bug::ClosedScopeHears, 2_110),
+    (Bug::ClosedScopeHears, 2_700),
+    (Bug::TokenWithoutScope, 100),
+    (Bug::ToleranceOffByOne, 50),
 ];
 
 /// The result of one planted bug.

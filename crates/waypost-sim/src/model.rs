@@ -5,6 +5,7 @@
 //!   foretell   program + input ─▶ what may come of it, before it has run
 //!   judge      program + input + what happened ─▶ complaints
 //!   ran        what happened, as the log and the sink recorded it
+//!   world      the actions of people, and the faults
 //!   graph      edges, joins, turns: rules 1 to 3
 //!   values     conditions, switches, values: rules 4 and 9
 //! ```
@@ -16,8 +17,9 @@
 //! from the edges as they were at that moment, and so are branches, gathered inputs, and the values
 //! that conditions, switches, transforms and outputs give. Without disturbances the number of tries
 //! and of calls is exact too. The end of an execution follows exactly from its cause and the ends of
-//! its nodes. Bodies are judged like programs, one scope after the other: each try of a group and each
-//! iteration of a loop, whether it should have been made at all, and with which idempotency keys.
+//! its nodes. Bodies are judged like programs, one scope after the other: each try of a group, each
+//! iteration of a loop and each item of a map, whether it should have been made at all, and with which
+//! idempotency keys.
 //!
 //! **What is a set.** Who wins a race; whether a signal or a timeout comes first; how far siblings
 //! had come when a failure ended the execution; how many tries fit before a deadline that is not
@@ -35,6 +37,7 @@ mod graph;
 mod judge;
 mod ran;
 mod values;
+mod world;
 
 use std::fmt;
 
@@ -43,7 +46,8 @@ use waypost_core::status::NodeStatus;
 
 pub use foretell::{Forecast, foretell};
 pub use judge::judge;
-pub use ran::{BodyRan, Calls, Cause, End, NodeRan, Ran, Resumption, SentSignal, World};
+pub use ran::{BodyRan, Calls, Cause, End, ItemsRan, NodeRan, Ran};
+pub use world::{Resumption, SentSignal, World};
 
 /// How much later than due things may happen in a world that counts as prompt.
 pub const SLACK_MS: u64 = 1_000;
@@ -71,7 +75,7 @@ impl Outcome {
     pub fn of(status: NodeStatus, branch: Option<&str>, failure: Option<&str>) -> Option<Self> {
         match status {
             NodeStatus::Completed => Some(Self::Completed(branch.map(Into::into))),
-            NodeStatus::Failed if failure == Some(kind::EXPRESSION) => Some(Self::Mistaken),
+            NodeStatus::Failed if failure.is_some_and(is_mistake) => Some(Self::Mistaken),
             NodeStatus::Failed => Some(Self::Failed),
             NodeStatus::TimedOut => Some(Self::TimedOut),
             NodeStatus::Skipped => Some(Self::Skipped),
@@ -89,13 +93,18 @@ impl Outcome {
     }
 }
 
+/// Is a kind of failure one of the mistakes that programs make?
+fn is_mistake(failure: &str) -> bool {
+    [kind::EXPRESSION, kind::INVALID_CONFIG].contains(&failure)
+}
+
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Completed(None) => f.write_str("COMPLETED"),
             Self::Completed(Some(branch)) => write!(f, "COMPLETED({branch})"),
             Self::Failed => f.write_str("FAILED"),
-            Self::Mistaken => f.write_str("FAILED(expression)"),
+            Self::Mistaken => f.write_str("FAILED(definition)"),
             Self::TimedOut => f.write_str("TIMED_OUT"),
             Self::Skipped => f.write_str("SKIPPED"),
             Self::Cancelled => f.write_str("CANCELLED"),

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use waypost_core::id::{InstanceId, Token};
+use waypost_core::limits::ITEMS_OPENED_MAX;
 use waypost_core::time::{Now, Timestamp};
 use waypost_engine::config::Config;
 use waypost_engine::driver::{Drivers, Input, Output, Stopwatch, TaskOrder};
@@ -151,7 +152,12 @@ fn config(random: &mut Random) -> Config {
         id_block_size: u32::try_from(small(random, 1, 100)).unwrap_or(1),
         snapshot_bytes_min: *random.pick(&[100, 1_000, 64 * 1024]),
         frame_commands_max: small(random, 1, 1_000),
-        frame_bytes_max: small(random, 1, 4 << 20),
+        // One command, a few, or many.
+        frame_bytes_max: match small(random, 1, 4 << 20) {
+            3 => 1024,
+            bytes => bytes,
+        },
+        items_opened_max: *random.split("maps").pick(&[1, 2, ITEMS_OPENED_MAX]),
         batch_frames_max: small(random, 1, 100),
         drivers: *random.pick(&[1, 1, 2, 3]),
         overflow_after: *random.pick(&[None, Some(Millis(0)), Some(Millis(2_000))]),

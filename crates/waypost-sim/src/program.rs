@@ -1,6 +1,7 @@
 //! Programs: workflows in a form of their own, small enough to reason about.
 //!
 //! ```text
+//!   containers   groups, loops and maps
 //!   generate     Random + Appetite ─▶ Program
 //!   definition   Program ─▶ the JSON that Waypost runs, and an input for it
 //!   script       how the outside world answers a task's calls
@@ -13,6 +14,7 @@
 //! node needs and mentions only nodes before it, so the order of `nodes` is a topological one. The
 //! body of a container is a list of nodes like a program's own, with positions of its own.
 
+mod containers;
 mod definition;
 mod display;
 mod generate;
@@ -25,6 +27,7 @@ use std::collections::BTreeSet;
 
 use waypost_core::plan::ConcurrencyPolicy;
 
+pub use containers::{Each, Ends, ITEMS_MAX, ItemSource, Loop, Tolerated, span_of};
 pub use definition::{FAILURE, HANDLER, NAME};
 pub use generate::Appetite;
 pub use script::{OutsideReply, Script};
@@ -94,7 +97,8 @@ pub struct Node {
     pub sets: Option<Setting>,
 }
 
-/// What a node sets the program's only variable to, which counts as 0 before.
+/// What a node sets the program's variable to, which counts as 0 before. Items of a map have their own,
+/// which begins with the value that the variable around it has when the item is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Setting {
     To(u64),
@@ -196,28 +200,8 @@ pub enum Kind {
     Group(Vec<Node>),
     /// Runs its body again and again.
     Loop(Loop),
-}
-
-/// How a loop runs its body.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Loop {
-    pub body: Vec<Node>,
-    pub ends: Ends,
-    /// It fails instead of beginning one more iteration than this.
-    pub max: u64,
-    /// How long it waits between two iterations.
-    pub delay_ms: u64,
-    /// Is its output a list of those of all iterations, or that of the last?
-    pub all: bool,
-}
-
-/// When a loop ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ends {
-    /// After an iteration after which this holds.
-    Until(Test),
-    /// Before an iteration before which this does not hold.
-    While(Test),
+    /// Runs its body for each item.
+    Map(Each),
 }
 
 /// A case of a switch.
@@ -242,6 +226,8 @@ pub enum Test {
     Below(u64),
     /// Has its last iteration had an output?
     Previous,
+    /// Is the index of the item of the nearest map at least this?
+    Index(u64),
     /// Is the variable at least this?
     Variable(u64),
     /// Not a boolean: the evaluation fails.
@@ -266,6 +252,10 @@ pub enum Value {
     Iteration,
     /// The output of its last iteration.
     Previous,
+    /// The item of the nearest map.
+    Item,
+    /// The index of that item.
+    Index,
     Variable,
     /// A field of the input that is not there: the evaluation fails.
     Broken,
@@ -301,14 +291,6 @@ impl Node {
         branches
     }
 
-    /// The nodes of its body, if it is a container.
-    pub fn body(&self) -> Option<&[Self]> {
-        match &self.kind {
-            Kind::Group(body) | Kind::Loop(Loop { body, .. }) => Some(body),
-            _ => None,
-        }
-    }
-
     /// It, and all that is in its body.
     fn all(&self) -> Vec<&Self> {
         let inside = self.body().unwrap_or_default().iter().flat_map(Self::all);
@@ -336,26 +318,15 @@ impl Node {
                 };
                 attempt.map(|attempt| attempt * tries + waits)
             }
-            Kind::Group(body) => span_of(body).map(|body| (body + GRACE_MS) * tries + waits),
-            Kind::Loop(Loop { body, max, delay_ms, .. }) => {
-                span_of(body).map(|body| (body + delay_ms) * max + GRACE_MS)
-            }
+            Kind::Group(_) | Kind::Loop(_) | Kind::Map(_) => self.body_span_ms_max(tries, waits),
             _ => Some(0),
         };
-        let grace = if self.body().is_some() { GRACE_MS } else { 0 };
+        let grace = if self.body().is_some() { containers::GRACE_MS } else { 0 };
         match (unlimited, self.deadline_ms.map(|deadline| deadline + grace)) {
             (Some(span), Some(deadline)) => Some(span.min(deadline)),
             (span, deadline) => span.or(deadline),
         }
     }
-}
-
-/// How long the attempts of a body that ends are awaited.
-const GRACE_MS: u64 = 10_000;
-
-/// How long nodes can take one after the other; `None`: without limit.
-pub fn span_of(nodes: &[Node]) -> Option<u64> {
-    nodes.iter().map(Node::span_ms_max).sum()
 }
 
 impl Program {
@@ -380,12 +351,18 @@ impl Program {
         self.nodes.iter().flat_map(Node::all).collect()
     }
 
+    /// Changes its nodes and those of all bodies.
+    pub fn each_node_mut(&mut self, change: &mut dyn FnMut(&mut Node)) {
+        self.nodes.iter_mut().for_each(|node| node.each_mut(change));
+    }
+
     /// The signals that its waits need, one for each wait.
     pub fn signals(&self) -> Vec<Signal> {
-        let signal = |node: &Node| match node.kind {
-            Kind::Wait { signal, .. } => Some(signal),
-            _ => None,
-        };
-        self.all().into_iter().filter_map(signal).collect()
+        self.all().into_iter().filter_map(Node::signal).collect()
+    }
+
+    /// The signals that its waits need in all scopes that may be opened.
+    pub fn signals_max(&self) -> Vec<Signal> {
+        self.nodes.iter().flat_map(Node::signals_max).collect()
     }
 }

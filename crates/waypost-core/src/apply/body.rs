@@ -10,6 +10,7 @@ use crate::json::Json;
 use crate::kind::{Behaviour, Collect, Container, Loop};
 use crate::path::{At, ScopeNo};
 use crate::plan::Plan;
+use crate::planted::{Bug, is_planted};
 use crate::state::{Body, MapState, Scope, State, Timer, output_of};
 use crate::status::NodeStatus;
 use crate::time::Timestamp;
@@ -151,6 +152,12 @@ fn items_opened(plan: &Plan, state: &mut State, at: At, count: u64) {
             ..blank.clone()
         };
         state.inner.insert(number, scope);
+    }
+    if is_planted(Bug::ItemOpenedTwice)
+        && count > 1
+        && let Some(map) = state.node_mut(at).body.as_mut().and_then(|body| body.map.as_mut())
+    {
+        map.next -= 1;
     }
 }
 

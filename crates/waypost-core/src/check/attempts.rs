@@ -177,6 +177,7 @@ impl Seen {
             NodeEvent::Cancelled { .. } => Phase::Settled(End::Cancelled),
         };
         self.phase = next;
+        self.body.whole |= matches!(event, NodeEvent::BodyEnding { whole: true, .. });
         if self.is_settled() && self.settled_seq == 0 {
             self.settled_seq = place.seq;
         }

@@ -35,6 +35,8 @@ pub(super) struct BodySeen {
     pub(super) open: u64,
     /// Has one of them ended as failed?
     failed: bool,
+    /// Will the container fail, whatever its other scopes do?
+    pub(super) whole: bool,
     map: Option<MapSeen>,
 }
 
@@ -133,7 +135,7 @@ impl Nodes {
         let free = match (&plan.node(at.node).behaviour, &seen.body.map) {
             (Behaviour::Map(spec), Some(map)) => {
                 let stopped = spec.stop_on_failure && map.failed > map.tolerated;
-                let left = seen.body.opened < map.count && !stopped;
+                let left = seen.body.opened < map.count && !stopped && !seen.body.whole;
                 left && seen.body.open < u64::from(spec.concurrency)
                     && !self.is_ending_scope(Some(at))
             }
@@ -210,8 +212,12 @@ impl Nodes {
         require(next, BodiesInOrder, "these are not its next items")?;
         let open = seen.body.open.saturating_add(count);
         require(open <= u64::from(spec.concurrency), BodiesInOrder, "too many items are open")?;
-        let stopped = spec.stop_on_failure && map.failed > map.tolerated;
-        require(!stopped, BodiesInOrder, "too many items have failed to open more")
+        let stopped = seen.body.whole || spec.stop_on_failure && map.failed > map.tolerated;
+        require(
+            !stopped,
+            BodiesInOrder,
+            "too many items have failed to open more, or it is too late",
+        )
     }
 
     /// A scope ends as failed for a failure in it that nothing handles, or for a deadline.

@@ -180,8 +180,12 @@ impl Decider<'_> {
         }
     }
 
-    /// Closes a RUNNING attempt that was cancelled; its node will be tried again.
+    /// Closes a RUNNING attempt that was cancelled; its node will be tried again, unless the body that it
+    /// is in is ending.
     pub(super) fn interrupt(&mut self, at: At, why: &str) {
+        if self.state.is_ending(at) {
+            return self.cancel_node(at, CancelReason::Body);
+        }
         let failure = Failure::transient(kind::ABANDONED, why);
         self.try_again(at, failure, FailureEnd::Abandoned(self.env.now), None);
     }

@@ -60,11 +60,13 @@ impl Decider<'_> {
     }
 
     /// Cancels the running tasks; they will be tried again. One that may be started only once is
-    /// awaited instead: cancelling it would fail it.
+    /// awaited instead: cancelling it would fail it. So is one in a body that is ending: it was
+    /// cancelled with it, and is not tried again.
     fn interrupt_tasks(&mut self) {
         for at in self.state.positions() {
-            if self.node(at).token.is_some() && self.plan_node(at).delivery == Delivery::AtLeastOnce
-            {
+            let again =
+                self.plan_node(at).delivery == Delivery::AtLeastOnce && !self.state.is_ending(at);
+            if self.node(at).token.is_some() && again {
                 self.tell_to_stop(at);
                 self.interrupt(at, "the execution was paused");
             }

@@ -208,6 +208,26 @@ pub(super) const CASES: &[Case] = &[
          complete g/a -> execution COMPLETED",
     ),
     case(
+        "bug: a pause at once had an attempt of a body that was ending tried again",
+        "g = group {a; b} error continue; c needs g",
+        "start            -> runs g/a g/b
+         fail g/a broken  -> stops g/b
+         pause-now        -> execution PAUSING, g/b RUNNING
+         complete g/b     -> execution PAUSED
+         resume           -> g FAILED, runs c",
+    ),
+    case(
+        "bug: a quarantine had an attempt of a body that was ending tried again",
+        "g = group {a; b}; c",
+        "start            -> runs c g/a g/b
+         lose-4 c
+         fail g/a broken  -> stops g/b
+         lose c           -> execution QUARANTINED, g WAITING
+         own
+         recover
+         resume           -> execution FAILED, g FAILED",
+    ),
+    case(
         "a signal reaches a wait in a body",
         "g = group {w = signal(go)}; o = output(${{ nodes.g.output }}) needs g",
         "start       -> g/w WAITING
@@ -424,6 +444,24 @@ pub(super) const CASES: &[Case] = &[
          cancel         -> execution ENDING, stops m[0]/t m[1]/t
          complete m[0]/t -> execution ENDING, runs
          stopped m[1]/t -> execution CANCELLED, m CANCELLED",
+    ),
+    case(
+        "bug: a cancellation left the open items of a map that had more to open",
+        "m = map(5, at 2) {t}",
+        "start           -> runs m[0]/t m[1]/t
+         hold
+         complete m[0]/t -> m WAITING
+         cancel          -> execution ENDING, m WAITING, stops m[1]/t
+         complete m[1]/t -> execution CANCELLED, m CANCELLED",
+    ),
+    case(
+        "bug: the end of a group left the open items of a map that had more to open",
+        "g = group {m = map(5, at 2) {t}; x} error continue; d needs g",
+        "start             -> runs g/x g/m[0]/t g/m[1]/t
+         hold
+         complete g/m[0]/t -> g/m WAITING
+         fail g/x oops     -> g+g/m WAITING, stops g/m[1]/t
+         stopped g/m[1]/t  -> g FAILED, d RUNNING",
     ),
     case(
         "a pause opens no items, and a resumption does",

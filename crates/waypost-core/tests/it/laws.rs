@@ -48,6 +48,23 @@ const BEHAVIOURS: &[&str] = &[
     "signal(s0, within 10s)",
     "value({\"v\": \"${{ variables.v | default(0) }}\"})",
 ];
+/// Behaviours with a body. Names in bodies are none of those outside.
+const CONTAINERS: &[&str] = &[
+    "group {x; y needs x}",
+    "group {x = delay(5s); y error continue}",
+    "group {x = group {z; w}; y}",
+    "loop(until iteration == 2) {x}",
+    "loop(while iteration < 3, delay 1s, all) {x; y = worker}",
+    "loop(until input.n) {x = signal(s0)}",
+    "loop(until iteration == 2) {x = group {y; z = pass} retry 2 wait 1s}",
+    "map(3, at 2) {x}",
+    "map([1,2,3], at 1, tolerate 1) {x; y = worker}",
+    "map(5, at 2, stop) {x; y needs x}",
+    "map(2) {x = signal(s1, where signal.ok); y needs x}",
+    "map(${{ input.n }}, at 2, percent 50) {x = if(index > 0); y needs x:true; z needs x:false}",
+    "map(3, at 2, tolerate 3) {x = loop(until iteration == 2) {z = worker} deadline 20s}",
+    "group {x = map(3, at 1) {z}; y}",
+];
 const BRANCHES: &[&str] = &["", "", "", ":true", ":false", ":a", ":oops"];
 const JOINS: &[&str] =
     &["", "", "", " join any", " join 2", " join any cancel-rest", " join 2 cancel-rest"];
@@ -61,7 +78,8 @@ const EXTRAS: &[&str] =
 fn flows() -> impl Strategy<Value = String> {
     let word = |words: &'static [&'static str]| prop::sample::select(words);
     let edges = prop::collection::vec((any::<prop::sample::Index>(), word(BRANCHES)), 0..4);
-    let node = (word(BEHAVIOURS), edges, word(JOINS), word(RETRIES), word(ERRORS), word(EXTRAS));
+    let behaviour = prop_oneof![5 => word(BEHAVIOURS), 1 => word(CONTAINERS)];
+    let node = (behaviour, edges, word(JOINS), word(RETRIES), word(ERRORS), word(EXTRAS));
     let nodes = prop::collection::vec(node, 1..9)
         .prop_map(|nodes| nodes.into_iter().enumerate().map(statement).collect::<Vec<_>>());
     (nodes.prop_shuffle(), prop::bool::weighted(0.3), prop::bool::weighted(0.2)).prop_map(
@@ -87,6 +105,12 @@ fn statement((at, (behaviour, edges, join, retry, error, extra)): (usize, Words)
         let edges =
             edges.iter().map(|(source, branch)| format!("{}{branch}", id(source.index(at))));
         text += &format!(" needs {}{join}", edges.collect::<Vec<_>>().join(", "));
+    }
+    if CONTAINERS.contains(&behaviour) {
+        // What the language allows.
+        let retry = if behaviour.starts_with("group") { retry } else { "" };
+        let allowed = extra.starts_with(" deadline") || extra.starts_with(" set");
+        return text + retry + error + if allowed { extra } else { "" };
     }
     text + retry + error + extra
 }
@@ -268,7 +292,9 @@ impl<'a> Trial<'a> {
         assert_eq!(self.logbook.check.state(), Some(&self.run.state), "and folds the same state");
         self.read = self.run.log.len();
         let state = &self.run.state;
-        if state.acts() && state.status == Status::Running {
+        // Items are opened with evaluations.
+        let opens = self.run.evaluates || !state.wants_items();
+        if opens && state.acts() && state.status == Status::Running {
             let forgotten = self.logbook.check.forgotten();
             assert_eq!(forgotten, None, "a node's turn has come, and nothing happens");
         }
@@ -279,7 +305,8 @@ impl<'a> Trial<'a> {
     /// them. The checker cannot demand that: older logs pass nothing by.
     fn check_on_error(&self, event: &Event) {
         let Event::Node(NodeEvent::Failed { node, end, failure, .. }) = event else { return };
-        let node = self.run.plan.node(self.run.at(node).node);
+        let node = self.run.plan.locate(node).expect("the definition has it");
+        let node = self.run.plan.node(node);
         let mistake = kind::DEFINITION_ERRORS.contains(&&*failure.kind);
         let settles = matches!(end, FailureEnd::Final | FailureEnd::TimedOut);
         let handled = node.on_error != OnError::Fail && !node.on_definition_errors;
@@ -305,10 +332,10 @@ impl<'a> Trial<'a> {
     }
 
     fn step(&mut self, step: &Step) {
-        let nodes = self.run.plan.nodes.len();
+        let open: Vec<At> = self.run.state.nodes().map(|(at, _)| at).collect();
         // One more than there are: nonsense is allowed.
-        let node =
-            |which: usize| At::from(NodeIx(u32::try_from(which % (nodes + 1)).expect("few")));
+        let nowhere = At::from(NodeIx(u32::try_from(self.run.plan.nodes.len()).expect("few")));
+        let node = |which: usize| open.get(which % (open.len() + 1)).copied().unwrap_or(nowhere);
         match *step {
             Step::Report { which, what } => {
                 let running = self.run.running();
@@ -317,17 +344,34 @@ impl<'a> Trial<'a> {
             }
             Step::Echo { which, what } => {
                 let deliveries = &self.run.deliveries;
-                let Some((at, attempt)) = deliveries.values().nth(which % deliveries.len().max(1))
+                let Some((token, (at, attempt))) =
+                    deliveries.iter().nth(which % deliveries.len().max(1))
                 else {
                     return;
                 };
-                self.report(*at, Some(*attempt), what);
+                let (token, at, attempt) = (*token, *at, *attempt);
+                if self.run.state.get(at).is_some() {
+                    return self.report(at, Some(attempt), what);
+                }
+                // Its scope has closed.
+                let Some(node) = self.run.paths.get(&token).cloned() else { return };
+                let outcome = what.outcome();
+                self.command(Command::Report(Report {
+                    node,
+                    attempt,
+                    token,
+                    worker: None,
+                    outcome,
+                }));
             }
             Step::Forge { which } => {
-                let path =
-                    self.run.plan.nodes.get(which).map_or("nowhere".into(), |n| n.id.clone());
-                let attempt =
-                    self.run.plan.find(&path).map_or(1, |at| self.run.state.node(at).attempt);
+                let at = node(which);
+                let known = self.run.state.get(at).map(|node| node.attempt);
+                let attempt = known.unwrap_or(1);
+                let path = match known {
+                    Some(_) => self.run.state.path(self.run.plan, at),
+                    None => "nowhere".into(),
+                };
                 let outcome = What::Completed.outcome();
                 let token = Token(u128::MAX);
                 self.command(Command::Report(Report {
@@ -339,7 +383,7 @@ impl<'a> Trial<'a> {
                 }));
             }
             Step::Far { which, worker, attempt, what } => {
-                let at = At::from(NodeIx(u32::try_from(which % nodes).expect("few")));
+                let at = open[which % open.len()];
                 // The current attempt mostly, or one before it.
                 let attempt = self.run.state.node(at).attempt.saturating_sub(attempt / 2);
                 self.report_from_afar(at, worker, attempt, what);
@@ -363,7 +407,7 @@ impl<'a> Trial<'a> {
                 self.command(Command::Request(Request::Resume { reason: None }, origin(message)))
             }
             Step::CompleteWait { which, message } => {
-                let waiting = self.run.state.root.nodes.get(which % (nodes + 1));
+                let waiting = self.run.state.get(node(which));
                 let wait = waiting.map_or(1, |node| node.wait_seq);
                 let body = Json::parse("{\"ok\":false}").expect("JSON");
                 self.command(Command::Request(
@@ -398,13 +442,14 @@ impl<'a> Trial<'a> {
     }
 
     fn report(&mut self, at: At, attempt: Option<u32>, what: What) {
-        let id = self.run.plan.node(at.node).id.clone();
-        self.command(Command::Report(self.run.report(&id, attempt, what.outcome())));
+        let path = self.run.state.path(self.run.plan, at);
+        self.command(Command::Report(self.run.report(&path, attempt, what.outcome())));
     }
 
     fn report_from_afar(&mut self, at: At, worker: u128, attempt: u32, what: What) {
-        let node = self.run.plan.node(at.node).id.clone();
-        let token = Token((worker << 64) | u128::from(at.node.0) << 32 | u128::from(attempt));
+        let node = self.run.state.path(self.run.plan, at);
+        let place = u128::from(at.scope.0) << 64 | u128::from(at.node.0) << 32;
+        let token = Token((worker << 100) | place | u128::from(attempt));
         self.run.deliveries.insert(token, (at, attempt));
         let (worker, outcome) = (Some(WorkerId(Uuid::from_u128(worker))), what.outcome());
         self.command(Command::Report(Report { node, attempt, token, worker, outcome }));
@@ -439,7 +484,7 @@ impl<'a> Trial<'a> {
     fn bring_to_an_end(&mut self) {
         (self.run.slots, self.run.evaluates) = (100, true);
         self.take_over();
-        for _ in 0..100 {
+        for _ in 0..300 {
             if self.run.state.status.is_end() {
                 return;
             }
@@ -453,15 +498,19 @@ impl<'a> Trial<'a> {
             if !self.run.state.moves() {
                 self.command(Command::Request(Request::Resume { reason: None }, Origin::default()));
             }
-            for at in self.run.plan.positions().map(At::from) {
-                let node = self.run.state.node(at);
+            let open: Vec<At> = self.run.state.nodes().map(|(at, _)| at).collect();
+            for at in open {
+                // Its scope may have closed meanwhile.
+                let Some(node) = self.run.state.get(at) else { continue };
                 let (attempt, wait) = (node.attempt, node.wait.clone());
                 match (node.status, wait) {
                     (NodeStatus::Queued, _) if self.run.is_foreign(at) => {
                         self.report_from_afar(at, 9, attempt, What::Completed);
                     }
                     (NodeStatus::Queued, _) => self.command(Command::Start { node: at, attempt }),
-                    (NodeStatus::Running, _) => self.report(at, None, What::Completed),
+                    (NodeStatus::Running, _) if node.token.is_some() => {
+                        self.report(at, None, What::Completed);
+                    }
                     (_, Some(Wait::Signal { name, .. })) => {
                         let body = Json::parse("{\"ok\":true}").expect("JSON");
                         let origin = Origin::default();

@@ -5,6 +5,7 @@
 //! state. The arrows that the fold takes are collected.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use uuid::Uuid;
 use waypost_core::apply::{apply, begin};
@@ -16,6 +17,7 @@ use waypost_core::frame::{decode, encode};
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, Token};
 use waypost_core::json::Json;
 use waypost_core::kind::Behaviour;
+use waypost_core::limits::ITEMS_OPENED_MAX;
 use waypost_core::path::At;
 use waypost_core::plan::Plan;
 use waypost_core::slot::SlotCounts;
@@ -49,6 +51,8 @@ pub(crate) struct Run<'a> {
     pub(crate) last: Decision,
     /// Deliveries: what was handed off under which token.
     pub(crate) deliveries: BTreeMap<Token, (At, u32)>,
+    /// The paths of what was handed off, which outlive scopes.
+    pub(crate) paths: BTreeMap<Token, Arc<str>>,
     pub(crate) arrows: Arrows,
     /// The contents of blobs that are at hand.
     pub(crate) contents: Contents,
@@ -97,6 +101,7 @@ impl<'a> Run<'a> {
             log: vec![(EPOCH, first)],
             last: Decision::default(),
             deliveries: BTreeMap::new(),
+            paths: BTreeMap::new(),
             arrows: Arrows::default(),
             contents: Contents::default(),
             instance: InstanceId(Uuid::from_u128(1)),
@@ -155,6 +160,9 @@ impl<'a> Run<'a> {
                     effects.extend(self.open_items());
                 }
                 Effect::Run { node, attempt, token } => {
+                    if self.state.get(node).is_some() {
+                        self.paths.insert(token, self.state.path(self.plan, node));
+                    }
                     let known = self.deliveries.insert(token, (node, attempt));
                     assert_eq!(known, None, "one token, two deliveries");
                 }
@@ -179,6 +187,7 @@ impl<'a> Run<'a> {
             instance: self.instance,
             slots,
             entropy,
+            items_opened_max: ITEMS_OPENED_MAX,
             contents: self.contents.clone(),
         }
     }

@@ -47,6 +47,7 @@ fn env() -> Env {
         slots: SlotCounts::each(u32::MAX),
         entropy: 1,
         contents: waypost_core::expr::Contents::default(),
+        items_opened_max: waypost_core::limits::ITEMS_OPENED_MAX,
     }
 }
 

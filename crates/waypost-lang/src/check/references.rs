@@ -186,12 +186,14 @@ impl Checker<'_> {
                     }
                     let where_it_is = "is only available in the body of a `loop` and in its config";
                     not_here(name, where_it_is, span)
+                        .with_hint("the output of a loop is `nodes.<id>.output`")
                 }
                 known if NAMES_OF_MAPS.contains(&known) => {
                     if self.scopes.around(at).any(|at| self.scopes.may_have_items(at)) {
                         continue;
                     }
                     not_here(name, "is only available in the body of a `map`", span)
+                        .with_hint("the outputs of all items are `nodes.<id>.output.results`")
                 }
                 _ => self.unknown_name(name, span, located.place),
             };

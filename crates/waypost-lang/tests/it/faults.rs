@@ -4,6 +4,7 @@
 //! taken out before it is parsed. A case holds exactly the faults that it lists, in order.
 
 mod bodies;
+mod maps;
 
 use std::collections::BTreeSet;
 
@@ -168,7 +169,7 @@ fn unmarked(source: &str) -> (String, Option<(std::ops::Range<usize>, usize, usi
 }
 
 fn cases() -> Vec<Case> {
-    cases_without_bodies().into_iter().chain(bodies::cases()).collect()
+    cases_without_bodies().into_iter().chain(bodies::cases()).chain(maps::cases()).collect()
 }
 
 #[expect(clippy::too_many_lines, reason = "a table: one row per fault")]
@@ -512,7 +513,7 @@ fn cases_without_bodies() -> Vec<Case> {
         value(
             NameNotAvailable,
             "`item` is only available in the body of a `map`",
-            "",
+            "the outputs of all items are `nodes.<id>.output.results`",
             "${{ «item» }}",
         ),
         value(

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 use waypost_core::expr::{Expression, Template};
 use waypost_core::kind::{
     Behaviour, BodyKind, Case, Catalog, Collect, ConfigFault, Delay, DurationTemplate, Fail,
-    Family, Field, Kind, KindSpec, Loop, LoopTest, Shape,
+    Family, Field, Kind, KindSpec, Loop, LoopTest, MapSpec, Shape, Tolerate,
 };
 use waypost_core::slot::SlotClass;
 use waypost_core::time::Millis;
@@ -13,7 +13,7 @@ use waypost_core::time::Millis;
 pub(crate) fn catalog() -> Catalog<'static> {
     Catalog(&[
         &Noop, &Condition, &Switch, &DelayKind, &Transform, &Wait, &ApiCall, &Output, &FailKind,
-        &Group, &LoopKind,
+        &Group, &LoopKind, &MapKind,
     ])
 }
 
@@ -140,6 +140,16 @@ kinds! {
             field("delay", Shape::Duration, false),
         ],
         compile_loop;
+
+    MapKind: "map" [], Logic Each, [field("items", Shape::Any, true)], |config| {
+        Ok(Behaviour::Map(MapSpec {
+            items: template(config, "items"),
+            concurrency: 9,
+            tolerate: Tolerate::Count(0),
+            stop_on_failure: false,
+            collect: true,
+        }))
+    };
 }
 
 /// `while` or `until`, and the rest of a loop's config.

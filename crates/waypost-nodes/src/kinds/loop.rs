@@ -46,7 +46,9 @@ static SPEC: KindSpec = KindSpec {
 };
 
 fn read(config: &ConfigMap) -> Result<Loop, ConfigFault> {
-    exactly_one(config, "while", "until")?;
+    exactly_one(config, "while", "until").map_err(|fault| {
+        fault.hint("`while` is evaluated before each iteration, `until` after it: write one of them")
+    })?;
     let test = match (expression(config, "while")?, expression(config, "until")?) {
         (Some(holds), _) => LoopTest::While(holds),
         (None, Some(holds)) => LoopTest::Until(holds),
@@ -66,5 +68,6 @@ fn iterations_max(config: &ConfigMap) -> Result<u64, ConfigFault> {
     value.as_u64().filter(|count| (1..=ITERATIONS_MAX).contains(count)).ok_or_else(|| {
         let message = format!("`maxIterations` must be a whole number from 1 to {ITERATIONS_MAX}");
         ConfigFault::at("maxIterations", message)
+            .hint(format!("without it, a loop has at most {ITERATIONS_DEFAULT} iterations"))
     })
 }

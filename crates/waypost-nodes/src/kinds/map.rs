@@ -48,11 +48,10 @@ static SPEC: KindSpec = KindSpec {
 
 fn read(config: &ConfigMap) -> Result<MapSpec, ConfigFault> {
     let items = required_template(config, "items")?;
-    if let Some(Value::Number(number)) = config.get("items")
-        && number.as_u64().is_none()
-    {
+    if !config.get("items").is_some_and(may_be_items) {
         let message = "`items` must be a list, or a whole number that is not negative";
-        return Err(ConfigFault::at("items", message));
+        let hint = "write a list, a number n for the items 0 to n-1, or `${{ … }}` that gives either";
+        return Err(ConfigFault::at("items", message).hint(hint));
     }
     let collect = match config.get("collect").map(|value| value.as_str()) {
         None | Some(Some("results")) => true,
@@ -68,6 +67,16 @@ fn read(config: &ConfigMap) -> Result<MapSpec, ConfigFault> {
     })
 }
 
+/// A text may be computed; anything else is known now.
+fn may_be_items(value: &Value) -> bool {
+    match value {
+        Value::Array(_) => true,
+        Value::Number(number) => number.as_u64().is_some(),
+        Value::String(text) => text.contains("${{"),
+        Value::Null | Value::Bool(_) | Value::Object(_) => false,
+    }
+}
+
 fn concurrency(config: &ConfigMap) -> Result<u32, ConfigFault> {
     let Some(value) = config.get("concurrency") else { return Ok(MAP_CONCURRENCY_DEFAULT) };
     let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
@@ -75,6 +84,7 @@ fn concurrency(config: &ConfigMap) -> Result<u32, ConfigFault> {
         let message =
             format!("`concurrency` must be a whole number from 1 to {MAP_CONCURRENCY_MAX}");
         ConfigFault::at("concurrency", message)
+            .hint(format!("without it, {MAP_CONCURRENCY_DEFAULT} items are open at once"))
     })
 }
 
@@ -91,11 +101,13 @@ fn tolerate(config: &ConfigMap) -> Result<Tolerate, ConfigFault> {
         (Some(count), None, 1) => count.as_u64().map(Tolerate::Count).ok_or_else(|| {
             let message = "`count` must be a whole number that is not negative";
             fault_at(&["tolerate", "count"], message)
+                .hint("a share of the items is `tolerate: {percent: 5}`")
         }),
         (None, Some(percent), 1) => {
             let percent = percent.as_f64().filter(|percent| (0.0..=100.0).contains(percent));
             percent.map(Tolerate::Percent).ok_or_else(|| {
                 fault_at(&["tolerate", "percent"], "`percent` must be a number from 0 to 100")
+                    .hint("a number of items is `tolerate: {count: 5}`")
             })
         }
         _ => Err(shape()),

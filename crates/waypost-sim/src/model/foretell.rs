@@ -1,5 +1,7 @@
 //! The possible outcomes of a program, computed over sets of outcomes, source by source.
 
+mod containers;
+
 use std::collections::BTreeSet;
 
 use serde_json::Value as Json;
@@ -7,13 +9,14 @@ use waypost_core::failure::kind;
 use waypost_core::status::Status;
 
 use super::graph::{Edge, Siblings, conditions, edge, handling};
-use super::values::{Facts, are_sound, choose, is_unknown, n_of, unknown_tests};
+use super::values::{Facts, are_sound, choose, n_of, unknown_tests};
 use super::{Outcome, SLACK_MS};
 use crate::program::graph::{leads_only_to, settled_before};
 use crate::program::{
-    Ends, FailurePolicy, Join, Kind, Loop, Node, OnError, Program, RetryOn, RetryRule, Script,
-    Test, span_of,
+    FailurePolicy, Join, Kind, Node, OnError, Program, RetryOn, RetryRule, Script, Test, span_of,
 };
+use containers::container_outcomes;
+pub(super) use containers::go_on_test;
 
 /// The possible outcomes of a program in a prompt world without disturbances.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,7 +34,7 @@ pub struct Forecast {
 /// Foretells what may come of a program with this input.
 pub fn foretell(program: &Program, input: &Json) -> Forecast {
     let scope = Siblings { nodes: &program.nodes, policy: program.failure_policy };
-    let mut forecast = foretell_scope(scope, Facts { n: n_of(input), iteration: 0 });
+    let mut forecast = foretell_scope(scope, Facts { n: n_of(input), ..Facts::default() });
     forecast.time_out(program);
     forecast
 }
@@ -47,7 +50,7 @@ pub(super) fn foretell_scope(scope: Siblings<'_>, facts: Facts) -> Forecast {
         let mut outcomes = BTreeSet::new();
         if turns.run {
             runs.insert(at);
-            let own = own_outcomes(node, facts, &nodes);
+            let own = own_outcomes((scope.nodes, node), facts, &nodes);
             outcomes.extend(own.outcomes);
             waits |= own.waits && node.deadline_ms.is_none();
         }
@@ -188,7 +191,11 @@ struct Own {
     waits: bool,
 }
 
-fn own_outcomes(node: &Node, facts: Facts, known: &[BTreeSet<Outcome>]) -> Own {
+fn own_outcomes(
+    (siblings, node): (&[Node], &Node),
+    facts: Facts,
+    known: &[BTreeSet<Outcome>],
+) -> Own {
     let completed = Outcome::Completed(None);
     let mut waits = false;
     let all: Vec<Outcome> = match &node.kind {
@@ -210,78 +217,13 @@ fn own_outcomes(node: &Node, facts: Facts, known: &[BTreeSet<Outcome>]) -> Own {
             vec![completed]
         }
         Kind::Task(script) => task_outcomes(node, *script),
-        Kind::Group(_) | Kind::Loop(_) => {
-            let own = container_outcomes(node, facts);
+        Kind::Group(_) | Kind::Loop(_) | Kind::Map(_) => {
+            let own = container_outcomes((siblings, node), facts, known);
             waits = own.waits;
             own.outcomes.into_iter().collect()
         }
     };
     Own { outcomes: all.into_iter().collect(), waits }
-}
-
-/// A container ends as its scopes do. A group that is tried again has the same ends to choose from.
-fn container_outcomes(node: &Node, facts: Facts) -> Own {
-    let mut own = Own { outcomes: BTreeSet::new(), waits: false };
-    if !has_ample_time(node) {
-        own.outcomes.insert(Outcome::TimedOut);
-    }
-    let completes = |body: &[Node], facts: Facts, own: &mut Own| {
-        let inside = foretell_scope(Siblings::of_body(body), facts);
-        own.waits |= inside.waits;
-        own.outcomes.extend(inside.fails);
-        inside.ends.contains(&Status::Completed)
-    };
-    match &node.kind {
-        Kind::Group(body) => {
-            let done = completes(body, facts, &mut own).then_some(Outcome::Completed(None));
-            own.outcomes.extend(done);
-        }
-        Kind::Loop(Loop { body, ends, max, .. }) => {
-            for done in 0..=*max {
-                let facts = Facts { iteration: done, ..facts };
-                if done > 0 && !completes(body, facts, &mut own) {
-                    break;
-                }
-                let go_on = may_go_on(*ends, facts);
-                let stops = done > 0 || matches!(ends, Ends::While(_));
-                match go_on {
-                    Err(_) if stops => {
-                        own.outcomes.insert(Outcome::Mistaken);
-                        break;
-                    }
-                    Ok(ways) if ways.contains(&false) && stops => {
-                        own.outcomes.insert(Outcome::Completed(None));
-                        if ways.len() == 1 {
-                            break;
-                        }
-                    }
-                    _ => {}
-                }
-                if done == *max {
-                    own.outcomes.insert(Outcome::Failed);
-                }
-            }
-        }
-        _ => {}
-    }
-    own
-}
-
-/// Whether a loop may go on with one more iteration, or the kind of the failure of its test.
-fn may_go_on(ends: Ends, facts: Facts) -> Result<BTreeSet<bool>, &'static str> {
-    let (test, wanted) = go_on_test(ends);
-    if is_unknown(test) {
-        return Ok(BTreeSet::from([false, true]));
-    }
-    facts.holds(test, &|_| false).map(|holds| BTreeSet::from([holds == wanted]))
-}
-
-/// The test of a loop, and whether it must hold for another iteration.
-pub(super) fn go_on_test(ends: Ends) -> (Test, bool) {
-    match ends {
-        Ends::Until(test) => (test, false),
-        Ends::While(test) => (test, true),
-    }
 }
 
 /// What a condition or switch may select, for each possible result of the tests that depend on what

@@ -5,6 +5,8 @@
 //!   outcomes  and then ended as its kind, its script and its limits require
 //!   outputs   with the output that follows from its inputs
 //!   bodies    and a container as the scopes that it opened, which are judged in the same way
+//!   maps      with the items that it found, in order, a few at a time
+//!   variables what the variable was, and when
 //!   ends      the execution ended as its nodes and its cause require
 //!   signals   signals ended the waits that they had to, once
 //!   sink      and the outside world saw the calls that follow from all this, and no others
@@ -15,11 +17,15 @@
 
 mod bodies;
 mod ends;
+mod maps;
 mod outcomes;
 mod outputs;
 mod signals;
 mod sink;
 mod turns;
+mod variables;
+
+use std::rc::Rc;
 
 use serde_json::Value as Json;
 use waypost_core::event::CancelReason;
@@ -31,23 +37,23 @@ use super::graph::{Siblings, handling};
 use super::ran::node_in;
 use super::values::{Facts, n_of};
 use super::{BodyRan, End, NodeRan, Outcome, Ran, foretell};
-use crate::program::{Node, OnError, Program, Setting, Test};
+use crate::program::{Node, OnError, Program, Test};
 
 /// Judges an execution of a program: complaints, none if all is well. Of an execution that a repair
 /// reopened only what concerns the sink is judged.
 pub fn judge(program: &Program, input: &Json, ran: &Ran) -> Vec<String> {
-    let settings = settings(program, ran);
     let mut judge = Judge {
         scope: Siblings { nodes: &program.nodes, policy: program.failure_policy },
-        facts: Facts { n: n_of(input), iteration: 0 },
+        facts: Facts { n: n_of(input), ..Facts::default() },
         previous: Json::Null,
+        item: Json::Null,
         ran,
         nodes: program.nodes.iter().map(|node| ran.node(&node.id)).collect(),
         outer: None,
         body: None,
         dropped: false,
         prefixes: Prefixes::default(),
-        settings: &settings,
+        settings: variables::settings(&program.nodes, &ran.nodes, 0),
         complaints: Vec::new(),
     };
     for id in ran.nodes.keys().chain(ran.sink.keys()) {
@@ -73,6 +79,8 @@ struct Judge<'a> {
     facts: Facts,
     /// The output of the iteration before, in a loop.
     previous: Json,
+    /// The item of the nearest map.
+    item: Json,
     ran: &'a Ran,
     /// By position.
     nodes: Vec<NodeRan>,
@@ -83,7 +91,7 @@ struct Judge<'a> {
     dropped: bool,
     prefixes: Prefixes,
     /// When the variable was set, and to what.
-    settings: &'a [(u64, u64)],
+    settings: Rc<[(u64, u64)]>,
     complaints: Vec<String>,
 }
 
@@ -134,21 +142,29 @@ impl<'a> Judge<'a> {
     /// The judge of a scope that a container of this one opened.
     fn inside<'b>(&'b self, at: usize, body: &'b BodyRan, nodes: &'b [Node]) -> Judge<'b> {
         let container = &self.nodes[at];
-        let facts = match body.index {
-            Some(iteration) => Facts { iteration, ..self.facts },
-            None => self.facts,
+        let facts = match (body.index, &container.items) {
+            (Some(index), Some(_)) => Facts { index, ..self.facts },
+            (Some(iteration), None) => Facts { iteration, ..self.facts },
+            (None, _) => self.facts,
+        };
+        let item = body.index.zip(container.items.as_ref());
+        let settings = match item {
+            // It has a variable of its own.
+            Some(_) => variables::settings(nodes, &body.nodes, self.variable(body.opened)),
+            None => Rc::clone(&self.settings),
         };
         let mut inside = Judge {
             scope: Siblings::of_body(nodes),
             facts,
             previous: self.previous.clone(),
+            item: item.map_or_else(|| self.item.clone(), |(index, items)| items.item(index)),
             ran: self.ran,
             nodes: Vec::new(),
             outer: Some((self, at)),
             body: Some(body),
             dropped: self.dropped || container.cancelled == Some(CancelReason::Join),
             prefixes: self.prefixes.of_body(&self.scope.nodes[at].id, body),
-            settings: self.settings,
+            settings,
             complaints: Vec::new(),
         };
         let ending = inside.first_ending().filter(|(seq, _)| {
@@ -212,12 +228,6 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The variable as of an event.
-    fn variable(&self, seq: u64) -> u64 {
-        let before = self.settings.iter().rev().find(|(at, _)| *at < seq);
-        before.map_or(0, |(_, value)| *value)
-    }
-
     /// In an execution without disturbances, the outcome must be one of the foretold ones.
     fn forecast(&mut self, program: &Program, input: &Json) {
         if self.is_disturbed() {
@@ -242,6 +252,10 @@ impl<'a> Judge<'a> {
         }
         // A deadline of the container may have ended it.
         if self.outer.is_some_and(|(outer, at)| outer.scope.nodes[at].deadline_ms.is_some()) {
+            return;
+        }
+        // The failures of other items, too.
+        if self.outer.is_some_and(|(outer, at)| outer.scope.nodes[at].is_stoppable()) {
             return;
         }
         let forecast = foretell_scope(self.scope, self.facts);
@@ -289,25 +303,6 @@ fn each_node<'p, 'r>(
             each_node(inside, &body.nodes, &prefix.of_body(&node.id, body), visit);
         }
     }
-}
-
-/// The values of the variable, each with the event that set it.
-fn settings(program: &Program, ran: &Ran) -> Vec<(u64, u64)> {
-    let mut set: Vec<(u64, Setting)> = Vec::new();
-    each_node(&program.nodes, &ran.nodes, &Prefixes::default(), &mut |node, found, _| {
-        let completed = found.settled.filter(|_| found.status == NodeStatus::Completed);
-        set.extend(completed.zip(node.sets));
-    });
-    set.sort_by_key(|(seq, _)| *seq);
-    let mut value = 0;
-    let next = |(seq, setting)| {
-        value = match setting {
-            Setting::To(value) => value,
-            Setting::More => value + 1,
-        };
-        (seq, value)
-    };
-    set.into_iter().map(next).collect()
 }
 
 /// A node that was scheduled only to fail, since its join could not be met.

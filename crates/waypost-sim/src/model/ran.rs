@@ -7,6 +7,8 @@ use waypost_core::event::{CancelReason, EndCause, Event, FailureEnd, NodeEvent, 
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Timestamp;
 
+use super::World;
+
 /// What happened to an execution.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Ran {
@@ -87,14 +89,37 @@ pub struct NodeRan {
     pub resumed: Vec<u64>,
     /// The scopes that it opened, in order, if it is a container.
     pub bodies: Vec<BodyRan>,
+    /// The items that it found, if it is a map.
+    pub items: Option<ItemsRan>,
 }
 
-/// What happened in one scope of a container: the body of one try of a group, or one iteration.
+/// The items of a map, as they were recorded.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ItemsRan {
+    pub count: u64,
+    /// A list; `None` where they are the numbers from 0 on.
+    pub list: Option<Json>,
+    /// How many may fail.
+    pub tolerated: u64,
+    /// The event that recorded them.
+    pub found: u64,
+}
+
+impl ItemsRan {
+    /// An item.
+    pub fn item(&self, index: u64) -> Json {
+        let at = |list: &Json| list.get(usize::try_from(index).ok()?).cloned();
+        self.list.as_ref().map_or_else(|| index.into(), |list| at(list).unwrap_or_default())
+    }
+}
+
+/// What happened in one scope of a container: the body of one try of a group, one iteration, or one
+/// item.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BodyRan {
     /// The attempt of its container.
     pub attempt: u32,
-    /// The iteration.
+    /// The iteration, or the index of the item.
     pub index: Option<u64>,
     /// The event that decided on it: it opened it, or the delay before it.
     pub decided: u64,
@@ -126,6 +151,7 @@ impl Default for NodeRan {
             wait: None,
             resumed: Vec::new(),
             bodies: Vec::new(),
+            items: None,
         }
     }
 }
@@ -137,63 +163,6 @@ pub struct Calls {
     pub calls: u32,
     /// Those that had their effect.
     pub effects: u32,
-}
-
-/// The actions of people, and the faults. Everything that did not happen must be `false`: the judge
-/// is the stricter for it.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct World {
-    /// Was a cancellation requested?
-    pub cancel_requested: bool,
-    /// Was it paused, or released from a quarantine?
-    pub paused: bool,
-    /// The signals that were sent, in any order; serial numbers distinguish their bodies.
-    pub signals: Vec<SentSignal>,
-    /// The waits that people asked to complete.
-    pub resumptions: Vec<Resumption>,
-    /// Could attempts be lost: did an instance die, lose its lease or panic?
-    pub attempts_lost: bool,
-    /// Could replies of the sink be lost or late, so that a good call failed?
-    pub replies_lost: bool,
-    /// Did the store lose its latest commits? Then the sink has seen more than the log has.
-    pub starts_lost: bool,
-    /// Could a worker's second report, which contradicts the first, come to be the only one?
-    pub contradicted: bool,
-    /// Were there remote workers, two of which may take one attempt?
-    pub shared: bool,
-    /// Could things happen later than due by more than [`super::SLACK_MS`], so that limits struck
-    /// that would not have? A crash, a pause, a queue for slots make things late.
-    pub late: bool,
-}
-
-/// A signal that was sent.
-#[derive(Clone, PartialEq, Debug)]
-pub struct SentSignal {
-    pub name: String,
-    pub body: Json,
-}
-
-/// A request to complete a wait.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Resumption {
-    /// The event that opened it.
-    pub wait: u64,
-    /// The body of the request, if the wait was for a signal.
-    pub body: Json,
-}
-
-impl World {
-    /// Was there a request to complete this wait, with this body where it matters?
-    pub fn was_to_end(&self, wait: u64, body: Option<&Json>) -> bool {
-        let fits =
-            |asked: &Resumption| asked.wait == wait && body.is_none_or(|body| *body == asked.body);
-        self.resumptions.iter().any(fits)
-    }
-
-    /// Did anything happen that the definition and the input do not foretell?
-    pub fn is_disturbed(&self) -> bool {
-        self.cancel_requested || self.paused || self.attempts_lost || self.replies_lost || self.late
-    }
 }
 
 impl Ran {
@@ -342,6 +311,9 @@ impl NodeRan {
             NodeEvent::BodyOpened { attempt, index, .. } => {
                 self.opened(seq, *attempt, *index);
             }
+            NodeEvent::MapOpened { .. } | NodeEvent::ItemsOpened { .. } => {
+                self.read_map(seq, event)
+            }
             NodeEvent::BodyEnding { index, .. } => {
                 let mut bodies = self.bodies.iter_mut().rev();
                 if let Some(body) = bodies.find(|body| body.index == *index) {
@@ -352,6 +324,23 @@ impl NodeRan {
             NodeEvent::Cancelled { reason, .. } => {
                 self.cancelled = Some(*reason);
                 self.settle(seq, NodeStatus::Cancelled);
+            }
+            NodeEvent::Checkpointed { .. } => {}
+        }
+    }
+
+    fn read_map(&mut self, seq: u64, event: &NodeEvent) {
+        match event {
+            NodeEvent::MapOpened { count, items, tolerated, .. } => {
+                let (list, found) = (items.as_ref().map(value), seq);
+                let (count, tolerated) = (*count, *tolerated);
+                self.items = Some(ItemsRan { count, list, tolerated, found });
+                self.status = NodeStatus::Waiting;
+            }
+            NodeEvent::ItemsOpened { attempt, from, count, .. } => {
+                for index in *from..from + count {
+                    self.opened(seq, *attempt, Some(index));
+                }
             }
             _ => {}
         }

@@ -16,6 +16,8 @@ pub(super) struct Facts {
     pub(super) n: u64,
     /// Of the nearest loop.
     pub(super) iteration: u64,
+    /// Of the item of the nearest map.
+    pub(super) index: u64,
 }
 
 impl Facts {
@@ -30,6 +32,7 @@ impl Facts {
             Test::AtLeast(least) => Ok(self.n >= least),
             Test::Iteration(least) => Ok(self.iteration >= least),
             Test::Below(limit) => Ok(self.iteration < limit),
+            Test::Index(least) => Ok(self.index >= least),
             Test::Completed(_) | Test::Previous | Test::Variable(_) => Ok(unknown(test)),
             Test::Broken => Err(kind::EXPRESSION),
         }
@@ -83,16 +86,18 @@ pub(super) fn are_sound(values: &[Value]) -> bool {
 
 /// A value that does not depend on other nodes.
 pub(super) fn plain(value: Value, facts: Facts) -> Option<Json> {
-    let Facts { n, iteration } = facts;
+    let Facts { n, iteration, index } = facts;
     match value {
         Value::Constant(number) => Some(json!(number)),
         Value::Plus(more) => Some(json!(n + more)),
         Value::Text => Some(json!(format!("n is {n}"))),
         Value::Iteration => Some(json!(iteration)),
+        Value::Index => Some(json!(index)),
         Value::OutputOf(_)
         | Value::StatusOf(_)
         | Value::Before
         | Value::Previous
+        | Value::Item
         | Value::Variable
         | Value::Broken => None,
     }

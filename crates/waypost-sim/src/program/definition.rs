@@ -4,8 +4,8 @@ use serde_json::{Map, Value as Json, json};
 
 use super::graph::is_asked_for;
 use super::{
-    DelaySpan, Ends, FailurePolicy, Join, Keyed, Kind, Loop, N_MAX, Need, Node, OnError, Program,
-    RetryOn, RetryRule, Setting, Test, Value,
+    DelaySpan, Each, Ends, FailurePolicy, ItemSource, Join, Keyed, Kind, Loop, N_MAX, Need, Node,
+    OnError, Program, RetryOn, RetryRule, Setting, Test, Tolerated, Value,
 };
 use crate::random::Random;
 
@@ -15,13 +15,11 @@ pub const HANDLER: &str = "far";
 pub const FAILURE: &str = "refused_by_program";
 /// The workflow's name, the same for all programs.
 pub const NAME: &str = "program";
-/// The variable, as expressions read it.
-const VARIABLE: &str = "(variables.v | default(0))";
 
 impl Program {
     /// The definition, as JSON text.
     pub fn definition(&self) -> String {
-        let nodes = PrintedScope { nodes: &self.nodes, before: None }.json();
+        let nodes = PrintedScope { nodes: &self.nodes, before: None, maps: Vec::new() }.json();
         let mut top = json!({
             "name": NAME,
             "description": self.to_string(),
@@ -52,9 +50,11 @@ struct PrintedScope<'p> {
     nodes: &'p [Node],
     /// The first node that the container needs.
     before: Option<&'p str>,
+    /// The maps around, the outermost first.
+    maps: Vec<&'p str>,
 }
 
-impl PrintedScope<'_> {
+impl<'p> PrintedScope<'p> {
     fn json(&self) -> Json {
         (0..self.nodes.len()).map(|at| self.node_json(at)).collect()
     }
@@ -79,11 +79,38 @@ impl PrintedScope<'_> {
         set("deadline", node.deadline_ms.map(|ms| json!(ms)));
         set("onError", self.on_error_json(at));
         set("delivery", node.at_most_once.then(|| json!("at-most-once")));
-        set("variables", node.sets.map(setting_json));
+        set("variables", node.sets.map(|setting| self.setting_json(setting)));
         set("merge", node.sets.map(|_| json!("last")));
         let before = node.needs.first().map(|need| &*self.nodes[need.source].id);
-        set("nodes", node.body().map(|nodes| Self { nodes, before }.json()));
+        let maps = self.maps_in(node);
+        set("nodes", node.body().map(|nodes| Self { nodes, before, maps }.json()));
         Json::Object(fields)
+    }
+
+    /// The maps around the body of a node.
+    fn maps_in(&self, node: &'p Node) -> Vec<&'p str> {
+        let own = matches!(node.kind, Kind::Map(_)).then_some(&*node.id);
+        self.maps.iter().copied().chain(own).collect()
+    }
+
+    /// The name of the variable: an item must not set that of the scope around its map.
+    fn variable_name(&self) -> String {
+        self.maps.last().map_or_else(|| "v".into(), |map| format!("v_{map}"))
+    }
+
+    /// The variable, as expressions read it.
+    fn variable_text(&self) -> String {
+        let root = "(variables.v | default(0))".to_owned();
+        let inner = |outer, map: &&str| format!("(variables.v_{map} | default({outer}))");
+        self.maps.iter().fold(root, inner)
+    }
+
+    fn setting_json(&self, setting: Setting) -> Json {
+        let value = match setting {
+            Setting::To(value) => json!(value),
+            Setting::More => json!(format!("${{{{ {} + 1 }}}}", self.variable_text())),
+        };
+        json!({ self.variable_name(): value })
     }
 
     fn need_json(&self, need: &Need) -> Json {
@@ -165,7 +192,28 @@ impl PrintedScope<'_> {
                 }
                 ("loop", config)
             }
+            Kind::Map(each) => ("map", self.map_json(each)),
         }
+    }
+
+    fn map_json(&self, each: &Each) -> Json {
+        let items = match &each.items {
+            ItemSource::List(values) => self.values_json(values),
+            ItemSource::Of(value) => self.value_json(*value),
+        };
+        let mut config = json!({ "items": items, "concurrency": each.width });
+        match each.tolerated {
+            Tolerated::Count(0) => {}
+            Tolerated::Count(count) => config["tolerate"] = json!({ "count": count }),
+            Tolerated::Percent(percent) => config["tolerate"] = json!({ "percent": percent }),
+        }
+        if each.stops {
+            config["stopOnFailure"] = json!(true);
+        }
+        if !each.collects {
+            config["collect"] = json!("none");
+        }
+        config
     }
 
     fn values_json(&self, values: &[Value]) -> Json {
@@ -186,7 +234,9 @@ impl PrintedScope<'_> {
             },
             Value::Iteration => json!("${{ iteration }}"),
             Value::Previous => json!("${{ previous }}"),
-            Value::Variable => json!(format!("${{{{ {VARIABLE} }}}}")),
+            Value::Item => json!("${{ item }}"),
+            Value::Index => json!("${{ index }}"),
+            Value::Variable => json!(format!("${{{{ {} }}}}", self.variable_text())),
             Value::Broken => json!("${{ input.absent }}"),
         }
     }
@@ -198,16 +248,10 @@ impl PrintedScope<'_> {
             Test::Iteration(least) => format!("iteration >= {least}"),
             Test::Below(limit) => format!("iteration < {limit}"),
             Test::Previous => "previous is not none".into(),
-            Test::Variable(least) => format!("{VARIABLE} >= {least}"),
+            Test::Index(least) => format!("index >= {least}"),
+            Test::Variable(least) => format!("{} >= {least}", self.variable_text()),
             Test::Broken => "input.n".into(),
         }
-    }
-}
-
-fn setting_json(setting: Setting) -> Json {
-    match setting {
-        Setting::To(value) => json!({ "v": value }),
-        Setting::More => json!({ "v": format!("${{{{ {VARIABLE} + 1 }}}}") }),
     }
 }
 

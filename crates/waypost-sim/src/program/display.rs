@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::{
-    Case, DelaySpan, Ends, FailurePolicy, Join, Keyed, Kind, Loop, Node, OnError, Program, RetryOn,
-    RetryRule, Setting, Test, Value,
+    Case, DelaySpan, Each, Ends, FailurePolicy, ItemSource, Join, Keyed, Kind, Loop, Node, OnError,
+    Program, RetryOn, RetryRule, Setting, Test, Tolerated, Value,
 };
 
 impl fmt::Display for Program {
@@ -91,7 +91,24 @@ impl ShownScope<'_> {
                 let all = if *all { " all" } else { "" };
                 format!("loop {word} {test} max {max}{delay}{all} {{ {} }}", Self::body_text(body))
             }
+            Kind::Map(each) => self.map_text(each),
         }
+    }
+
+    fn map_text(&self, each: &Each) -> String {
+        let items = match &each.items {
+            ItemSource::List(values) => format!("[{}]", self.values_text(values)),
+            ItemSource::Of(value) => self.values_text(&[*value]),
+        };
+        let tolerated = match each.tolerated {
+            Tolerated::Count(0) => String::new(),
+            Tolerated::Count(count) => format!(" tolerate {count}"),
+            Tolerated::Percent(percent) => format!(" tolerate {percent}%"),
+        };
+        let stops = if each.stops { " stop" } else { "" };
+        let none = if each.collects { "" } else { " none" };
+        let (width, body) = (each.width, Self::body_text(&each.body));
+        format!("map {items} at {width}{tolerated}{stops}{none} {{ {body} }}")
     }
 
     fn values_text(&self, values: &[Value]) -> String {
@@ -104,6 +121,8 @@ impl ShownScope<'_> {
             Value::Before => "before".into(),
             Value::Iteration => "iteration".into(),
             Value::Previous => "previous".into(),
+            Value::Item => "item".into(),
+            Value::Index => "index".into(),
             Value::Variable => "v".into(),
             Value::Broken => "broken".into(),
         };
@@ -117,6 +136,7 @@ impl ShownScope<'_> {
             Test::Iteration(least) => format!("iteration>={least}"),
             Test::Below(limit) => format!("iteration<{limit}"),
             Test::Previous => "previous".into(),
+            Test::Index(least) => format!("index>={least}"),
             Test::Variable(least) => format!("v>={least}"),
             Test::Broken => "broken".into(),
         }

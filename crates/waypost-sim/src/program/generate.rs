@@ -3,6 +3,7 @@
 
 mod bodies;
 mod kinds;
+mod maps;
 
 use super::{FailurePolicy, Join, Kind, Need, Node, OnError, Program};
 use crate::random::Random;
@@ -32,6 +33,8 @@ pub struct Appetite {
     pub failures_percent: u32,
     /// How many programs in a hundred have groups or loops.
     pub bodies_percent: u32,
+    /// How many in a hundred have maps.
+    pub maps_percent: u32,
 }
 
 impl Appetite {
@@ -49,6 +52,7 @@ impl Appetite {
             remote: true,
             failures_percent: 30,
             bodies_percent: 35,
+            maps_percent: 20,
         }
     }
 
@@ -60,7 +64,6 @@ impl Appetite {
             retry_wait_ms_max: 50,
             hang_ms_max: 300,
             remote: false,
-            bodies_percent: 0,
             ..Self::simulated()
         }
     }
@@ -93,6 +96,7 @@ impl Program {
         builder.limit();
         let mut program = builder.program;
         program.add_bodies(random, appetite);
+        program.add_maps(random, appetite);
         // Behind a join that does not wait for all, a test may depend on an open node.
         program.make_valid();
         program

@@ -1,7 +1,10 @@
 //! Smaller programs, for shrinking a program that has shown a bug.
 
 use super::graph::{ancestors, settled_before};
-use super::{Ends, FailurePolicy, Join, Kind, Loop, Node, OnError, Program, Script, Test, Value};
+use super::{
+    Each, Ends, FailurePolicy, ItemSource, Join, Kind, Loop, Node, OnError, Program, Script, Test,
+    Tolerated, Value,
+};
 
 impl Program {
     /// The program without a node, and without what only made sense with it.
@@ -77,13 +80,21 @@ impl Program {
 
     /// Makes a program valid again after something was taken away.
     pub(super) fn make_valid(&mut self) {
-        make_valid(&mut self.nodes, false);
+        make_valid(&mut self.nodes, Around::default());
     }
 }
 
+/// What is around a scope.
+#[derive(Clone, Copy, Default)]
+struct Around {
+    a_loop: bool,
+    a_map: bool,
+}
+
 /// Makes the nodes of a scope valid again: no edge on a branch that is gone, no mention of what does
-/// not come before, no join of more than there is, no iteration where there is no loop.
-fn make_valid(nodes: &mut [Node], in_loop: bool) {
+/// not come before, no join of more than there is, no iteration where there is no loop, no item where
+/// there is no map.
+fn make_valid(nodes: &mut [Node], around: Around) {
     let branches: Vec<Vec<String>> =
         nodes.iter().map(|node| node.branches().into_iter().map(Into::into).collect()).collect();
     for node in &mut *nodes {
@@ -111,12 +122,13 @@ fn make_valid(nodes: &mut [Node], in_loop: bool) {
             Mention::Test(test, of) if !settled[at].contains(&of) => *test = Test::AtLeast(5),
             Mention::Value(..) | Mention::Test(..) => {}
         });
-        if !in_loop {
-            node.kind.leave_loop();
-        }
-        let repeats = matches!(node.kind, Kind::Loop(_));
+        node.kind.leave(around);
+        let around = Around {
+            a_loop: around.a_loop || matches!(node.kind, Kind::Loop(_)),
+            a_map: around.a_map || matches!(node.kind, Kind::Map(_)),
+        };
         if let Some(body) = node.kind.body_mut() {
-            make_valid(body, in_loop || repeats);
+            make_valid(body, around);
         }
     }
 }
@@ -134,14 +146,12 @@ impl Kind {
                 visit(Mention::Test(test, at));
             }
         };
-        match self {
-            Self::Transform(values) | Self::Output(values) => {
-                for value in values {
-                    if let Value::OutputOf(at) | Value::StatusOf(at) = *value {
-                        visit(Mention::Value(value, at));
-                    }
-                }
+        for value in self.values_mut() {
+            if let Value::OutputOf(at) | Value::StatusOf(at) = *value {
+                visit(Mention::Value(value, at));
             }
+        }
+        match self {
             Self::Condition(test) => visit_test(test, visit),
             Self::Switch { cases, .. } => {
                 cases.iter_mut().for_each(|case| visit_test(&mut case.test, visit));
@@ -150,39 +160,65 @@ impl Kind {
                 visit_test(test, visit);
             }
             Self::Noop
+            | Self::Transform(_)
+            | Self::Output(_)
             | Self::Join
             | Self::Fail
             | Self::Delay(_)
             | Self::Wait { .. }
             | Self::Task(_)
-            | Self::Group(_) => {}
+            | Self::Group(_)
+            | Self::Map(_) => {}
+        }
+    }
+
+    fn values_mut(&mut self) -> &mut [Value] {
+        match self {
+            Self::Transform(values) | Self::Output(values) => values,
+            Self::Map(each) => each.items.values_mut(),
+            _ => &mut [],
         }
     }
 
     pub(super) fn body_mut(&mut self) -> Option<&mut Vec<Node>> {
         match self {
-            Self::Group(body) | Self::Loop(Loop { body, .. }) => Some(body),
+            Self::Group(body) | Self::Loop(Loop { body, .. }) | Self::Map(Each { body, .. }) => {
+                Some(body)
+            }
             _ => None,
         }
     }
 
-    /// Replaces what only a loop around can tell.
-    fn leave_loop(&mut self) {
+    /// Replaces what only a loop or a map around can tell.
+    fn leave(&mut self, around: Around) {
+        let unknown = |test: &Test| match test {
+            Test::Iteration(_) | Test::Below(_) | Test::Previous => !around.a_loop,
+            Test::Index(_) => !around.a_map,
+            _ => false,
+        };
+        for value in self.values_mut() {
+            let unknown = match value {
+                Value::Iteration | Value::Previous => !around.a_loop,
+                Value::Item | Value::Index => !around.a_map,
+                _ => false,
+            };
+            if unknown {
+                *value = Value::Constant(0);
+            }
+        }
         let leave = |test: &mut Test| {
-            if matches!(test, Test::Iteration(_) | Test::Below(_) | Test::Previous) {
+            if unknown(test) {
                 *test = Test::AtLeast(5);
             }
         };
         match self {
-            Self::Transform(values) | Self::Output(values) => {
-                for value in values {
-                    if matches!(value, Value::Iteration | Value::Previous) {
-                        *value = Value::Constant(0);
-                    }
-                }
-            }
             Self::Condition(test) => leave(test),
             Self::Switch { cases, .. } => cases.iter_mut().for_each(|case| leave(&mut case.test)),
+            // Its own iterations are known to its test.
+            Self::Loop(Loop {
+                ends: Ends::Until(test @ Test::Index(_)) | Ends::While(test @ Test::Index(_)),
+                ..
+            }) => leave(test),
             _ => {}
         }
     }
@@ -214,17 +250,46 @@ fn smaller_bodies(program: &Program) -> Vec<Program> {
             }
             candidates.push(candidate);
         }
-        if let Kind::Loop(spec) = &node.kind {
-            let simple = Loop { max: 1, delay_ms: 0, all: false, ..spec.clone() };
-            let simpler = [Kind::Group(body.to_vec()), Kind::Loop(simple)];
-            for kind in simpler.into_iter().filter(|kind| *kind != node.kind) {
-                let mut candidate = program.clone();
-                candidate.nodes[at].kind = kind;
-                candidates.push(candidate);
-            }
+        for kind in simpler_containers(&node.kind).into_iter().filter(|kind| *kind != node.kind) {
+            let mut candidate = program.clone();
+            candidate.nodes[at].kind = kind;
+            candidates.push(candidate);
         }
     }
     candidates
+}
+
+/// Simpler containers with the same body.
+fn simpler_containers(kind: &Kind) -> Vec<Kind> {
+    match kind {
+        Kind::Loop(spec) => {
+            let simple = Loop { max: 1, delay_ms: 0, all: false, ..spec.clone() };
+            vec![Kind::Group(spec.body.clone()), Kind::Loop(simple)]
+        }
+        Kind::Map(each) => {
+            let fewer = match &each.items {
+                ItemSource::List(values) => {
+                    ItemSource::List(values[values.len().min(1)..].to_vec())
+                }
+                ItemSource::Of(Value::Constant(count)) => {
+                    ItemSource::Of(Value::Constant(count.saturating_sub(1)))
+                }
+                ItemSource::Of(_) => ItemSource::Of(Value::Constant(3)),
+            };
+            let plain = Each {
+                width: 1,
+                tolerated: Tolerated::Count(0),
+                stops: false,
+                collects: true,
+                ..each.clone()
+            };
+            let strict = Each { tolerated: Tolerated::Count(0), ..each.clone() };
+            let fewer = Each { items: fewer, ..each.clone() };
+            let maps = [plain, strict, fewer].map(Kind::Map);
+            std::iter::once(Kind::Group(each.body.clone())).chain(maps).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// A simpler kind to put in place of one.
@@ -252,7 +317,8 @@ fn simpler(kind: &Kind) -> Option<Kind> {
         | Kind::Delay(_)
         | Kind::Wait { .. }
         | Kind::Group(_)
-        | Kind::Loop(_) => Some(Kind::Noop),
+        | Kind::Loop(_)
+        | Kind::Map(_) => Some(Kind::Noop),
     }
 }
 
@@ -271,6 +337,7 @@ impl Node {
                 let options = [*max > 1, *delay_ms > 0, *all].into_iter().filter(|option| *option);
                 2 + weight_of(body) + options.count()
             }
+            Kind::Map(each) => 2 + weight_of(&each.body) + each.weight(),
         };
         let options = [
             self.join != Join::All,
@@ -284,6 +351,20 @@ impl Node {
             self.sets.is_some(),
         ];
         10 + kind + self.needs.len() + options.into_iter().filter(|option| *option).count()
+    }
+}
+
+impl Each {
+    /// What a simpler map has less of.
+    fn weight(&self) -> usize {
+        let items = match &self.items {
+            ItemSource::List(values) => values.len(),
+            ItemSource::Of(Value::Constant(count)) => usize::try_from(*count).unwrap_or(usize::MAX),
+            ItemSource::Of(_) => 20,
+        };
+        let options =
+            [self.width > 1, self.tolerated != Tolerated::Count(0), self.stops, !self.collects];
+        items + options.into_iter().filter(|option| *option).count()
     }
 }
 

@@ -12,6 +12,7 @@ use waypost_core::expr::Contents;
 use waypost_core::failure::{Failure, kind};
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, Token, WorkerId};
 use waypost_core::json::Json;
+use waypost_core::limits::ITEMS_OPENED_MAX;
 use waypost_core::path::At;
 use waypost_core::plan::Plan;
 use waypost_core::slot::SlotCounts;
@@ -116,7 +117,16 @@ pub(crate) fn run(program: &Program, input: &Value, random: &Random, trouble: Tr
 
 fn env(now: Timestamp, entropy: u128) -> Env {
     let (instance, slots) = (InstanceId(Uuid::from_u128(1)), SlotCounts::each(1_000));
-    Env { now, now_max: now, instance, slots, entropy, contents: Contents::default() }
+    let items_opened_max = if entropy.is_multiple_of(2) { 1 } else { ITEMS_OPENED_MAX };
+    Env {
+        now,
+        now_max: now,
+        instance,
+        slots,
+        entropy,
+        items_opened_max,
+        contents: Contents::default(),
+    }
 }
 
 impl Driver<'_> {
@@ -129,7 +139,10 @@ impl Driver<'_> {
             if self.state.status.is_end() {
                 return;
             }
-            if !self.todo.is_empty() {
+            let opens = self.todo.is_empty() || self.random.percent(50);
+            if opens && self.state.wants_items() {
+                self.command(Command::OpenItems).unwrap();
+            } else if !self.todo.is_empty() {
                 let at = self.random.index(self.todo.len());
                 let todo = self.todo.swap_remove(at);
                 self.perform(todo);

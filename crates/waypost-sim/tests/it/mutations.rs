@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use waypost_core::event::CancelReason;
 use waypost_core::status::{NodeStatus, Status};
-use waypost_sim::model::{Calls, Cause, End, NodeRan, Ran, SentSignal, judge};
+use waypost_sim::model::{Calls, Cause, End, ItemsRan, NodeRan, Ran, SentSignal, judge};
 use waypost_sim::program::{
     Appetite, FailurePolicy, Join, Kind, Need, Node, OnError, Program, Signal,
 };
@@ -228,9 +228,64 @@ const MUTATIONS: &[(&str, Mutation)] = &[
     }),
     ("one iteration less", |_, ran, _| {
         let mut loops = ran.nodes.values_mut().filter(|node| {
-            node.status == NodeStatus::Completed && node.bodies.iter().any(|b| b.index.is_some())
+            let repeats = node.items.is_none() && node.bodies.iter().any(|b| b.index.is_some());
+            node.status == NodeStatus::Completed && repeats
         });
         loops.next().and_then(|node| node.bodies.pop()).is_some()
+    }),
+    ("one item less", |_, ran, _| {
+        first_map(ran, |map, _| map.bodies.len() > 1 && map.bodies.pop().is_some())
+    }),
+    ("items in another order", |_, ran, _| {
+        first_map(ran, |map, _| {
+            let several = map.bodies.len() > 1;
+            map.bodies.reverse();
+            several
+        })
+    }),
+    ("another item", |_, ran, _| {
+        first_map(ran, |_, items| {
+            let Some(Value::Array(list)) = &mut items.list else { return false };
+            list.first_mut().map(|item| *item = json!("changed")).is_some()
+        })
+    }),
+    ("one more failure tolerated", |_, ran, _| {
+        first_map(ran, |_, items| {
+            items.tolerated += 1;
+            true
+        })
+    }),
+    ("all items open at once", |program, ran, _| {
+        let narrow = |id: &String| match &program.locate(id).unwrap().kind {
+            Kind::Map(each) => each.width,
+            _ => u64::MAX,
+        };
+        let mut maps = ran.nodes.iter_mut().filter(|(id, _)| narrow(id) < u64::MAX);
+        let wide = |map: &NodeRan, width: u64| map.bodies.len() as u64 > width;
+        let found = maps.find(|(id, map)| completed(Kind::Noop, map) && wide(map, narrow(id)));
+        found.is_some_and(|(_, map)| {
+            let first = map.bodies[0].opened;
+            map.bodies.iter_mut().for_each(|body| body.opened = first);
+            true
+        })
+    }),
+    ("results in another order", |_, ran, _| {
+        first_map(ran, |map, _| {
+            let Some(results) = map.output.as_mut().and_then(|out| out.get_mut("results")) else {
+                return false;
+            };
+            let before = results.clone();
+            if let Some(list) = results.as_array_mut() {
+                list.reverse();
+            }
+            *results != before
+        })
+    }),
+    ("a failure of an item that is not listed", |_, ran, _| {
+        first_map(ran, |map, _| {
+            let failures = map.output.as_mut().and_then(|out| out.get_mut("failures"));
+            failures.and_then(Value::as_array_mut).is_some_and(|list| list.pop().is_some())
+        })
     }),
     ("a body of a completed group that was never opened", |program, ran, _| {
         let is_group =
@@ -264,6 +319,20 @@ const MUTATIONS: &[(&str, Mutation)] = &[
         true
     }),
 ];
+
+/// Changes the first map that has completed.
+fn first_map(ran: &mut Ran, change: impl Fn(&mut NodeRan, &mut ItemsRan) -> bool) -> bool {
+    let maps = ran.nodes.values_mut().filter(|node| node.status == NodeStatus::Completed);
+    for map in maps.filter(|node| node.items.is_some()) {
+        let Some(mut items) = map.items.take() else { continue };
+        let changed = change(map, &mut items);
+        map.items = Some(items);
+        if changed {
+            return true;
+        }
+    }
+    false
+}
 
 fn completed(_: Kind, node: &NodeRan) -> bool {
     node.status == NodeStatus::Completed

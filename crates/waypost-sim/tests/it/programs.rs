@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use waypost_sim::program::graph::{ancestors, leads_only_to, successors};
 use waypost_sim::program::{
-    Appetite, DelaySpan, Ends, FailurePolicy, Join, Kind, Loop, Node, OnError, Program, RetryOn,
-    Script, Setting, Signal, Test, Value,
+    Appetite, DelaySpan, Each, Ends, FailurePolicy, ItemSource, Join, Kind, Loop, Node, OnError,
+    Program, RetryOn, Script, Setting, Signal, Test, Tolerated, Value,
 };
 use waypost_sim::random::Random;
 
@@ -120,6 +120,7 @@ fn features_of(nodes: &[Node], depth: u32) -> BTreeSet<String> {
             Kind::Condition(Test::Completed(_)) => "condition on a status",
             Kind::Condition(Test::Broken) => "broken condition",
             Kind::Condition(Test::Variable(_)) => "condition on the variable",
+            Kind::Condition(Test::Index(_)) => "condition on the index",
             Kind::Condition(_) => "condition on the iteration",
             Kind::Switch { default: Some(_), .. } => "switch with default",
             Kind::Switch { default: None, .. } => "switch without default",
@@ -145,10 +146,15 @@ fn features_of(nodes: &[Node], depth: u32) -> BTreeSet<String> {
             Kind::Loop(Loop { ends: Ends::Until(Test::Variable(_)), .. }) => "loop on the variable",
             Kind::Loop(Loop { ends: Ends::Until(Test::Previous), .. }) => "loop on the output",
             Kind::Loop(Loop { ends: Ends::Until(Test::Broken), .. }) => "broken loop",
+            Kind::Loop(Loop { ends: Ends::Until(Test::Index(_)), .. }) => "loop on the index",
             Kind::Loop(Loop { ends: Ends::Until(_), delay_ms: 0, .. }) => "loop until",
             Kind::Loop(Loop { ends: Ends::Until(_), .. }) => "loop with a delay",
             Kind::Loop(Loop { ends: Ends::While(_), .. }) => "loop while",
+            Kind::Map(_) => "map",
         });
+        if let Kind::Map(each) = &node.kind {
+            features_of_map(each).into_iter().for_each(&mut note);
+        }
         if let Kind::Transform(values) | Kind::Output(values) = &node.kind {
             for value in values {
                 note(match value {
@@ -160,6 +166,8 @@ fn features_of(nodes: &[Node], depth: u32) -> BTreeSet<String> {
                     Value::Before => "output from outside of the body",
                     Value::Iteration => "iteration",
                     Value::Previous => "output of the last iteration",
+                    Value::Item => "item",
+                    Value::Index => "index",
                     Value::Variable => "variable",
                     Value::Broken => "broken value",
                 });
@@ -226,6 +234,36 @@ fn features_of(nodes: &[Node], depth: u32) -> BTreeSet<String> {
     found
 }
 
+fn features_of_map(each: &Each) -> Vec<&'static str> {
+    let items = match &each.items {
+        ItemSource::List(values) if values.contains(&Value::Broken) => "broken items",
+        ItemSource::List(values) if values.is_empty() => "empty list of items",
+        ItemSource::List(_) => "list of items",
+        ItemSource::Of(Value::Constant(0)) => "no items",
+        ItemSource::Of(Value::Constant(_)) => "number of items",
+        ItemSource::Of(Value::OutputOf(_)) => "items of a node",
+        ItemSource::Of(Value::Text) => "items that are none",
+        ItemSource::Of(_) => "computed number of items",
+    };
+    let tolerated = match each.tolerated {
+        Tolerated::Count(0) => "no tolerance",
+        Tolerated::Count(_) => "count of tolerated items",
+        Tolerated::Percent(_) => "share of tolerated items",
+    };
+    let inside = |wanted: fn(&Kind) -> bool| each.body.iter().any(|node| wanted(&node.kind));
+    let more = [
+        (each.stops, "map that stops"),
+        (!each.collects, "map without results"),
+        (each.width == 1, "one item at a time"),
+        (each.width == 3, "three items at a time"),
+        (inside(|kind| matches!(kind, Kind::Map(_))), "map in a map"),
+        (inside(|kind| matches!(kind, Kind::Loop(_))), "loop in a map"),
+        (inside(|kind| matches!(kind, Kind::Group(_))), "group in a map"),
+    ];
+    let more = more.into_iter().filter(|(there, _)| *there).map(|(_, feature)| feature);
+    [items, tolerated].into_iter().chain(more).collect()
+}
+
 #[test]
 fn everything_occurs() {
     let mut often = std::collections::BTreeMap::new();
@@ -235,7 +273,7 @@ fn everything_occurs() {
         }
     }
     // As many as `features` knows; each at least a dozen times.
-    assert_eq!(often.len(), 76, "{often:#?}");
+    assert_eq!(often.len(), 99, "{often:#?}");
     let rare: Vec<_> = often.iter().filter(|(_, times)| **times < 12).collect();
     assert!(rare.is_empty(), "{rare:?}");
 }

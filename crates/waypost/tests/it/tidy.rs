@@ -61,6 +61,7 @@ const TEST_EDGES: &[(&str, &str)] = &[
     ("waypost-blobs", "waypost-testbed"),
     ("waypost-postgres", "waypost-testbed"),
     ("waypost-redis", "waypost-testbed"),
+    ("waypost-lang", "waypost-nodes"),
     ("waypost-server", "waypost-nodes"),
 ];
 

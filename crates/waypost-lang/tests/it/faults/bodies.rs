@@ -262,7 +262,7 @@ pub(super) fn cases() -> Vec<Case> {
         looped(
             NameNotAvailable,
             "`iteration` is only available in the body of a `loop`",
-            "",
+            "the output of a loop is `nodes.<id>.output`",
             "until: previous.done",
             GET,
             "variables: { x: \"${{ «iteration» }}\" }",
@@ -270,10 +270,15 @@ pub(super) fn cases() -> Vec<Case> {
         nodes(
             NameNotAvailable,
             "`previous` is only available in the body of a `loop`",
-            "",
+            "the output of a loop is `nodes.<id>.output`",
             &group("nodes: [{ id: a, type: transform, config: { value: \"${{ «previous» }}\" } }]"),
         ),
-        poll(NameNotAvailable, "`index` is only available in the body of a `map`", "", &reads("«index»")),
+        poll(
+            NameNotAvailable,
+            "`index` is only available in the body of a `map`",
+            "the outputs of all items are `nodes.<id>.output.results`",
+            &reads("«index»"),
+        ),
         looped(
             SecretNotAllowed,
             "in a node that the engine runs itself",

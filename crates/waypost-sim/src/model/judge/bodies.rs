@@ -12,8 +12,8 @@ use crate::model::{BodyRan, NodeRan};
 use crate::program::{Kind, Loop, Node, RetryOn, RetryRule};
 
 /// The failure that a scope ended with.
-struct Unhandled {
-    kind: String,
+pub(super) struct Unhandled {
+    pub(super) kind: String,
     status: Option<u16>,
     retryable: bool,
 }
@@ -30,7 +30,7 @@ impl Judge<'_> {
         let mut previous = self.previous.clone();
         for (place, body) in ran.bodies.iter().enumerate() {
             let mut inside = self.inside(at, body, nodes);
-            if body.index.is_some() {
+            if matches!(node.kind, Kind::Loop(_)) {
                 let first = body.index == Some(1);
                 inside.previous = if first { Json::Null } else { previous };
             }
@@ -38,8 +38,9 @@ impl Judge<'_> {
                 inside.complaints.push(format!("{path}: there is no node {id} in its body"));
             }
             inside.nodes();
-            // The last one may be open.
-            let over = place + 1 < ran.bodies.len() || ran.status.is_settled();
+            // The last one may be open, and so may any item of a map.
+            let followed = place + 1 < ran.bodies.len() && !matches!(node.kind, Kind::Map(_));
+            let over = followed || ran.status.is_settled();
             inside.end_of_body(over && !inside.dropped);
             inside.forecast_body();
             previous = inside.expected_output();
@@ -67,23 +68,25 @@ impl Judge<'_> {
             let failed = (0..self.nodes.len())
                 .any(|at| self.is_unhandled(at) && self.nodes[at].settled == Some(ending - 1));
             let late = outer.may_strike(&outer.scope.nodes[container]);
-            self.expect(failed || late, || format!("{scope}: nothing ended its body"));
+            let stopped = outer.is_stopped(container, ending);
+            self.expect(failed || late || stopped, || format!("{scope}: nothing ended its body"));
         }
     }
 
     /// May the deadline of a node have struck?
-    fn may_strike(&self, node: &Node) -> bool {
+    pub(super) fn may_strike(&self, node: &Node) -> bool {
         node.deadline_ms.is_some() && (self.ran.world.is_disturbed() || !has_ample_time(node))
     }
 
     /// Why a scope failed: its first failure that nothing handled, or the container's deadline.
-    fn failure_of(&self, at: usize, body: &BodyRan) -> Option<Unhandled> {
+    pub(super) fn failure_of(&self, at: usize, body: &BodyRan) -> Option<Unhandled> {
         let inside = self.inside(at, body, self.scope.nodes[at].body().unwrap_or_default());
         let unhandled = (0..inside.nodes.len()).filter(|at| inside.is_unhandled(*at));
         let first = unhandled.min_by_key(|at| inside.nodes[*at].settled);
         let settled = first.and_then(|at| inside.nodes[at].settled).unwrap_or(u64::MAX);
-        if body.ending.is_some_and(|ending| ending < settled) {
-            let kind = kind::TIMEOUT.to_owned();
+        if let Some(ending) = body.ending.filter(|ending| *ending < settled) {
+            let stopped = self.is_stopped(at, ending);
+            let kind = if stopped { kind::TOO_MANY_FAILURES } else { kind::TIMEOUT }.to_owned();
             return Some(Unhandled { kind, status: None, retryable: false });
         }
         let failed = &inside.nodes[first?];
@@ -95,13 +98,16 @@ impl Judge<'_> {
     }
 
     /// The value of a scope.
-    fn value_of(&self, at: usize, body: &BodyRan) -> Json {
+    pub(super) fn value_of(&self, at: usize, body: &BodyRan) -> Json {
         let nodes = self.scope.nodes[at].body().unwrap_or_default();
         self.inside(at, body, nodes).expected_output()
     }
 
     /// The output of a container that completed.
     pub(super) fn container_output(&self, at: usize) -> Json {
+        if let Kind::Map(each) = &self.scope.nodes[at].kind {
+            return self.map_output(at, each);
+        }
         let mut values = self.nodes[at].bodies.iter().map(|body| self.value_of(at, body));
         match &self.scope.nodes[at].kind {
             Kind::Loop(Loop { all: true, .. }) => values.collect(),
@@ -123,6 +129,7 @@ impl Judge<'_> {
         }
         match &node.kind {
             Kind::Loop(spec) => self.is_loop_allowed(at, spec, ran),
+            Kind::Map(each) => self.is_map_allowed(at, each, ran),
             _ => self.is_group_allowed(at, node, ran),
         }
     }

@@ -124,13 +124,18 @@ impl Judge<'_> {
             if !under_way {
                 continue;
             }
-            let inside = node.body().zip(ran.bodies.last()).is_some_and(|(nodes, body)| {
-                let mut inside = self.inside(at, body, nodes);
-                let waits = inside.waits_for_ever();
-                let complaints = inside.complaints;
+            let mut inside = false;
+            for body in &ran.bodies {
+                let mut scope = self.inside(at, body, node.body().unwrap_or_default());
+                inside |= scope.waits_for_ever();
+                let complaints = scope.complaints;
                 self.complaints.extend(complaints);
-                waits
-            });
+            }
+            if let Kind::Map(each) = &node.kind {
+                let full = self.is_full(at, each, &ran);
+                let path = self.path(at);
+                self.expect(full, || format!("{path}: there is room for an item"));
+            }
             let for_ever = matches!(node.kind, Kind::Wait { .. }) || inside;
             let for_ever = for_ever && node.span_ms_max().is_none();
             let right = ran.status == NodeStatus::Waiting && for_ever;

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value as Json, json};
 use waypost_core::status::NodeStatus;
 
+use super::maps::is_map_output;
 use super::{Judge, has_failed};
 use crate::model::CONTRADICTION;
 use crate::model::graph::handling;
@@ -48,12 +49,13 @@ impl Judge<'_> {
                 contradicts || bodies && output.get("status") == Some(&json!(200))
             }
             Kind::Group(_) | Kind::Loop(_) => output == self.container_output(at),
+            Kind::Map(_) => is_map_output(output.clone(), &self.container_output(at)),
         };
         self.expect(right, || format!("{id}: the output cannot be {output}"));
     }
 
     /// Does an output show what a value gave, evaluated by this event?
-    fn shows(&self, found: &Json, value: Value, seq: u64) -> bool {
+    pub(super) fn shows(&self, found: &Json, value: Value, seq: u64) -> bool {
         let unsettled =
             [NodeStatus::Pending, NodeStatus::Queued, NodeStatus::Running, NodeStatus::Waiting];
         match value {
@@ -71,6 +73,7 @@ impl Judge<'_> {
                 None => found.is_null(),
             },
             Value::Previous => *found == self.previous,
+            Value::Item => *found == self.item,
             Value::Variable => *found == json!(self.variable(seq)),
             _ => plain(value, self.facts).as_ref() == Some(found),
         }

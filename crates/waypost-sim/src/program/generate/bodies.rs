@@ -6,7 +6,7 @@ use crate::program::{Ends, FailurePolicy, Kind, Loop, Node, Program, Setting, Te
 use crate::random::Random;
 
 /// How deep bodies are in each other, at most.
-const DEPTH_MAX: u32 = 3;
+pub(super) const DEPTH_MAX: u32 = 3;
 /// The longest delay of a node in a body.
 const DELAY_MS_MAX: u64 = 20_000;
 /// Nodes of one body, at most.
@@ -19,29 +19,33 @@ impl Program {
         if !random.percent(appetite.bodies_percent) {
             return;
         }
-        // An iteration waits as often as a program does: the world must outlast all of them.
-        let most = appetite.delay_ms_max.min(DELAY_MS_MAX);
-        let appetite = &Appetite { delay_ms_max: most, ..*appetite };
-        for _ in 0..random.between(1, 2) {
-            let at = random.index(self.nodes.len());
+        let mut bodies = Bodies::new(&mut random, appetite);
+        for _ in 0..bodies.random.between(1, 2) {
+            let at = bodies.random.index(self.nodes.len());
             let node = &mut self.nodes[at];
             // Others may need its branches, and a container has none.
             if !matches!(node.kind, Kind::Condition(_) | Kind::Switch { .. })
                 && node.body().is_none()
             {
-                Bodies { random: &mut random, appetite }.fill(node, 1, false);
+                bodies.fill(node, 1, false);
             }
         }
-        Bodies { random: &mut random, appetite }.mention(&mut self.nodes, false, false);
+        bodies.mention(&mut self.nodes, false, false);
     }
 }
 
-struct Bodies<'a> {
+pub(super) struct Bodies<'a> {
     random: &'a mut Random,
-    appetite: &'a Appetite,
+    appetite: Appetite,
 }
 
-impl Bodies<'_> {
+impl<'a> Bodies<'a> {
+    pub(super) fn new(random: &'a mut Random, appetite: &Appetite) -> Self {
+        // An iteration waits as often as a program does: the world must outlast all of them.
+        let delay_ms_max = appetite.delay_ms_max.min(DELAY_MS_MAX);
+        Self { random, appetite: Appetite { delay_ms_max, ..appetite.clone() } }
+    }
+
     /// Makes a container of a node.
     fn fill(&mut self, node: &mut Node, depth: u32, in_loop: bool) {
         let repeats = self.random.percent(50);
@@ -82,7 +86,7 @@ impl Bodies<'_> {
         }
     }
 
-    fn body(&mut self, container: &str, depth: u32, in_loop: bool) -> Vec<Node> {
+    pub(super) fn body(&mut self, container: &str, depth: u32, in_loop: bool) -> Vec<Node> {
         let size = usize::try_from(self.random.between(1, SIZE_MAX)).unwrap_or(1);
         let mut builder = self.builder(container, size);
         while builder.room() > 0 {
@@ -98,7 +102,7 @@ impl Bodies<'_> {
         nodes
     }
 
-    fn builder(&mut self, container: &str, size: usize) -> Builder<'_> {
+    pub(super) fn builder(&mut self, container: &str, size: usize) -> Builder<'_> {
         let program = Program {
             nodes: Vec::new(),
             failure_policy: FailurePolicy::FailFast,
@@ -106,11 +110,11 @@ impl Bodies<'_> {
             keyed: None,
         };
         let container = container.to_owned();
-        Builder { random: self.random, appetite: self.appetite, program, size, container }
+        Builder { random: self.random, appetite: &self.appetite, program, size, container }
     }
 
     /// Lets nodes set the variable, and read it and what else they see.
-    fn mention(&mut self, nodes: &mut [Node], inside: bool, in_loop: bool) {
+    pub(super) fn mention(&mut self, nodes: &mut [Node], inside: bool, in_loop: bool) {
         for node in nodes {
             if self.random.percent(if inside { 40 } else { 20 }) {
                 node.sets = Some(match self.random.percent(50) {
@@ -141,6 +145,7 @@ impl Bodies<'_> {
                 },
                 Kind::Group(body) => self.mention(body, true, in_loop),
                 Kind::Loop(Loop { body, .. }) => self.mention(body, true, true),
+                Kind::Map(each) => self.mention(&mut each.body, true, in_loop),
                 _ => {}
             }
         }

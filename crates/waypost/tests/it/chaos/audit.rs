@@ -74,14 +74,22 @@ pub(super) fn audit(
     ensure!(unknown.is_none(), "submission {unknown:?} was never made");
     ensure!(complaints.is_empty(), "{}", complaints.join("\n\n"));
     for key in sink.keys() {
-        let mut parts = key.split('/');
-        let n = parts.next().and_then(|key| workload::number(seed, key));
+        let (execution, path) = parts(key).unwrap_or_default();
+        let n = workload::number(seed, execution);
         let program = n.and_then(|n| ledger.entries.get(&n)).map(|entry| &entry.submission.program);
-        let node = program.zip(parts.next()).and_then(|(program, node)| program.find(node));
-        let known = node.is_some() && parts.eq(["1"]);
+        let known = program.is_some_and(|program| program.locate(&path).is_some());
         ensure!(known, "the sink was called under {key:?}, which is nobody's");
     }
     Ok(verdict)
+}
+
+/// The execution and the node's path of an idempotency key of the first generation: without the tries
+/// of groups, which are only a part of keys.
+fn parts(key: &str) -> Option<(&str, String)> {
+    let (execution, rest) = key.split_once('/')?;
+    let path = rest.strip_suffix("/1")?;
+    let steps = path.split('/').map(|step| step.split_once('@').map_or(step, |(step, _)| step));
+    Some((execution, steps.collect::<Vec<_>>().join("/")))
 }
 
 fn complaint(key: &str, entry: &Entry, ran: &Ran, found: &[String]) -> String {
@@ -145,12 +153,11 @@ impl Log {
         ran.world = entry.world.clone();
         // Whoever let it go on after a quarantine was told to by the last victim's parent.
         ran.world.paused |= self.was_quarantined();
-        for node in &entry.submission.program.nodes {
-            let key = format!("{}/{}/1", self.key, node.id);
-            if let Some(seen) = sink.get(&key) {
-                ran.world.replies_lost |= seen.silent;
-                ran.sink.entry(node.id.clone()).or_default().insert(key, seen.calls);
-            }
+        let own = format!("{}/", self.key);
+        for (key, seen) in sink.range(own.clone()..).take_while(|(key, _)| key.starts_with(&own)) {
+            let Some((_, path)) = parts(key) else { continue };
+            ran.world.replies_lost |= seen.silent;
+            ran.sink.entry(path).or_default().insert(key.clone(), seen.calls);
         }
         ran
     }

@@ -44,7 +44,7 @@ impl Entry {
     /// The signals that it needs and was not yet promised.
     pub(super) fn missing(&self) -> Vec<Signal> {
         let mut had = self.acknowledged.clone();
-        let mut needed = self.submission.program.signals();
+        let mut needed = self.submission.program.signals_max();
         needed.retain(|signal| match had.iter().position(|had| had == signal) {
             Some(at) => {
                 had.swap_remove(at);

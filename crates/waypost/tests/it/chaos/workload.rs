@@ -25,9 +25,11 @@ impl Submission {
     pub(super) fn new(seed: u64, n: u64, sink: &str) -> Self {
         let random = Random::new(seed).split(&format!("submission {n}"));
         let mut program = Program::generate(&mut random.split("program"), &Appetite::real());
-        for node in program.nodes.iter_mut().filter(|node| node.kind == Kind::Task(Script::Hang)) {
-            node.timeout_ms = node.timeout_ms.map(|timeout| timeout + TRAVEL_MS);
-        }
+        program.each_node_mut(&mut |node| {
+            if node.kind == Kind::Task(Script::Hang) {
+                node.timeout_ms = node.timeout_ms.map(|timeout| timeout + TRAVEL_MS);
+            }
+        });
         let input = program.input(&mut random.split("input"), sink);
         Self { program, input }
     }

@@ -261,6 +261,85 @@ nodes:
         ..PLAIN
     },
     Case {
+        name: "group-tried-again",
+        source: "nodes:
+  - { id: g, type: group, retry: { maxAttempts: 3, waitDuration: 20ms }, nodes: [
+      { id: a, type: shell, config: { command: 'echo $WAYPOST_IDEMPOTENCY_KEY | grep -q @3' } },
+      { id: b, type: transform, needs: [a], config: { value: done } }] }
+  - { id: c, type: output, needs: [g], config: { value: '${{ nodes.g.output }}' } }",
+        ..PLAIN
+    },
+    Case {
+        name: "loop",
+        source: "nodes:
+  - { id: l, type: loop, config: { until: iteration == 3, delay: 20ms, collect: all }, nodes: [
+      { id: a, type: transform, config: { value: '${{ [iteration, previous, variables.v | default(0)] }}' },
+        variables: { v: '${{ iteration * 2 }}' } }] }
+  - { id: b, type: output, needs: [l], config: { value: ['${{ nodes.l.output }}', '${{ variables.v }}'] } }",
+        ..PLAIN
+    },
+    Case {
+        name: "loop-without-end",
+        source: "nodes:
+  - { id: l, type: loop, config: { while: 'true', maxIterations: 2 }, nodes: [{ id: a, type: noop }] }",
+        ..FAILS
+    },
+    Case {
+        name: "map",
+        source: "nodes:
+  - { id: m, type: map, config: { items: '${{ input.list }}', concurrency: 1, tolerate: { percent: 50 } }, nodes: [
+      { id: a, type: shell, config: { command: 'test ${{ index }} -ne 1 && echo ${{ item }}' } },
+      { id: b, type: transform, needs: [a], config: { value: '${{ nodes.a.output.stdout }}' } }] }
+  - { id: c, type: output, needs: [m], config: { value: '${{ nodes.m.output }}' } }",
+        input: r#"{"list":["x","y","z"]}"#,
+        ..PLAIN
+    },
+    Case {
+        name: "map-side-by-side",
+        source: "nodes:
+  - { id: m, type: map, config: { items: 4, concurrency: 4 }, nodes: [
+      { id: a, type: shell, config: { command: 'echo ${{ item }}' } },
+      { id: g, type: group, needs: [a], nodes: [{ id: b, type: noop }] }] }
+  - { id: c, type: output, needs: [m], config: { value: '${{ nodes.m.output.succeeded }}' } }",
+        order: Any,
+        ..PLAIN
+    },
+    Case {
+        name: "map-stops",
+        source: "nodes:
+  - { id: m, type: map, config: { items: 9, concurrency: 1, stopOnFailure: true }, nodes: [
+      { id: a, type: shell, config: { command: 'test ${{ index }} -ne 2' } }] }",
+        ..FAILS
+    },
+    Case {
+        name: "map-paused",
+        source: "nodes:
+  - { id: m, type: map, config: { items: 2, concurrency: 1 }, nodes: [
+      { id: w, type: wait-for-events, config: { name: go } }] }",
+        steps: &[
+            Start,
+            Until(0, "NodeWaiting", "m[0]/w"),
+            Pause(0, false),
+            Until(0, "RunPaused", ""),
+            Resume(0),
+            Until(0, "RunResumed", ""),
+            Signal(0, "go", "0"),
+            Until(0, "NodeWaiting", "m[1]/w"),
+            Signal(0, "go", "1"),
+        ],
+        ..PLAIN
+    },
+    Case {
+        name: "cancel-of-a-map",
+        source: "nodes:
+  - { id: m, type: map, config: { items: 3, concurrency: 2 }, nodes: [
+      { id: a, type: shell, config: { command: sleep 600 } }] }",
+        steps: &[Start, Until(0, "NodeStarted", "m[1]/a"), Cancel(0)],
+        ends: &["CANCELLED"],
+        order: Any,
+        ..PLAIN
+    },
+    Case {
         name: "one-at-a-time",
         source: "concurrency: { key: all, limit: 1, policy: queue }
 nodes:

@@ -1,0 +1,60 @@
+//! The world of an execution: the actions of people, and the faults.
+
+use serde_json::Value as Json;
+
+/// The actions of people, and the faults. Everything that did not happen must be `false`: the judge
+/// is the stricter for it.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct World {
+    /// Was a cancellation requested?
+    pub cancel_requested: bool,
+    /// Was it paused, or released from a quarantine?
+    pub paused: bool,
+    /// The signals that were sent, in any order; serial numbers distinguish their bodies.
+    pub signals: Vec<SentSignal>,
+    /// The waits that people asked to complete.
+    pub resumptions: Vec<Resumption>,
+    /// Could attempts be lost: did an instance die, lose its lease or panic?
+    pub attempts_lost: bool,
+    /// Could replies of the sink be lost or late, so that a good call failed?
+    pub replies_lost: bool,
+    /// Did the store lose its latest commits? Then the sink has seen more than the log has.
+    pub starts_lost: bool,
+    /// Could a worker's second report, which contradicts the first, come to be the only one?
+    pub contradicted: bool,
+    /// Were there remote workers, two of which may take one attempt?
+    pub shared: bool,
+    /// Could things happen later than due by more than [`super::SLACK_MS`], so that limits struck
+    /// that would not have? A crash, a pause, a queue for slots make things late.
+    pub late: bool,
+}
+
+/// A signal that was sent.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SentSignal {
+    pub name: String,
+    pub body: Json,
+}
+
+/// A request to complete a wait.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Resumption {
+    /// The event that opened it.
+    pub wait: u64,
+    /// The body of the request, if the wait was for a signal.
+    pub body: Json,
+}
+
+impl World {
+    /// Was there a request to complete this wait, with this body where it matters?
+    pub fn was_to_end(&self, wait: u64, body: Option<&Json>) -> bool {
+        let fits =
+            |asked: &Resumption| asked.wait == wait && body.is_none_or(|body| *body == asked.body);
+        self.resumptions.iter().any(fits)
+    }
+
+    /// Did anything happen that the definition and the input do not foretell?
+    pub fn is_disturbed(&self) -> bool {
+        self.cancel_requested || self.paused || self.attempts_lost || self.replies_lost || self.late
+    }
+}
