@@ -5,6 +5,7 @@
 
 mod body;
 mod map;
+mod node;
 mod place;
 mod scope;
 
@@ -13,10 +14,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ended::Ended;
-use crate::event::{CancelReason, EndCause, MessageId, PauseReason, RunCreated, Wait};
+use crate::event::{EndCause, MessageId, PauseReason, RunCreated};
 use crate::failure::Failure;
-use crate::id::{DefinitionHash, ExecutionNo, InstanceId, NodeIx, Token, WorkerId};
+use crate::id::{DefinitionHash, ExecutionNo, InstanceId};
 use crate::json::{Json, present};
 use crate::limits::MESSAGES_REMEMBERED_MAX;
 use crate::path::{At, ScopeNo};
@@ -28,6 +28,7 @@ use crate::time::Timestamp;
 pub use body::Body;
 pub(crate) use body::output_of;
 pub use map::MapState;
+pub use node::{NodeDetails, NodeState, Scheduled};
 pub use place::{PAUSED, Place, Quarantine};
 pub use scope::Scope;
 
@@ -96,75 +97,6 @@ pub struct End {
     pub failure: Option<Failure>,
 }
 
-/// The state of a node.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct NodeState {
-    pub status: NodeStatus,
-    /// The last attempt, from 1; 0 before the first.
-    pub attempt: u32,
-    /// The generation that its idempotency key names: that of its first attempt.
-    pub generation: u32,
-    /// Attempts that count against the retry policy.
-    pub tries: u32,
-    /// Attempts that were lost since a person last looked.
-    pub abandoned: u32,
-    pub wait: Option<Wait>,
-    /// The event that opened that wait; 0 where there is none. No default for snapshots without it:
-    /// those are from before, and are passed over.
-    pub wait_seq: u64,
-    pub token: Option<Token>,
-    /// The remote worker that runs its attempt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remote: Option<WorkerId>,
-    /// How its remote attempts ended, oldest first; bounded.
-    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
-    pub ended: VecDeque<Ended>,
-    /// Its output; absent for `null`.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
-    pub output: Option<Json>,
-    pub branch: Option<Arc<str>>,
-    pub failure: Option<Box<Failure>>,
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
-    pub checkpoint: Option<Json>,
-    /// The number of the last mark of the attempt under way; 0 where there is none, or none that was
-    /// counted.
-    #[serde(default, skip_serializing_if = "crate::json::is_zero")]
-    pub marks: u32,
-    /// When its first attempt was scheduled, and the variables of that moment: every attempt
-    /// renders its config from these.
-    pub scheduled: Option<Scheduled>,
-    pub started_at: Option<Timestamp>,
-    /// Under which ownership: an attempt of an earlier one is lost.
-    pub started_epoch: u32,
-    pub settled_at: Option<Timestamp>,
-    /// The event that settled it; 0 before.
-    pub settled_seq: u64,
-    pub cancelled: Option<CancelReason>,
-    /// How many of its conditions are open, were met, cannot be met.
-    pub open: u32,
-    pub taken: u32,
-    pub dead: u32,
-    /// When all its attempts must have ended.
-    pub deadline: Option<Timestamp>,
-    /// When a silent attempt is given up.
-    pub attempt_due: Option<Timestamp>,
-    /// Of a container that has opened a scope.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub body: Option<Box<Body>>,
-}
-
-/// The moment a node was first scheduled.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Scheduled {
-    pub at: Timestamp,
-    pub seq: u64,
-    pub variables: Variables,
-    /// Of the nodes that its expressions mention, those that had not settled then, and their
-    /// statuses. They may settle between two attempts, which must not send different configs. No
-    /// default for snapshots without it: those are from before, and are ignored.
-    pub unsettled: Vec<(NodeIx, NodeStatus)>,
-}
-
 /// A signal that nothing has waited for yet.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct EarlySignal {
@@ -202,20 +134,6 @@ impl Messages {
             self.0.pop_front();
         }
         self.0.push_back(Arc::clone(message));
-    }
-}
-
-impl NodeState {
-    fn pending(conditions: usize) -> Self {
-        let open = u32::try_from(conditions).unwrap_or(u32::MAX);
-        Self { open, ..Self::default() }
-    }
-
-    /// As it was before its first attempt, except that attempt numbers continue: a report of an
-    /// earlier generation must never fit a later one.
-    pub(crate) fn reset(&mut self, conditions: usize) {
-        let ended = std::mem::take(&mut self.ended);
-        *self = Self { attempt: self.attempt, ended, ..Self::pending(conditions) };
     }
 }
 

@@ -79,6 +79,10 @@ config! {
         inline_bytes_max: usize = PAYLOAD_BYTES_MAX;
         /// Items of a map that one frame opens; the rest follows in the next one.
         items_opened_max: u64 = ITEMS_OPENED_MAX;
+        /// Bytes of frames and snapshots on their way to the store, of all drivers, from which on nothing
+        /// more is decided until some are committed. The events of a frame take about twice its bytes
+        /// besides. Smaller: less memory for wide executions; larger: larger commits.
+        in_flight_bytes_max: usize = 64 * 1024 * 1024;
         /// Frames committed in one transaction.
         batch_frames_max: usize = 1_024;
         /// Threads that commit at once, for a store that many may write to at once; 0 where it has one

@@ -88,10 +88,11 @@ fn opened(plan: &Plan, state: &mut State, at: At, index: Option<u64>) {
     };
     let node = state.node_mut(at);
     let attempt = node.attempt;
-    let known = node.body.get_or_insert_default();
+    let details = node.details_mut();
+    let known = details.body.get_or_insert_default();
     known.opened += 1;
     known.open.insert(index, number);
-    node.wait = Some(Wait::Body);
+    details.wait = Some(Wait::Body);
     let scope = Scope {
         container: Some(at),
         index,
@@ -104,9 +105,9 @@ fn opened(plan: &Plan, state: &mut State, at: At, index: Option<u64>) {
 
 /// A map knows its items.
 fn mapped(state: &mut State, at: At, map: MapState) {
-    let node = state.node_mut(at);
-    node.body.get_or_insert_default().map = Some(Box::new(map));
-    node.wait = Some(Wait::Body);
+    let details = state.node_mut(at).details_mut();
+    details.body.get_or_insert_default().map = Some(Box::new(map));
+    details.wait = Some(Wait::Body);
 }
 
 /// The items of a `MapOpened`, one by one.
@@ -137,7 +138,7 @@ fn items_opened(plan: &Plan, state: &mut State, at: At, count: u64) {
     for _ in 0..count {
         state.scopes_opened += 1;
         let number = ScopeNo(state.scopes_opened);
-        let Some(body) = &mut state.node_mut(at).body else { return };
+        let Some(body) = state.node_mut(at).body_mut() else { return };
         let Some(map) = &mut body.map else { return };
         let index = map.next;
         map.next += 1;
@@ -155,7 +156,7 @@ fn items_opened(plan: &Plan, state: &mut State, at: At, count: u64) {
     }
     if is_planted(Bug::ItemOpenedTwice)
         && count > 1
-        && let Some(map) = state.node_mut(at).body.as_mut().and_then(|body| body.map.as_mut())
+        && let Some(map) = state.node_mut(at).body_mut().and_then(|body| body.map.as_mut())
     {
         map.next -= 1;
     }
@@ -187,7 +188,7 @@ fn ending(
     if let Some(scope) = state.scope_mut(number) {
         scope.failure.get_or_insert_with(|| Box::new(failure.clone()));
     }
-    if whole && let Some(body) = &mut state.node_mut(at).body {
+    if whole && let Some(body) = state.node_mut(at).body_mut() {
         body.failure.get_or_insert_with(|| Box::new(failure.clone()));
     }
     state.timers.insert((grace, Timer::Body(number)));
@@ -235,7 +236,7 @@ pub(super) fn close_if_settled(plan: &Plan, state: &mut State, number: ScopeNo) 
         Some(Container::Map(spec)) => Some(spec),
         _ => None,
     };
-    if let Some(body) = &mut state.node_mut(container).body {
+    if let Some(body) = state.node_mut(container).body_mut() {
         body.open.remove(&scope.index);
         match (&mut body.map, spec) {
             (Some(map), Some(spec)) => {
@@ -276,7 +277,9 @@ pub(super) fn drop_scopes(state: &mut State, at: At) {
             state.timers.remove(&(grace, Timer::Body(number)));
         }
     }
-    state.node_mut(at).body = None;
+    if let Some(details) = state.node_mut(at).known_details_mut() {
+        details.body = None;
+    }
 }
 
 /// Notes whether a container has something to do: see [`State::due_bodies`].

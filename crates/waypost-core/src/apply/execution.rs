@@ -10,7 +10,7 @@ use crate::event::{CancelReason, EndCause, MessageId, PauseReason, RunEvent};
 use crate::id::InstanceId;
 use crate::plan::{ConcurrencyPolicy, Plan};
 use crate::planted::{Bug, is_planted};
-use crate::state::{EarlySignal, End, Place, Quarantine, State, Timer};
+use crate::state::{EarlySignal, End, NodeState, Place, Quarantine, State, Timer};
 use crate::status::NodeStatus;
 use crate::time::Timestamp;
 use crate::transitions::RunPhase;
@@ -121,9 +121,8 @@ fn admitted(state: &mut State) -> Step {
 fn resumed(state: &mut State) {
     if !state.moves() {
         // A person looked: losses are counted anew.
-        state.scopes_mut().for_each(|scope| {
-            scope.nodes.iter_mut().for_each(|node| node.abandoned = 0);
-        });
+        let nodes = state.scopes_mut().flat_map(|scope| &mut scope.nodes);
+        nodes.filter_map(NodeState::known_details_mut).for_each(|details| details.abandoned = 0);
     }
     state.paused = None;
     state.pause_reason = None;

@@ -48,24 +48,28 @@ pub(super) fn apply(
         }
         NodeEvent::Checkpointed { attempt, data, number, .. } => {
             expect_attempt(plan, state, at, *attempt)?;
-            let node = state.node_mut(at);
-            node.checkpoint = Some(data.clone());
-            node.marks = node.marks.max(*number);
+            let details = state.node_mut(at).details_mut();
+            details.checkpoint = Some(data.clone());
+            details.marks = details.marks.max(*number);
         }
         NodeEvent::Completed { attempt, output, branch, variables, .. } => {
             expect_attempt(plan, state, at, *attempt)?;
             remember_end(state, at, || Said::completed(output.as_ref()));
             let node = state.node_mut(at);
             node.output = output.clone();
-            node.branch = branch.clone();
-            node.failure = None;
+            if let Some(details) = node.known_details_mut() {
+                (details.branch, details.failure) = (None, None);
+            }
+            if branch.is_some() {
+                node.details_mut().branch = branch.clone();
+            }
             settle(plan, state, at, next, now);
             set_variables(state, at, variables);
         }
         NodeEvent::Failed { attempt, failure, end, .. } => {
             expect_attempt(plan, state, at, *attempt)?;
             remember_end(state, at, || Said::failed(failure));
-            state.node_mut(at).failure = Some(Box::new(failure.clone()));
+            state.node_mut(at).details_mut().failure = Some(Box::new(failure.clone()));
             failed(plan, state, at, (*end, next), now);
         }
         NodeEvent::Waiting { attempt, wait, .. } => {
@@ -122,7 +126,7 @@ fn scheduled(
         at: now,
         seq,
         variables: Arc::clone(state.variables(at.scope)),
-        unsettled: unsettled_mentions(plan, state, at),
+        unsettled: unsettled_mentions(plan, state, at).into(),
     });
     let generation = state.generation;
     let node = state.node_mut(at);
@@ -130,13 +134,15 @@ fn scheduled(
         node.generation = generation;
     }
     node.attempt = attempt;
-    node.marks = 0;
+    if let Some(details) = node.known_details_mut() {
+        details.marks = 0;
+    }
     if let Some(scheduled) = scheduled {
         node.scheduled = Some(scheduled);
         // Logs of older builds do not have the time.
         let counted = || plan.node(at.node).deadline.map(|span| now.plus(span));
         if let Some(due) = deadline.or_else(counted) {
-            node.deadline = Some(due);
+            node.details_mut().deadline = Some(due);
             state.timers.insert((due, Timer::Node(at)));
         }
     }
@@ -164,11 +170,12 @@ fn started(
     let due = token.and_then(|_| due.or_else(counted));
     let epoch = state.epoch;
     let node = state.node_mut(at);
-    node.token = token;
-    node.remote = remote;
     node.started_at = Some(now);
     node.started_epoch = epoch;
-    node.attempt_due = due;
+    if token.is_some() {
+        let details = node.details_mut();
+        (details.token, details.remote, details.attempt_due) = (token, remote, due);
+    }
     if let Some(due) = due {
         state.timers.insert((due, Timer::Attempt(at)));
     }
@@ -206,9 +213,8 @@ fn open_wait(state: &mut State, at: At, wait: Wait) {
         state.timers.insert((due, Timer::Wait(at)));
     }
     let seq = state.seq + 1;
-    let node = state.node_mut(at);
-    node.wait = Some(wait);
-    node.wait_seq = seq;
+    let details = state.node_mut(at).details_mut();
+    (details.wait, details.wait_seq) = (Some(wait), seq);
 }
 
 /// Ends a wait, by the message of a signal, that of a person, or time. A retry that a person ends is
@@ -258,11 +264,11 @@ fn failed(
     let counts = !handed_over || is_planted(Bug::HandedOverCounts);
     move_to(state, at, next.shown());
     body::drop_scopes(state, at);
-    let node = state.node_mut(at);
+    let details = state.node_mut(at).details_mut();
     if counts && abandoned && !is_planted(Bug::AbandonedCounts) {
-        node.abandoned += 1;
+        details.abandoned += 1;
     } else if counts {
-        node.tries += 1;
+        details.tries += 1;
     }
     open_wait(state, at, Wait::Retry { due });
 }
@@ -272,20 +278,23 @@ fn failed(
 fn remember_end(state: &mut State, at: At, said: impl FnOnce() -> Said) {
     let node = state.node_mut(at);
     if let (Some(_), Some(token)) = (node.remote, node.token) {
-        if node.ended.len() == ENDS_REMEMBERED_MAX {
-            node.ended.pop_front();
+        let attempt = node.attempt;
+        let ended = &mut node.details_mut().ended;
+        if ended.len() == ENDS_REMEMBERED_MAX {
+            ended.pop_front();
         }
-        node.ended.push_back(Ended { attempt: node.attempt, token, said: said() });
+        ended.push_back(Ended { attempt, token, said: said() });
     }
 }
 
 /// Changes a node's status, keeping the counters and dropping what belonged to the old one.
 pub(super) fn move_to(state: &mut State, at: At, to: NodeStatus) {
     let node = state.node_mut(at);
-    node.token = None;
-    node.remote = None;
-    node.wait_seq = 0;
-    let (old_wait, old_attempt_due) = (node.wait.take(), node.attempt_due.take());
+    let (mut old_wait, mut old_attempt_due) = (None, None);
+    if let Some(details) = node.known_details_mut() {
+        (details.token, details.remote, details.wait_seq) = (None, None, 0);
+        (old_wait, old_attempt_due) = (details.wait.take(), details.attempt_due.take());
+    }
     let from = std::mem::replace(&mut node.status, to);
     state.due_bodies.remove(&at);
     if let Some(due) = old_wait.and_then(|wait| wait.due()) {
@@ -323,7 +332,9 @@ fn settle(plan: &Plan, state: &mut State, at: At, end: NodePhase, now: Timestamp
     if let Some(scheduled) = &mut node.scheduled {
         scheduled.variables = Arc::default();
     }
-    if let Some(due) = node.deadline.take() {
+    let deadline = node.known_details_mut().and_then(|details| details.deadline.take());
+    node.trim();
+    if let Some(due) = deadline {
         state.timers.remove(&(due, Timer::Node(at)));
     }
     let source = plan.node(at.node);

@@ -160,7 +160,7 @@ fn node_at(state: &mut State, phase: &str) {
     let named = |found: &NodeStatus| found.name() == status;
     node.status = NodeStatus::ALL.into_iter().find(named).expect("a status");
     node.attempt = 1;
-    node.wait = match phase {
+    node.details_mut().wait = match phase {
         "WAITING(retry)" => Some(Wait::Retry { due: EPOCH }),
         "WAITING" => Some(Wait::Signal { name: "go".into(), due: None }),
         "WAITING(body)" => Some(Wait::Body),
@@ -248,14 +248,14 @@ fn open_scope_for(plan: &Plan, state: &mut State, row: &str) {
         let mut running = execution_at(plan, "RUNNING");
         node_at(&mut running, "RUNNING");
         let opened = step(plan, &running, node_event("BodyOpened")).expect("a scope is opened");
-        state.root.nodes[0].body.clone_from(&opened.root.nodes[0].body);
+        state.root.nodes[0].details_mut().body.clone_from(&opened.root.nodes[0].body);
         state.inner = opened.inner;
     }
     if row == "ItemsOpened" && state.root.nodes[0].phase() == NodePhase::WaitingBody {
         let mut running = execution_at(plan, "RUNNING");
         node_at(&mut running, "RUNNING");
         let mapped = step(plan, &running, node_event("MapOpened")).expect("it knows its items");
-        state.root.nodes[0].body.clone_from(&mapped.root.nodes[0].body);
+        state.root.nodes[0].details_mut().body.clone_from(&mapped.root.nodes[0].body);
     }
 }
 
