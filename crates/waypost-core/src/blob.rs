@@ -69,7 +69,7 @@ impl<'de> Deserialize<'de> for BlobDigest {
 }
 
 /// A blob by reference, as events and mail name it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct BlobRef {
     pub digest: BlobDigest,
     /// Of the content, as it was put.

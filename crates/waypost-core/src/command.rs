@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::blob::BlobRef;
 use crate::event::{Event, MessageId, Origin};
-use crate::expr::Contents;
+use crate::expr::{Contents, Wanted};
 use crate::failure::Failure;
 use crate::id::{InstanceId, Token, WorkerId};
 use crate::json::Json;
@@ -222,9 +221,9 @@ pub struct Decision {
     pub effects: Vec<Effect>,
     /// Why nothing changed, where all that happened is that a message was consumed.
     pub refusal: Option<Refusal>,
-    /// Blobs whose content was missed by what could not be decided now. When they are at hand,
-    /// [`Command::GoOn`] continues.
-    pub missed: Vec<BlobRef>,
+    /// What was missed by what could not be decided now. When it is at hand, [`Command::GoOn`]
+    /// continues.
+    pub missed: Vec<Wanted>,
 }
 
 /// Why a command changed nothing.
@@ -280,5 +279,5 @@ pub enum Refusal {
     Busy,
     /// Decide the command again when these contents are at hand.
     #[error("the content of {} blobs is needed first", .0.len())]
-    Missed(Vec<BlobRef>),
+    Missed(Vec<Wanted>),
 }

@@ -86,6 +86,18 @@ pub struct State {
     /// Everything that time will do, earliest first.
     pub timers: BTreeSet<(Timestamp, Timer)>,
     pub updated_at: Timestamp,
+    /// For a reader of the log that collects the results of a map.
+    #[serde(skip)]
+    pub tap: Option<Box<ResultsTap>>,
+}
+
+/// Takes the results of the items of one map while a log is folded.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ResultsTap {
+    pub map: At,
+    pub attempt: u32,
+    /// The indexes of items, as they close, and their results; `null` if an item failed.
+    pub results: Vec<(u64, Json)>,
 }
 
 /// How an execution ended.
@@ -173,6 +185,7 @@ impl State {
             messages: Messages::default(),
             timers: deadline.into_iter().collect(),
             updated_at: at,
+            tap: None,
         }
     }
 

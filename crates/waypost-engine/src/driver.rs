@@ -273,7 +273,9 @@ impl Driver {
                 self.measures.claimed += u64::try_from(loaded.len()).unwrap_or(0);
                 loaded.into_iter().for_each(|loaded| self.claimed(loaded, Some(at)));
             }
-            Input::Fetched { execution, blob, content } => self.fetched(execution, blob, content),
+            Input::Fetched { execution, wanted, content } => {
+                self.fetched(execution, wanted, content)
+            }
             Input::Held => self.measures.quarantined += 1,
             Input::Reloaded(loaded) => self.claimed(*loaded, None),
             Input::Delivered { execution, ticket, answer } => {

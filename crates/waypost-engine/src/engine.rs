@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, oneshot};
 use waypost_core::blob::BlobDigest;
 use waypost_core::command::Refusal;
 use waypost_core::event::MessageId;
-use waypost_core::expr::{Content, Contents};
+use waypost_core::expr::{Content, Contents, Wanted};
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, Token};
 use waypost_core::json::Json;
 use waypost_core::status::Status;
@@ -234,7 +234,7 @@ impl Engine {
                 Some(refused) => Some(refused),
                 None => self.payloads.content(blob, &self.shared.over).await,
             };
-            contents.insert(blob.digest, content.ok_or(EngineError::Stopping)?);
+            contents.insert(Wanted::Content(blob), content.ok_or(EngineError::Stopping)?);
         }
         Ok(Contents::of(contents))
     }

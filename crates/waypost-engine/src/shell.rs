@@ -14,6 +14,7 @@
 mod batch_queue;
 mod ending;
 mod inputs;
+mod items;
 mod lanes;
 mod lease;
 mod load;
@@ -21,6 +22,7 @@ mod mirrored;
 mod ownership;
 mod payloads;
 mod remote_tasks;
+mod results;
 mod run;
 mod secrets;
 mod shared;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use waypost_core::blob::BlobRef;
 use waypost_core::event::Event;
-use waypost_core::expr::{Content, Contents};
+use waypost_core::expr::{Content, Contents, ITEMS_PAGE, Wanted};
+use waypost_core::failure::{Failure, kind};
 use waypost_core::frame::decode;
 use waypost_core::json::{BadJson, Json};
 use waypost_core::time::Timestamp;
@@ -36,14 +37,31 @@ impl WorldBlobs {
         Json::reference(put.expect("memory is never full"))
     }
 
-    /// As the shell fetches a content.
-    pub fn content(&self, blob: BlobRef) -> Content {
-        Content::read(blob, &self.bytes(blob))
+    /// As the shell reads what a decision needs.
+    pub fn read(&self, wanted: Wanted) -> Content {
+        let items = |blob| -> Vec<Json> {
+            let list = Json::parse_bytes(&self.bytes(blob)).ok();
+            list.and_then(|list| serde_json::from_str(list.text()).ok()).unwrap_or_default()
+        };
+        match wanted {
+            Wanted::Content(blob) => Content::read(blob, &self.bytes(blob)),
+            Wanted::Count(blob) => Content::count(items(blob).len() as u64),
+            Wanted::Items { blob, page } => {
+                let page = usize::try_from(page * ITEMS_PAGE).unwrap_or(usize::MAX);
+                let items = items(blob).into_iter().skip(page);
+                Content::items(items.take(256).collect::<Vec<_>>())
+            }
+            Wanted::Results { .. } => {
+                let what = "the maps of programs have few results";
+                Content::failed(Failure::permanent(kind::BLOB, what))
+            }
+        }
     }
 
     /// The contents of the blobs that a payload refers to.
     pub fn contents(&self, payload: &Json) -> Contents {
-        Contents::of(payload.references().map(|blob| (blob.digest, self.content(blob))).collect())
+        let wanted = payload.references().map(Wanted::Content);
+        Contents::of(wanted.map(|wanted| (wanted, self.read(wanted))).collect())
     }
 
     /// The payload with contents in place of references.

@@ -275,7 +275,7 @@ impl Simulation {
                 self.perform_now(life, work, 0);
                 self.store.inner().listed = None;
             }
-            WorldEvent::Fetch { life, execution, blob } => self.fetch(life, execution, blob),
+            WorldEvent::Fetch { life, execution, wanted } => self.fetch(life, execution, wanted),
             WorldEvent::Inputs(life, inputs) => self.inputs(life, inputs),
             WorldEvent::Call(life, order) => self.call(life, order),
             WorldEvent::Ended { life, order, outcome } => self.ended(life, &order, outcome),

@@ -33,13 +33,16 @@ pub(super) fn apply(
             if !matches!(plan.node(at.node).behaviour, Behaviour::Map(_)) {
                 return refuse("the node is not a map");
             }
-            let items = items_of(*count, items.as_ref())?;
+            let source = items.as_ref().and_then(Json::as_reference);
+            let items = items_of(*count, items.as_ref().filter(|_| source.is_none()))?;
             move_to(state, at, NodeStatus::Waiting);
-            mapped(state, at, MapState::new(*count, items, *tolerated));
+            let map = MapState { source, ..MapState::new(*count, items, *tolerated) };
+            mapped(state, at, map);
             note_due(plan, state, at);
         }
-        NodeEvent::ItemsOpened { from, count, .. } => {
+        NodeEvent::ItemsOpened { from, count, items, .. } => {
             may_open_items(state, at, *from, *count)?;
+            note_items(state, at, *from, items_of(*count, items.as_ref())?)?;
             items_opened(plan, state, at, *count);
             note_due(plan, state, at);
         }
@@ -126,6 +129,18 @@ fn may_open_items(state: &State, at: At, from: u64, count: u64) -> Step {
     let map = map.ok_or("the node is not a map that knows its items")?;
     let fits = map.next == from && count > 0 && map.count - map.next >= count && !map.stopped;
     if fits { Ok(()) } else { Err(format!("items {from} and {count} more are not the next")) }
+}
+
+/// Keeps the items of a blob that are about to be open.
+fn note_items(state: &mut State, at: At, from: u64, items: Option<Arc<[Json]>>) -> Step {
+    let Some(body) = state.node_mut(at).body_mut() else { return Ok(()) };
+    let Some(map) = &mut body.map else { return Ok(()) };
+    if map.source.is_some() != items.is_some() {
+        return refuse("items come with the event if, and only if, they are in a blob");
+    }
+    let items = items.iter().flat_map(|items| items.iter().cloned());
+    map.open_items.extend((from..).zip(items));
+    Ok(())
 }
 
 /// Opens the next items of a map.
@@ -236,6 +251,11 @@ pub(super) fn close_if_settled(plan: &Plan, state: &mut State, number: ScopeNo) 
         Some(Container::Map(spec)) => Some(spec),
         _ => None,
     };
+    if let (Some(tap), Some(index)) = (&mut state.tap, scope.index)
+        && (tap.map, tap.attempt) == (container, scope.attempt)
+    {
+        tap.results.push((index, output.clone().unwrap_or_else(Json::null)));
+    }
     if let Some(body) = state.node_mut(container).body_mut() {
         body.open.remove(&scope.index);
         match (&mut body.map, spec) {

@@ -13,7 +13,9 @@
 use super::Decider;
 use super::evaluate::{duration, invalid};
 use crate::apply::GRACE;
+use crate::blob::BlobRef;
 use crate::event::{CancelReason, NodeEvent, Wait};
+use crate::expr::ITEMS_PAGE;
 use crate::failure::{Failure, kind};
 use crate::json::Json;
 use crate::kind::{Behaviour, Collect, Container, Loop, LoopTest, MapSpec};
@@ -80,11 +82,47 @@ impl Decider<'_> {
         let open = if is_planted(Bug::WindowIgnored) { 0 } else { body.open.len() as u64 };
         let free = u64::from(spec.concurrency).saturating_sub(open);
         let count = free.min(map.count - map.next).min(self.env.items_opened_max);
+        let (items, count) = match map.source {
+            None => (None, count),
+            Some(blob) => match self.items_in(blob, map.next, count) {
+                Ok((items, count)) => (Some(items), count),
+                Err(_) if self.env.contents.has_missed() => return,
+                Err(failure) => return self.fail_map(at, failure),
+            },
+        };
         let (from, first) = (map.next, self.state.scopes_opened + 1);
         let (node, attempt) = (self.path(at), self.node(at).attempt);
-        self.emit_at(at, NodeEvent::ItemsOpened { node, attempt, from, count });
+        self.emit_at(at, NodeEvent::ItemsOpened { node, attempt, from, count, items });
         for scope in first..first + count {
             self.open_scope(ScopeNo(scope));
+        }
+    }
+
+    /// The next items of a list in a blob: at most so many, and none of the next page.
+    fn items_in(&self, blob: BlobRef, from: u64, count: u64) -> Result<(Json, u64), Failure> {
+        let page = self.env.contents.items(blob, from / ITEMS_PAGE)?;
+        let first = usize::try_from(from % ITEMS_PAGE).unwrap_or(usize::MAX);
+        let most = usize::try_from(count).unwrap_or(usize::MAX);
+        let items = page.iter().skip(first).take(most);
+        let count = items.len() as u64;
+        if count == 0 {
+            let message = format!("blob {} has no item {from}", blob.digest);
+            return Err(Failure::permanent(kind::BLOB, message));
+        }
+        Ok((Json::list(items)?, count))
+    }
+
+    /// A map cannot go on: its open items end first.
+    fn fail_map(&mut self, at: At, failure: Failure) {
+        let body = self.node(at).body.as_ref();
+        let open: Vec<ScopeNo> = body.map_or_else(Vec::new, |b| b.open.values().copied().collect());
+        if open.is_empty() {
+            return self.attempt_failed(at, failure);
+        }
+        for scope in open {
+            if !self.state.is_scope_ending(scope) {
+                self.end_scope(scope, failure.clone(), true);
+            }
         }
     }
 
@@ -103,7 +141,10 @@ impl Decider<'_> {
     /// Evaluates the items of a map.
     fn open_map(&mut self, at: At, spec: &MapSpec) -> Result<(), Failure> {
         let value = spec.items.render(&self.scope(at))?;
-        let (count, items) = items_of(&value)?;
+        let (count, items) = match value.as_reference() {
+            Some(blob) => (self.env.contents.count(blob)?, Some(value)),
+            None => items_of(&value)?,
+        };
         if count > ITEMS_MAX {
             let message = format!("the map has {count} items; at most {ITEMS_MAX} are allowed");
             return Err(Failure::permanent(kind::TOO_MANY_ITEMS, message));
@@ -123,7 +164,12 @@ impl Decider<'_> {
         if map.failed > map.tolerated || too_few && map.failed == map.tolerated {
             return Err(too_many_failures(map));
         }
-        let output = output_of_map(map, spec)?;
+        let attempt = self.node(at).attempt;
+        let results = match spec.collect && map.is_too_large() {
+            true => Some(Json::reference(self.env.contents.results(at, attempt, map.count)?)),
+            false => None,
+        };
+        let output = output_of_map(map, results)?;
         self.complete(at, Some(output), None)
     }
 
@@ -339,22 +385,16 @@ fn too_many_failures(map: &MapState) -> Failure {
     Failure { details, ..Failure::permanent(kind::TOO_MANY_FAILURES, message) }
 }
 
-fn output_of_map(map: &MapState, spec: &MapSpec) -> Result<Json, Failure> {
-    if spec.collect && map.is_too_large() {
-        let message = format!(
-            "the results of the items have {} bytes; at most {PAYLOAD_BYTES_MAX} are kept \
-             (`collect: none` leaves them out)",
-            map.output_bytes
-        );
-        return Err(Failure::permanent(kind::TOO_LARGE, message));
-    }
+fn output_of_map(map: &MapState, results: Option<Json>) -> Result<Json, Failure> {
     let number = |number: u64| Json::from_value(&number.into());
     let mut fields = vec![
         ("count", number(map.count)),
         ("succeeded", number(map.done - map.failed)),
         ("failed", number(map.failed)),
     ];
-    if !map.outputs.is_empty() {
+    if let Some(results) = results {
+        fields.push(("results", results));
+    } else if !map.outputs.is_empty() {
         let null = Json::null();
         let results = (0..map.count).map(|index| map.outputs.get(&index).unwrap_or(&null));
         fields.push(("results", Json::list(results)?));

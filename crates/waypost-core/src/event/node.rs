@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BODIES_LOG_FORMAT, MessageId, Origin, REMOTE_LOG_FORMAT};
+use super::{BLOBS_LOG_FORMAT, BODIES_LOG_FORMAT, MessageId, Origin, REMOTE_LOG_FORMAT};
 use crate::failure::Failure;
 use crate::id::{InstanceId, Token, WorkerId};
 use crate::json::{Json, present};
@@ -138,7 +138,7 @@ pub enum NodeEvent {
         attempt: u32,
         /// How many items there are.
         count: u64,
-        /// The items; absent where they are the numbers from 0 on.
+        /// The items, or a reference to them; absent where they are the numbers from 0 on.
         #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
         items: Option<Json>,
         /// How many may fail without the map failing.
@@ -155,6 +155,9 @@ pub enum NodeEvent {
         from: u64,
         /// How many.
         count: u64,
+        /// These items, where they come from a blob.
+        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+        items: Option<Json>,
     },
     /// A scope of a container will end as failed: nothing more begins in it.
     BodyEnding {
@@ -294,10 +297,11 @@ impl NodeEvent {
             | Self::Waiting { .. }
             | Self::Resumed { .. }
             | Self::BodyOpened { .. }
-            | Self::ItemsOpened { .. }
             | Self::Skipped { .. }
             | Self::Cancelled { .. } => 0,
-            Self::MapOpened { items, .. } => items.as_ref().map_or(0, Json::bytes),
+            Self::MapOpened { items, .. } | Self::ItemsOpened { items, .. } => {
+                items.as_ref().map_or(0, Json::bytes)
+            }
         }
     }
 
@@ -307,6 +311,7 @@ impl NodeEvent {
             Self::Started { remote: Some(_), .. } => REMOTE_LOG_FORMAT,
             Self::Failed { failure, .. } if failure.on_error_skipped => 4,
             Self::Resumed { origin, .. } if !origin.is_unknown() => 2,
+            Self::ItemsOpened { items: Some(_), .. } => BLOBS_LOG_FORMAT,
             Self::BodyOpened { .. }
             | Self::BodyEnding { .. }
             | Self::MapOpened { .. }

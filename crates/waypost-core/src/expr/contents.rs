@@ -11,17 +11,42 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::budget::{Budget, Stop};
 use super::read;
 use super::value::Value;
-use crate::blob::{BlobDigest, BlobRef};
+use crate::blob::BlobRef;
 use crate::failure::{Failure, kind};
 use crate::json::Json;
 use crate::limits::BLOB_IN_EXPRESSION_BYTES_MAX;
+use crate::path::At;
 
 /// Bytes of memory that the values of one content may take.
 const CONTENT_MEMORY_MAX: u64 = 256 * 1024 * 1024;
 
-/// The content of a blob, read into values; or why it cannot be had.
+/// Something that a decision needs and the core cannot read.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Wanted {
+    /// The content of a blob, for an expression that looks into it.
+    Content(BlobRef),
+    /// How many items the list in a blob has.
+    Count(BlobRef),
+    /// Items of that list: those from `page` times [`ITEMS_PAGE`] on.
+    Items { blob: BlobRef, page: u64 },
+    /// The results of the `count` items of a map, as a blob with a list of them.
+    Results { map: At, attempt: u32, count: u64 },
+}
+
+/// Items of a list in a blob that are read at once.
+pub const ITEMS_PAGE: u64 = 256;
+
+/// What was wanted; or why it cannot be had.
 #[derive(Clone, Debug)]
-pub struct Content(Result<Value, Failure>);
+pub struct Content(Result<Found, Failure>);
+
+#[derive(Clone, Debug)]
+enum Found {
+    Value(Value),
+    Count(u64),
+    Items(Arc<[Json]>),
+    Results(BlobRef),
+}
 
 impl Content {
     /// Reads a content of JSON. What fails here fails each time.
@@ -36,7 +61,22 @@ impl Content {
             return Self::failed(Failure::permanent(kind::EXPRESSION, message));
         };
         let budget = Budget::of_memory(u64::MAX, CONTENT_MEMORY_MAX);
-        Self(read::json(json.text(), &budget).map_err(|_| too_large(blob)))
+        Self(read::json(json.text(), &budget).map(Found::Value).map_err(|_| too_large(blob)))
+    }
+
+    /// The answer to [`Wanted::Count`].
+    pub fn count(count: u64) -> Self {
+        Self(Ok(Found::Count(count)))
+    }
+
+    /// The answer to [`Wanted::Items`].
+    pub fn items(items: impl Into<Arc<[Json]>>) -> Self {
+        Self(Ok(Found::Items(items.into())))
+    }
+
+    /// The answer to [`Wanted::Results`].
+    pub fn results(blob: BlobRef) -> Self {
+        Self(Ok(Found::Results(blob)))
     }
 
     /// The content cannot be had.
@@ -66,18 +106,18 @@ pub struct Contents(Option<Arc<AtHand>>);
 
 #[derive(Debug, Default)]
 struct AtHand {
-    known: BTreeMap<BlobDigest, Content>,
-    missed: Mutex<Vec<BlobRef>>,
+    known: BTreeMap<Wanted, Content>,
+    missed: Mutex<Vec<Wanted>>,
 }
 
 impl Contents {
     /// These contents are at hand.
-    pub fn of(known: BTreeMap<BlobDigest, Content>) -> Self {
+    pub fn of(known: BTreeMap<Wanted, Content>) -> Self {
         Self(Some(Arc::new(AtHand { known, missed: Mutex::default() })))
     }
 
-    /// The blobs whose content was missed so far, each once.
-    pub fn missed(&self) -> Vec<BlobRef> {
+    /// What was missed so far, each once.
+    pub fn missed(&self) -> Vec<Wanted> {
         let lock = |at_hand: &Arc<AtHand>| {
             at_hand.missed.lock().unwrap_or_else(PoisonError::into_inner).clone()
         };
@@ -97,22 +137,56 @@ impl Contents {
     }
 
     pub(super) fn get(&self, blob: BlobRef) -> Result<Value, Stop> {
-        let known = self.0.as_ref().and_then(|at_hand| at_hand.known.get(&blob.digest));
-        match known {
-            Some(Content(Ok(value))) => return Ok(value.clone()),
-            Some(Content(Err(failure))) => return Err(Stop::Blob(Box::new(failure.clone()))),
-            None => {}
-        }
+        let stop = |failure| Err(Stop::Blob(Box::new(failure)));
         if let Some(Content(Err(failure))) = Content::refuse(blob) {
-            return Err(Stop::Blob(Box::new(failure)));
+            return stop(failure);
+        }
+        match self.find(Wanted::Content(blob)) {
+            Ok(Found::Value(value)) => Ok(value),
+            Ok(_) => stop(missing()),
+            Err(failure) => stop(failure),
+        }
+    }
+
+    /// How many items the list in a blob has.
+    pub(crate) fn count(&self, blob: BlobRef) -> Result<u64, Failure> {
+        match self.find(Wanted::Count(blob))? {
+            Found::Count(count) => Ok(count),
+            _ => Err(missing()),
+        }
+    }
+
+    /// A page of these items.
+    pub(crate) fn items(&self, blob: BlobRef, page: u64) -> Result<Arc<[Json]>, Failure> {
+        match self.find(Wanted::Items { blob, page })? {
+            Found::Items(items) => Ok(items),
+            _ => Err(missing()),
+        }
+    }
+
+    /// The results of a map.
+    pub(crate) fn results(&self, map: At, attempt: u32, count: u64) -> Result<BlobRef, Failure> {
+        match self.find(Wanted::Results { map, attempt, count })? {
+            Found::Results(blob) => Ok(blob),
+            _ => Err(missing()),
+        }
+    }
+
+    fn find(&self, wanted: Wanted) -> Result<Found, Failure> {
+        let known = self.0.as_ref().and_then(|at_hand| at_hand.known.get(&wanted));
+        if let Some(Content(found)) = known {
+            return found.clone();
         }
         if let Some(at_hand) = &self.0 {
             let mut missed = at_hand.missed.lock().unwrap_or_else(PoisonError::into_inner);
-            if !missed.contains(&blob) {
-                missed.push(blob);
+            if !missed.contains(&wanted) {
+                missed.push(wanted);
             }
         }
-        let message = format!("the content of blob {} is not at hand here", blob.digest);
-        Err(Stop::Blob(Box::new(Failure::transient(kind::BLOB, message))))
+        Err(missing())
     }
+}
+
+fn missing() -> Failure {
+    Failure::transient(kind::BLOB, "the content of a blob is not at hand here")
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::blob::BlobRef;
 use crate::failure::Failure;
 use crate::json::Json;
-use crate::limits::{ITEM_FAILURE_CHARS_MAX, ITEM_FAILURES_MAX, PAYLOAD_BYTES_MAX};
+use crate::limits::{ITEM_FAILURE_CHARS_MAX, ITEM_FAILURES_MAX, MAP_RESULTS_BYTES_MAX};
 use crate::planted::{Bug, is_planted};
 
 /// A map that has evaluated its items.
@@ -17,6 +18,12 @@ pub struct MapState {
     /// The items; absent where they are the numbers from 0 on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<Arc<[Json]>>,
+    /// The blob that they are read from, page by page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<BlobRef>,
+    /// Of those, the ones that are open.
+    #[serde(default, with = "crate::json::pairs", skip_serializing_if = "BTreeMap::is_empty")]
+    pub open_items: BTreeMap<u64, Json>,
     /// How many may fail without the map failing.
     pub tolerated: u64,
     /// The next item to open. All before it are open or done.
@@ -27,7 +34,8 @@ pub struct MapState {
     /// The outputs of the items, without those that are `null`.
     #[serde(with = "crate::json::pairs")]
     pub outputs: BTreeMap<u64, Json>,
-    /// Bytes of these outputs; above the limit for payloads, none are kept any more.
+    /// Bytes of these outputs; above [`MAP_RESULTS_BYTES_MAX`], none are kept any more, and the log is
+    /// read for them at the end.
     pub output_bytes: usize,
     /// The items that failed, as ranges of indexes: first and last.
     pub failed_ranges: Vec<(u64, u64)>,
@@ -43,6 +51,8 @@ impl MapState {
         Self {
             count,
             items,
+            source: None,
+            open_items: BTreeMap::new(),
             tolerated,
             next: 0,
             done: 0,
@@ -58,6 +68,9 @@ impl MapState {
     /// The value of an item.
     pub fn item(&self, index: u64) -> Json {
         match &self.items {
+            None if self.source.is_some() => {
+                self.open_items.get(&index).cloned().unwrap_or_else(Json::null)
+            }
             None => Json::from_value(&index.into()),
             Some(items) => {
                 let item = usize::try_from(index).ok().and_then(|index| items.get(index));
@@ -71,13 +84,14 @@ impl MapState {
         self.next < self.count && !self.stopped
     }
 
-    /// Are the outputs too large to be kept?
+    /// Are the outputs too large to be kept here?
     pub fn is_too_large(&self) -> bool {
-        self.output_bytes > PAYLOAD_BYTES_MAX
+        self.output_bytes > MAP_RESULTS_BYTES_MAX
     }
 
     pub(crate) fn completed(&mut self, index: u64, output: Option<Json>) {
         self.done += 1;
+        self.open_items.remove(&index);
         let Some(output) = output.filter(|output| !output.is_null()) else { return };
         let index = if is_planted(Bug::ResultsOutOfOrder) { self.done - 1 } else { index };
         self.output_bytes = self.output_bytes.saturating_add(output.bytes() + 1);
@@ -90,6 +104,7 @@ impl MapState {
 
     pub(crate) fn item_failed(&mut self, index: u64, failure: Option<Box<Failure>>) {
         self.done += 1;
+        self.open_items.remove(&index);
         self.failed += 1;
         self.note_failed(index);
         if let Some(mut failure) = failure

@@ -5,9 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use waypost_core::blob::{BlobDigest, BlobRef};
 use waypost_core::command::{Command, Outcome, Report};
-use waypost_core::expr::{Content, Contents};
+use waypost_core::expr::{Content, Contents, Wanted};
 use waypost_core::id::{ExecutionNo, Token};
 use waypost_core::path::At;
 use waypost_core::time::Timestamp;
@@ -20,15 +19,15 @@ use super::slots::SlotGrant;
 /// The contents of one execution, and what waits for them.
 #[derive(Default)]
 pub(super) struct Fetches {
-    asked: BTreeSet<BlobDigest>,
-    at_hand: BTreeMap<BlobDigest, Content>,
+    asked: BTreeSet<Wanted>,
+    at_hand: BTreeMap<Wanted, Content>,
     letters: Vec<Letter>,
     /// Does something in the state wait: a container, a wait that is due, a signal?
     goes_on: bool,
     runs: Vec<Unrendered>,
     offers: Vec<At>,
     /// Missed, and not asked for yet.
-    wanted: Vec<BlobRef>,
+    wanted: Vec<Wanted>,
 }
 
 /// An attempt that is recorded as started, and whose config cannot be rendered yet.
@@ -50,31 +49,40 @@ impl Fetches {
         !self.asked.is_empty() || !self.wanted.is_empty()
     }
 
-    pub(super) fn set_aside(&mut self, letter: Letter, missed: Vec<BlobRef>) {
+    pub(super) fn set_aside(&mut self, letter: Letter, missed: Vec<Wanted>) {
         self.letters.push(letter);
         self.wanted.extend(missed);
     }
 
-    pub(super) fn put_off(&mut self, missed: Vec<BlobRef>) {
+    pub(super) fn put_off(&mut self, missed: Vec<Wanted>) {
         self.goes_on |= !missed.is_empty();
         self.wanted.extend(missed);
     }
 
-    pub(super) fn put_off_run(&mut self, run: Unrendered, missed: Vec<BlobRef>) {
+    pub(super) fn put_off_run(&mut self, run: Unrendered, missed: Vec<Wanted>) {
         self.runs.push(run);
         self.wanted.extend(missed);
     }
 
-    pub(super) fn put_off_offer(&mut self, node: At, missed: Vec<BlobRef>) {
+    pub(super) fn put_off_offer(&mut self, node: At, missed: Vec<Wanted>) {
         self.offers.push(node);
         self.wanted.extend(missed);
     }
 
-    /// The blobs to ask for.
-    fn ask(&mut self) -> Vec<BlobRef> {
+    /// What to ask for.
+    fn ask(&mut self) -> Vec<Wanted> {
         let mut wanted = std::mem::take(&mut self.wanted);
-        wanted.retain(|blob| self.asked.insert(blob.digest));
+        wanted.retain(|wanted| self.asked.insert(*wanted));
         wanted
+    }
+
+    fn take(&mut self, wanted: Wanted, content: Content) {
+        if let Wanted::Items { blob, .. } = wanted {
+            let is_other =
+                |known: &Wanted| matches!(known, Wanted::Items { blob: of, .. } if *of == blob);
+            self.at_hand.retain(|known, _| !is_other(known));
+        }
+        self.at_hand.insert(wanted, content);
     }
 
     /// The tickets of letters that wait.
@@ -89,19 +97,19 @@ impl Driver {
         let Some(live) = self.live.get_mut(&execution) else { return };
         let wanted = live.fetches.ask();
         if live.mailbox.is_empty() && !live.fetches.is_waiting() {
-            // Everything that needed the contents has used them.
-            live.fetches.at_hand.clear();
+            // Everything that needed the contents has used them; but one page of items serves for long.
+            live.fetches.at_hand.retain(|wanted, _| matches!(wanted, Wanted::Items { .. }));
         }
-        self.outputs.extend(wanted.into_iter().map(|blob| Output::Fetch { execution, blob }));
+        self.outputs.extend(wanted.into_iter().map(|wanted| Output::Fetch { execution, wanted }));
     }
 
     /// A content is at hand, or cannot be had.
-    pub(super) fn fetched(&mut self, execution: ExecutionNo, blob: BlobDigest, content: Content) {
+    pub(super) fn fetched(&mut self, execution: ExecutionNo, wanted: Wanted, content: Content) {
         let Some(live) = self.live.get_mut(&execution) else { return };
-        if !live.fetches.asked.remove(&blob) {
+        if !live.fetches.asked.remove(&wanted) {
             return;
         }
-        live.fetches.at_hand.insert(blob, content);
+        live.fetches.take(wanted, content);
         if live.fetches.is_waiting() {
             return;
         }
@@ -151,7 +159,7 @@ impl Driver {
 
 /// Why the config of a task could not be rendered.
 pub(super) enum NotRendered {
-    Missed(Vec<BlobRef>),
+    Missed(Vec<Wanted>),
     /// The report on the attempt that follows.
     Failed(Box<Report>),
 }

@@ -125,7 +125,7 @@ impl Driver {
         if !live.mailbox.is_empty() {
             return self.enqueue(execution);
         }
-        if live.state.wants_items() && !self.draining {
+        if live.state.wants_items() && !self.draining && !live.fetches.is_waiting() {
             // One frame opens only so many.
             return self.post(execution, Letter::command(Command::OpenItems));
         }

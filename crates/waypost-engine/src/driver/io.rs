@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use waypost_core::blob::BlobDigest;
 use waypost_core::command::{Report, Request};
 use waypost_core::event::Origin;
-use waypost_core::expr::{Content, Contents};
+use waypost_core::expr::{Content, Contents, Wanted};
 use waypost_core::frame::Parent;
 use waypost_core::id::{ExecutionId, ExecutionNo, Token, WorkerId};
 use waypost_core::json::Json;
@@ -67,8 +66,8 @@ pub enum Input {
     },
     /// An execution of this instance was quarantined.
     Held,
-    /// The result of [`Output::Fetch`]: the content of a blob, or why it cannot be had.
-    Fetched { execution: ExecutionNo, blob: BlobDigest, content: Content },
+    /// The result of [`Output::Fetch`]: what was wanted, or why it cannot be had.
+    Fetched { execution: ExecutionNo, wanted: Wanted, content: Content },
     /// The result of [`StoreWork::Reload`].
     Reloaded(Box<Loaded>),
     /// The outcome of a request that went through the inbox.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use waypost_core::blob::BlobRef;
 use waypost_core::event::Event;
+use waypost_core::expr::Wanted;
 use waypost_core::id::{ExecutionId, ExecutionNo, Token, WorkerId};
 use waypost_core::time::Timestamp;
 use waypost_ports::handler::Task;
@@ -25,11 +25,11 @@ pub enum Output {
     /// Stop an attempt that runs on this instance.
     Cancel(Token),
     Answer(Ticket, Answer),
-    /// Read the content of a blob that an expression looks into; answered with
+    /// Read what a decision needs: contents of blobs, items and results of maps; answered with
     /// [`Input::Fetched`](super::Input::Fetched).
     Fetch {
         execution: ExecutionNo,
-        blob: BlobRef,
+        wanted: Wanted,
     },
     /// Renew the instance's lease ahead of time; answered with
     /// [`Input::Renewed`](super::Input::Renewed).

@@ -115,6 +115,8 @@ fn engine_thread(
         tasks: tokio_util::task::TaskTracker::new(),
         shared: Arc::clone(shared),
         payloads: payloads.clone(),
+        store: Arc::clone(&parts.store),
+        plans: Arc::clone(&parts.plans),
     };
     let opened = Instant::now();
     driver.set_stopwatch(Box::new(move || opened.elapsed()));

@@ -18,8 +18,13 @@ use waypost_core::event::BLOBS_LOG_FORMAT;
 use waypost_core::expr::Content;
 use waypost_core::failure::{Failure, kind};
 use waypost_core::json::Json;
-use waypost_core::limits::{BLOB_BYTES_MAX, PAYLOAD_BYTES_MAX};
+use waypost_core::limits::{BLOB_BYTES_MAX, MAP_RESULTS_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use waypost_ports::blobs::{BlobError, Blobs, NotInlined, inline};
+use waypost_ports::store::Store;
+
+use super::Plans;
+use super::items::{BadItems, ItemLists};
+use super::results::{ResultsOf, ResultsReader};
 
 /// Calls to the blob store at once: each may have a content in memory.
 const CALLS_MAX: usize = 8;
@@ -48,13 +53,14 @@ pub(crate) struct Payloads {
     /// The newest log format that every live instance reads.
     readable: Arc<AtomicU16>,
     calls: Arc<Semaphore>,
+    lists: ItemLists,
 }
 
 impl Payloads {
     pub(crate) fn new(blobs: Arc<dyn Blobs>, inline_max: usize) -> Self {
         let inline_max = inline_max.min(PAYLOAD_BYTES_MAX);
         let calls = Arc::new(Semaphore::new(CALLS_MAX));
-        Self { blobs, inline_max, readable: Arc::default(), calls }
+        Self { blobs, inline_max, readable: Arc::default(), calls, lists: ItemLists::default() }
     }
 
     /// Every live instance reads this log format.
@@ -152,6 +158,84 @@ impl Payloads {
         Some(read.unwrap_or_else(|error| {
             Content::failed(Failure::permanent(kind::BLOB, error.to_string()))
         }))
+    }
+
+    /// How many items a blob has.
+    pub(crate) async fn count(&self, blob: BlobRef, over: &CancellationToken) -> Option<Content> {
+        let lists = self.lists.clone();
+        self.of_items(over, move |blobs| Ok(Content::count(lists.count(blobs, blob)?))).await
+    }
+
+    /// A page of its items.
+    pub(crate) async fn items(
+        &self,
+        blob: BlobRef,
+        page: u64,
+        over: &CancellationToken,
+    ) -> Option<Content> {
+        let lists = self.lists.clone();
+        self.of_items(over, move |blobs| Ok(Content::items(lists.page(blobs, blob, page)?))).await
+    }
+
+    async fn of_items(
+        &self,
+        over: &CancellationToken,
+        read: impl Fn(&dyn Blobs) -> Result<Content, BadItems> + Clone + Send + 'static,
+    ) -> Option<Content> {
+        let failed = |kind: &'static str, error: &dyn std::fmt::Display| {
+            Content::failed(Failure::permanent(kind, error.to_string()))
+        };
+        let call = || {
+            let read = read.clone();
+            self.call(move |blobs| match read(blobs) {
+                Err(BadItems::Blob(error)) => Err(error),
+                read => Ok(read),
+            })
+        };
+        Some(match self.until_answered(over, call, BlobError::is_passing).await? {
+            Ok(Ok(content)) => content,
+            Ok(Err(error @ BadItems::TooMany { .. })) => failed(kind::TOO_MANY_ITEMS, &error),
+            Ok(Err(error)) => failed(kind::INVALID_CONFIG, &error),
+            Err(error) => failed(kind::BLOB, &error),
+        })
+    }
+
+    /// The results of a map, read from the log and kept as a blob.
+    pub(crate) async fn results(
+        &self,
+        store: Arc<dyn Store>,
+        plans: Arc<Plans>,
+        of: ResultsOf,
+        over: &CancellationToken,
+    ) -> Option<Content> {
+        if self.readable.load(Ordering::Relaxed) < BLOBS_LOG_FORMAT {
+            let message = format!(
+                "the results have more than {MAP_RESULTS_BYTES_MAX} bytes, and cannot be kept as a \
+                 blob as long as an older instance of this cluster runs"
+            );
+            return Some(Content::failed(Failure::permanent(kind::TOO_LARGE, message)));
+        }
+        let put = || {
+            let (store, plans) = (Arc::clone(&store), Arc::clone(&plans));
+            self.call(move |blobs| {
+                let mut reader = ResultsReader::new(&*store, &plans, of);
+                match (blobs.put(&mut reader, BLOB_BYTES_MAX), reader.damage) {
+                    (Err(_), Some(damage)) => Ok(Err(damage)),
+                    (put, _) => put.map(Ok),
+                }
+            })
+        };
+        Some(match self.until_answered(over, put, BlobError::is_passing).await? {
+            Ok(Ok(blob)) => Content::results(blob),
+            Ok(Err(damage)) => {
+                let message = format!("the results cannot be read from the log: {damage}");
+                Content::failed(Failure::permanent(kind::BLOB, message))
+            }
+            Err(error @ BlobError::TooLarge { .. }) => {
+                Content::failed(Failure::permanent(kind::TOO_LARGE, error.to_string()))
+            }
+            Err(error) => Content::failed(Failure::permanent(kind::BLOB, error.to_string())),
+        })
     }
 
     /// Calls again while the failure is a passing one; `None` if it was cancelled.

@@ -312,7 +312,7 @@ impl EngineThread {
                         cancel.cancel();
                     }
                 }
-                Output::Fetch { execution, blob } => self.worker.fetch(execution, blob),
+                Output::Fetch { execution, wanted } => self.worker.fetch(execution, wanted),
                 Output::Renew => self.shared.lanes.renewals.push(Order::Renew),
                 Output::Forward { to, input } => self.shared.inputs.forward(self.at, to, &input),
                 Output::Answer(ticket, answer) => self.shared.questions.answer(ticket, answer),

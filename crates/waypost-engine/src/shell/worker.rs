@@ -8,16 +8,18 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
-use waypost_core::blob::BlobRef;
 use waypost_core::command::{Outcome, Report};
+use waypost_core::expr::Wanted;
 use waypost_core::failure::{Failure, kind};
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_ports::handler::{Handler, Task};
 use waypost_ports::secret::Secrets;
+use waypost_ports::store::Store;
 
+use super::results::ResultsOf;
 use super::secrets::supply;
-use super::{Payloads, Shared};
+use super::{Payloads, Plans, Shared};
 use crate::driver::{Input, TaskOrder};
 use crate::panic_text;
 
@@ -44,6 +46,9 @@ pub(crate) struct LocalWorker {
     pub(crate) tasks: tokio_util::task::TaskTracker,
     pub(crate) shared: Arc<Shared>,
     pub(crate) payloads: Payloads,
+    /// For the results of maps.
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) plans: Arc<Plans>,
 }
 
 impl LocalWorker {
@@ -80,14 +85,24 @@ impl LocalWorker {
         cancel
     }
 
-    /// Reads a content that an expression looks into.
-    pub(crate) fn fetch(&self, execution: ExecutionNo, blob: BlobRef) {
+    /// Reads what a decision needs.
+    pub(crate) fn fetch(&self, execution: ExecutionNo, wanted: Wanted) {
         let (payloads, shared) = (self.payloads.clone(), Arc::clone(&self.shared));
+        let (store, plans) = (Arc::clone(&self.store), Arc::clone(&self.plans));
         self.tasks.spawn_on(
             async move {
-                if let Some(content) = payloads.content(blob, &shared.over).await {
-                    let blob = blob.digest;
-                    shared.inputs.push(Input::Fetched { execution, blob, content });
+                let over = &shared.over;
+                let content = match wanted {
+                    Wanted::Content(blob) => payloads.content(blob, over).await,
+                    Wanted::Count(blob) => payloads.count(blob, over).await,
+                    Wanted::Items { blob, page } => payloads.items(blob, page, over).await,
+                    Wanted::Results { map, attempt, count } => {
+                        let of = ResultsOf { execution, map, attempt, count };
+                        payloads.results(store, plans, of, over).await
+                    }
+                };
+                if let Some(content) = content {
+                    shared.inputs.push(Input::Fetched { execution, wanted, content });
                 }
             },
             &self.runtime,

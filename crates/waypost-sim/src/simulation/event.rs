@@ -1,8 +1,8 @@
 //! What can happen in a simulation, and how a driver's outputs are described.
 
-use waypost_core::blob::BlobRef;
 use waypost_core::command::Outcome;
 use waypost_core::event::Event as LogEvent;
+use waypost_core::expr::Wanted;
 use waypost_core::id::ExecutionNo;
 use waypost_core::time::Millis;
 use waypost_engine::driver::{
@@ -35,7 +35,7 @@ pub enum WorldEvent {
     /// The second statement of a claim.
     Take { life: Life, work: StoreWork, listed: Claimable },
     /// A process reads a blob.
-    Fetch { life: Life, execution: ExecutionNo, blob: BlobRef },
+    Fetch { life: Life, execution: ExecutionNo, wanted: Wanted },
     /// Answers reach a process.
     Inputs(Life, Vec<Input>),
     /// A worker calls the outside world.
@@ -101,7 +101,7 @@ pub(super) fn kind_of(output: &Output) -> String {
         Output::Store(StoreWork::FindEnd(ExecutionNo(id))) => format!("find end x{id}"),
         Output::Store(StoreWork::Collect { .. }) => "collect".to_owned(),
         Output::Store(StoreWork::ReserveNumbers) => "numbers".to_owned(),
-        Output::Fetch { execution, blob } => format!("fetch x{} {}", execution.0, blob.digest),
+        Output::Fetch { execution, wanted } => format!("fetch x{} {wanted:?}", execution.0),
         Output::Renew => "renew".to_owned(),
         Output::Forward { input, .. } => format!("forward {input:?}"),
         Output::Store(StoreWork::Doubt(executions)) => format!("doubt {executions:?}"),

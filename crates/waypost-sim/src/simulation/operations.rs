@@ -61,9 +61,9 @@ impl Simulation {
                     self.heartbeat_now(life, 0);
                     self.interrupt_delayed(life);
                 }
-                Output::Fetch { execution, blob } => {
+                Output::Fetch { execution, wanted } => {
                     let latency = self.latency();
-                    self.after(latency, WorldEvent::Fetch { life, execution, blob });
+                    self.after(latency, WorldEvent::Fetch { life, execution, wanted });
                 }
                 Output::Run(order) => self.run_task(life, order),
                 Output::Cancel(token) => self.cancel_task(life, token),

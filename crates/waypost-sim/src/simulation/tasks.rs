@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use waypost_core::blob::BlobRef;
 use waypost_core::command::{Outcome, Report};
+use waypost_core::expr::Wanted;
 use waypost_core::failure::{Failure, kind};
 use waypost_core::id::{ExecutionNo, Token};
 use waypost_core::json::Json;
@@ -28,13 +28,13 @@ impl Simulation {
         }
     }
 
-    /// Reads a content that an expression looks into, as soon as the blob store answers.
-    pub(super) fn fetch(&mut self, life: Life, execution: ExecutionNo, blob: BlobRef) {
+    /// Reads what a decision needs, as soon as the blob store answers.
+    pub(super) fn fetch(&mut self, life: Life, execution: ExecutionNo, wanted: Wanted) {
         if self.store.inner().outage {
-            return self.after(1_000, WorldEvent::Fetch { life, execution, blob });
+            return self.after(1_000, WorldEvent::Fetch { life, execution, wanted });
         }
-        let content = self.blobs.content(blob);
-        self.inputs(life, vec![Input::Fetched { execution, blob: blob.digest, content }]);
+        let content = self.blobs.read(wanted);
+        self.inputs(life, vec![Input::Fetched { execution, wanted, content }]);
     }
 
     pub(super) fn cancel_task(&mut self, life: Life, token: Token) {

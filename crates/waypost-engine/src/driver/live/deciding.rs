@@ -3,10 +3,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use waypost_core::blob::BlobRef;
 use waypost_core::command::{Command, Decision, Effect, Env, Refusal, Request};
 use waypost_core::decide::decide;
 use waypost_core::event::{Event, MessageId, RunEvent};
+use waypost_core::expr::Wanted;
 use waypost_core::id::AppendId;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::slot::SlotCounts;
@@ -182,7 +182,7 @@ impl Live {
     }
 
     /// Keeps a letter until contents are at hand. Its mail is not consumed yet.
-    fn set_aside(&mut self, letter: Letter, missed: Vec<BlobRef>) {
+    fn set_aside(&mut self, letter: Letter, missed: Vec<Wanted>) {
         let asked = match &letter.command {
             Command::Request(_, origin) => origin.message.as_ref(),
             _ => None,

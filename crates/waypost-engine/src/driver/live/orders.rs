@@ -4,10 +4,9 @@ use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use waypost_core::blob::BlobRef;
 use waypost_core::command::{Effect, Outcome, Report};
 use waypost_core::decide::{idempotency_key, render_task};
-use waypost_core::expr::Rendered;
+use waypost_core::expr::{Rendered, Wanted};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::id::{Token, WorkerId};
 use waypost_core::kind::Behaviour;
@@ -31,7 +30,7 @@ pub(in crate::driver) struct Consequences {
     pub(in crate::driver) runs: Vec<(TaskOrder, SlotGrant)>,
     pub(in crate::driver) offers: Vec<Offer>,
     /// Attempts whose configs cannot be rendered yet, and the contents that they miss.
-    pub(in crate::driver) unrendered: Vec<(Unrendered, Vec<BlobRef>)>,
+    pub(in crate::driver) unrendered: Vec<(Unrendered, Vec<Wanted>)>,
     /// Attempts to cancel, with the worker of a remote one.
     pub(in crate::driver) cancelled: Vec<(Token, Option<WorkerId>)>,
     pub(in crate::driver) started_remote: Vec<At>,
@@ -147,7 +146,7 @@ impl Live {
     }
 
     /// Renders the config of a task. A failure comes with the contents that were missed.
-    fn render(&self, at: At) -> Result<Rendered, (Failure, Vec<BlobRef>)> {
+    fn render(&self, at: At) -> Result<Rendered, (Failure, Vec<Wanted>)> {
         let contents = self.fetches.contents();
         let render = AssertUnwindSafe(|| render_task(&self.plan, &self.state, at, &contents));
         let rendered = catch_unwind(render).unwrap_or_else(|panic| {
@@ -162,7 +161,7 @@ impl Live {
         &self,
         at: At,
         attempt: u32,
-    ) -> Result<OfferOrder, (Failure, Vec<BlobRef>)> {
+    ) -> Result<OfferOrder, (Failure, Vec<Wanted>)> {
         let node = self.plan.node(at.node);
         let Some(handler) = self.handler(at) else {
             unreachable!("only tasks are offered");

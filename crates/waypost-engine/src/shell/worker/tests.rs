@@ -8,6 +8,7 @@ use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, Token};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::blobs::MemoryBlobs;
 use waypost_ports::clock::{ManualClock, SystemClock};
+use waypost_ports::memory::MemoryStore;
 use waypost_ports::secret::{Grant, SecretRefused, SecretText};
 
 use super::*;
@@ -142,6 +143,8 @@ async fn bug_an_attempt_whose_handler_panics_when_dropped_was_not_reported() {
         runtime: tokio::runtime::Handle::current(),
         tasks: tokio_util::task::TaskTracker::new(),
         shared: Shared::new(InstanceId(Uuid::nil()), &Config::default(), clock),
+        store: Arc::new(MemoryStore::new(Arc::new(SystemClock))),
+        plans: Arc::new(Plans::new(Box::new(|_| Err("there are none".to_owned())))),
         payloads: Payloads::new(Arc::new(MemoryBlobs::new(Arc::new(SystemClock))), 1 << 20),
     };
     let task = Task { placeholders: Vec::new(), timeout: None, ..task() };

@@ -2,7 +2,7 @@
 
 use waypost_core::blob::{BlobDigest, BlobRef};
 use waypost_core::command::{Outcome, Request};
-use waypost_core::expr::Content;
+use waypost_core::expr::{Content, Wanted};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
@@ -17,10 +17,14 @@ fn blob() -> BlobRef {
     BlobRef { digest: BlobDigest::of(CONTENT), bytes: CONTENT.len() as u64 }
 }
 
+fn wanted() -> Wanted {
+    Wanted::Content(blob())
+}
+
 fn fetched(rig: &mut Rig<'_>, execution: ExecutionNo, content: Content) {
-    assert_eq!(rig.fetches, [(execution, blob())], "asked for once");
+    assert_eq!(rig.fetches, [(execution, wanted())], "asked for once");
     rig.fetches.clear();
-    rig.inputs.push(Input::Fetched { execution, blob: blob().digest, content });
+    rig.inputs.push(Input::Fetched { execution, wanted: wanted(), content });
     rig.settle();
 }
 
@@ -85,7 +89,7 @@ fn execution_whose_blob_is_away_can_be_cancelled() {
     assert!(matches!(rig.answer(ticket), Some(Answer::Done { .. } | Answer::Ended(_))));
     assert_eq!((world.status(execution), rig.driver.live()), (Status::Cancelled, 0));
     // It comes too late, for nothing.
-    rig.inputs.push(Input::Fetched { execution, blob: blob().digest, content: at_hand() });
+    rig.inputs.push(Input::Fetched { execution, wanted: wanted(), content: at_hand() });
     rig.settle();
     world.check();
 }

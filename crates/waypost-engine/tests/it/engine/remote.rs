@@ -193,7 +193,8 @@ async fn a_forged_offer_is_dropped_and_counted() {
 async fn output_above_the_payload_limit_is_kept_as_a_blob_and_a_larger_mark_is_refused() {
     let lab = Lab::new();
     let engine = lab.engine();
-    let started = lab.start(&engine, "a = worker").await;
+    let started =
+        lab.start(&engine, r#"a = worker; o = output("${{ nodes.a.output }}") needs a"#).await;
     let task = one(&engine).await;
     let large = Json::parse(&format!("\"{}\"", "x".repeat(PAYLOAD_BYTES_MAX))).unwrap();
     let mark = engine.report(report(&task, Outcome::Checkpoint(large.clone().into()))).await;

@@ -8,10 +8,10 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use uuid::Uuid;
-use waypost_core::blob::BlobRef;
 use waypost_core::command::Request;
 use waypost_core::command::{Outcome, Report};
 use waypost_core::event::{Event, LOG_FORMAT, Origin, RunEvent};
+use waypost_core::expr::Wanted;
 use waypost_core::flow;
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, Token, WorkerId};
 use waypost_core::json::Json;
@@ -70,7 +70,7 @@ pub(crate) struct Rig<'w> {
     pub(crate) answers: HashMap<Ticket, Answer>,
     pub(crate) committed: Vec<Committed>,
     /// Contents that were asked for.
-    pub(crate) fetches: Vec<(ExecutionNo, BlobRef)>,
+    pub(crate) fetches: Vec<(ExecutionNo, Wanted)>,
     /// What a mirror was given to keep, and to forget.
     pub(crate) kept: Vec<Context>,
     pub(crate) forgotten: Vec<ExecutionId>,
@@ -211,7 +211,7 @@ impl<'w> Rig<'w> {
                 self.tasks.push(order);
             }
             Output::Cancel(token) => self.cancelled.push(token),
-            Output::Fetch { execution, blob } => self.fetches.push((execution, blob)),
+            Output::Fetch { execution, wanted } => self.fetches.push((execution, wanted)),
             Output::Answer(ticket, answer) => {
                 let before = self.answers.insert(ticket, answer);
                 assert!(before.is_none(), "{ticket:?} was answered twice");
