@@ -73,6 +73,10 @@ config! {
         decide_max: Millis = Millis(1);
         /// A frame takes no further command once the payloads of its events have this size.
         frame_bytes_max: usize = 4 * 1024 * 1024;
+        /// Bytes of frames and snapshots on their way to the store, of all drivers, from which on nothing
+        /// more is decided until some are committed. The events of a frame take about twice its bytes
+        /// besides. Smaller: less memory for wide executions; larger: larger commits.
+        in_flight_bytes_max: usize = 64 * 1024 * 1024;
         /// Frames committed in one transaction.
         batch_frames_max: usize = 1_024;
         /// Threads that commit at once, for a store that many may write to at once; 0 where it has one

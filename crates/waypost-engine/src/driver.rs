@@ -84,6 +84,8 @@ pub struct Driver {
     /// Executions with many bytes of stored signals that stay in memory for more of them.
     staying: HashSet<ExecutionNo>,
     suspects: suspicion::Suspects,
+    /// Bytes of the frames that are on their way to the store.
+    in_flight_bytes: usize,
     /// Requests that are on their way into inboxes.
     delivering: usize,
     draining: bool,
@@ -137,6 +139,7 @@ impl Driver {
             readable: u16::MAX,
             staying: HashSet::new(),
             suspects: suspicion::Suspects::default(),
+            in_flight_bytes: 0,
             delivering: 0,
             draining: false,
             handing_over: HashSet::new(),
@@ -174,11 +177,13 @@ impl Driver {
         loop {
             self.hand_out_slots();
             self.offer_due();
-            if self.ready.is_empty() {
+            if self.ready.is_empty() || !self.has_room_in_flight() {
                 break;
             }
             self.laps.begin();
-            while let Some(execution) = self.ready.pop_front() {
+            while self.has_room_in_flight()
+                && let Some(execution) = self.ready.pop_front()
+            {
                 self.decide(execution);
                 self.end_lap();
             }
@@ -346,7 +351,7 @@ impl Driver {
         };
         self.measures.reports_refused += std::mem::take(&mut live.reports_refused);
         match decided {
-            Ok(Decided::Appended) => {}
+            Ok(Decided::Appended) => self.in_flight_bytes += live.in_flight_bytes(),
             Ok(Decided::Nothing(next)) => {
                 if live.mailbox.is_empty() && next.evaluations.is_empty() {
                     self.settled(execution);

@@ -3,7 +3,7 @@
 //! | file | owns |
 //! | --- | --- |
 //! | `driver` | the synchronous core of the engine: `step(now, inputs) -> outputs` |
-//! | `driver/live` | one execution in memory; `live/deciding` decides its mailbox, `live/frame` has the frame in flight and what waits for its commit, `live/orders` turns effects into orders |
+//! | `driver/live` | one execution in memory; `live/mailbox` has its commands, `live/deciding` decides them, `live/frame` has the frame in flight and what waits for its commit, `live/orders` turns effects into orders |
 //! | `driver/admission`, `driver/taking` | submissions and claimed executions come into memory |
 //! | `driver/following`, `driver/leaving` | the consequences of a commit; executions leave memory |
 //! | `driver/io`, `driver/output` | inputs of the driver; outputs, by destination |

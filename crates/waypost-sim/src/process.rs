@@ -140,7 +140,7 @@ fn config(random: &mut Random) -> Config {
         false => many,
     };
     let slots = u32::try_from(small(random, 1, 8)).unwrap_or(1);
-    Config {
+    let config = Config {
         slots,
         // The local tasks of programs are `api-call`s.
         io_slots: slots,
@@ -157,5 +157,8 @@ fn config(random: &mut Random) -> Config {
         overflow_after: *random.pick(&[None, Some(Millis(0)), Some(Millis(2_000))]),
         offer_again: Millis(*random.pick(&[1_000, 10_000])),
         ..Config::default()
-    }
+    };
+    // Where frames are short, one at a time is on its way to the store.
+    let one = config.frame_bytes_max < 4 << 20;
+    Config { in_flight_bytes_max: if one { 1 } else { config.in_flight_bytes_max }, ..config }
 }

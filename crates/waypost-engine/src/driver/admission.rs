@@ -11,6 +11,7 @@ use waypost_ports::store::Submission;
 use super::Driver;
 use super::io::{Answer, Start, Ticket};
 use super::live::{Live, Round};
+use super::sharing;
 use crate::config::Scope;
 use crate::room::shrink;
 
@@ -89,6 +90,7 @@ impl Driver {
         }
         self.laps.begin();
         while self.room() > 0
+            && self.has_room_in_flight()
             && let Some((execution, start)) = self
                 .admission
                 .next(|number| self.sibling.share.has(number) && !self.live.contains_key(&number))
@@ -130,6 +132,14 @@ impl Driver {
             laps: &self.laps,
         };
         self.outputs.push(live.append_first(&round, decision, (submission, ticket)));
+        self.in_flight_bytes += live.in_flight_bytes();
         self.live.insert(execution, live);
+    }
+
+    /// May more be decided before the store has committed what is on its way? If not, an answer of the
+    /// store brings the next step.
+    pub(super) fn has_room_in_flight(&self) -> bool {
+        let max = sharing::part(self.config.in_flight_bytes_max, self.sibling.share).max(1);
+        self.in_flight_bytes < max
     }
 }

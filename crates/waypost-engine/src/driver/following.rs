@@ -13,6 +13,7 @@ impl Driver {
     pub(super) fn appended(&mut self, execution: ExecutionNo, appended: Appended) {
         let Some(live) = self.live.get_mut(&execution) else { return };
         let Some(frame) = live.take_pending() else { return };
+        self.in_flight_bytes -= frame.bytes;
         match appended {
             Appended::Committed { at } => {
                 self.measures.committed(&frame.events, live);
@@ -99,10 +100,11 @@ impl Driver {
                 None => self.offer_remote(offer),
             }
         }
-        if !self.draining {
-            for (node, attempt) in next.evaluations {
-                self.post(execution, Letter::command(Command::Evaluate { node, attempt }));
-            }
+        if !self.draining
+            && let Some(live) = self.live.get_mut(&execution)
+        {
+            live.evaluate(next.evaluations);
+            self.enqueue(execution);
         }
         for report in next.never_ran {
             self.report(execution, report);
@@ -184,6 +186,9 @@ impl Driver {
         self.handing_over.remove(&execution);
         self.staying.remove(&execution);
         self.settled(execution);
-        self.live.remove(&execution)
+        let live = self.live.remove(&execution);
+        // An answer to the frame of an execution that is gone is not awaited.
+        self.in_flight_bytes -= live.as_ref().map_or(0, Live::in_flight_bytes);
+        live
     }
 }

@@ -3,6 +3,7 @@
 mod context;
 mod deciding;
 mod frame;
+mod mailbox;
 mod orders;
 
 use std::collections::{HashMap, VecDeque};
@@ -23,6 +24,7 @@ use waypost_core::time::{Now, Timestamp};
 
 pub(super) use deciding::{Broken, Decided, Round};
 pub(super) use frame::PendingFrame;
+use mailbox::Mailbox;
 pub(super) use orders::{Consequences, Leave};
 
 use super::io::{Loaded, Ticket};
@@ -52,7 +54,7 @@ pub(super) struct Live {
     pub(super) plan: Arc<Plan>,
     /// Includes the frame in flight. Discarded, never rolled back, when that does not commit.
     pub(super) state: State,
-    pub(super) mailbox: VecDeque<Letter>,
+    pub(super) mailbox: Mailbox,
     pub(super) phase: LivePhase,
     /// Promised slots: there is a `Start` letter in the mailbox for each.
     pub(super) promised: VecDeque<Promise>,
@@ -160,7 +162,7 @@ impl Live {
             requires: 1,
             reports_refused: 0,
             decided_mail: VecDeque::new(),
-            mailbox: VecDeque::new(),
+            mailbox: Mailbox::default(),
             phase: LivePhase::Idle,
             promised: VecDeque::new(),
             starting: HashMap::new(),
@@ -184,6 +186,14 @@ impl Live {
 
     pub(super) fn is_in_flight(&self) -> bool {
         matches!(self.phase, LivePhase::Committing(_))
+    }
+
+    /// The bytes of the frame in flight.
+    pub(super) fn in_flight_bytes(&self) -> usize {
+        match &self.phase {
+            LivePhase::Committing(frame) => frame.bytes,
+            LivePhase::Early | LivePhase::Idle | LivePhase::Ready | LivePhase::Doubting => 0,
+        }
     }
 
     /// Is its last frame this one, or a later one?
@@ -248,15 +258,20 @@ impl Live {
     /// the letter, like one that was claimed with mail.
     pub(super) fn receive(&mut self, letter: Letter) {
         if !matches!(self.phase, LivePhase::Early) {
-            return self.mailbox.push_back(letter);
+            return self.mailbox.push(letter);
         }
         self.phase = LivePhase::Idle;
-        self.mailbox.push_back(Letter::command(Command::TakeOver));
+        self.mailbox.push(Letter::command(Command::TakeOver));
         // A recovery checks the timers by itself.
         if !matches!(letter.command, Command::Tick) {
-            self.mailbox.push_back(letter);
+            self.mailbox.push(letter);
         }
-        self.mailbox.push_back(Letter::command(Command::Recover));
+        self.mailbox.push(Letter::command(Command::Recover));
+    }
+
+    /// Takes the evaluations that follow a commit.
+    pub(super) fn evaluate(&mut self, nodes: Vec<(At, u32)>) {
+        self.mailbox.push_evaluations(nodes);
     }
 
     /// When a timer is due, or its memory is to be released.
@@ -272,7 +287,7 @@ impl Live {
 
     /// Whose requests still wait in the mailbox.
     pub(super) fn into_tickets(self) -> Vec<Ticket> {
-        self.mailbox.into_iter().filter_map(|letter| letter.ticket).collect()
+        self.mailbox.into_tickets()
     }
 }
 

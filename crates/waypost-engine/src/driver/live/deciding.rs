@@ -14,7 +14,7 @@ use waypost_core::time::Timestamp;
 use waypost_ports::store::{Settled, Side};
 
 use super::orders::Consequences;
-use super::{Letter, Live, Recovery, panic_text};
+use super::{Live, Recovery, panic_text};
 use crate::config::Config;
 use crate::driver::io::{Answer, EndSummary, Output, Ticket};
 use crate::driver::slots::Slots;
@@ -106,8 +106,8 @@ impl Live {
         let bytes_max = round.config.frame_bytes_max;
         // The take-over is complete if it ends in this frame: left to the next one, a recovery that
         // finds nothing to do would have no frame.
-        let recovers = |letter: &Letter| matches!(letter.command, Command::Recover);
-        while let Some(letter) = self.mailbox.pop_front_if(|next| {
+        let recovers = |command: &Command| matches!(command, Command::Recover);
+        while let Some(letter) = self.mailbox.pop_if(|next| {
             let is_full = left == 0 || batch.payload_bytes >= bytes_max;
             !is_full || recovers(next)
         }) {

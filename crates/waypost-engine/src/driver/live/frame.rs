@@ -24,6 +24,8 @@ pub(in crate::driver) struct PendingFrame {
     pub(in crate::driver) events: Arc<[Event]>,
     effects: Vec<Effect>,
     slots: FrameSlots,
+    /// Of its body and its snapshot.
+    pub(in crate::driver) bytes: usize,
     answers: Vec<(Ticket, Answer)>,
     /// When the reports came that it answers to.
     pub(in crate::driver) reported: Vec<Timestamp>,
@@ -111,6 +113,7 @@ impl Live {
             events: decision.events.into(),
             slots: round.slots.take(self.runs_in(&decision.effects)),
             effects: decision.effects,
+            bytes: body.len() + side.snapshot.as_ref().map_or(0, Vec::len),
             answers,
             reported: std::mem::take(&mut self.reported),
             parked,

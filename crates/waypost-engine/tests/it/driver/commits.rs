@@ -298,6 +298,29 @@ fn frame_with_payloads_at_the_limit_leaves_further_letters_to_the_next() {
 }
 
 #[test]
+fn frames_in_flight_at_the_limit_hold_back_further_decisions() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| config.in_flight_bytes_max = 1);
+    let executions = [rig.start("a"), rig.start("a"), rig.start("a")];
+    for _ in executions {
+        let a = rig.take_task("a");
+        rig.finish(&a);
+    }
+    for left in [2, 1, 0] {
+        rig.step();
+        let append = rig.take_append();
+        assert_eq!(rig.appends().count(), 0, "one frame reaches the limit; {left} wait");
+        let appended = world.append(&append);
+        rig.answer_append(&append, appended);
+    }
+    rig.run_to_end();
+    for execution in executions {
+        assert_eq!(world.status(execution), Status::Completed);
+    }
+    world.check();
+}
+
+#[test]
 fn a_take_over_with_more_mail_than_a_frame_holds_still_recovers() {
     let world = World::new();
     let execution = {
