@@ -27,6 +27,10 @@ use crate::queries::{FRAMES_HEAD, FRAMES_SHOWN, FRAMES_TAIL, STORE_ID};
 /// changes of a batch in the processor's cache and a reader of the log short.
 pub(super) const FRAMES_MAX: i64 = 5_000;
 
+/// Bytes of frames from which on a transaction takes no more of them. The frames of wide executions
+/// have a thousand nodes each, and their changes take about as much memory again as the frames.
+const BYTES_MAX: usize = 32 << 20;
+
 /// Writes the projections of one folder. There is never more than one.
 pub(super) struct Projector {
     log: Connection,
@@ -212,14 +216,19 @@ impl Projector {
     /// Folds the next frames; returns the last one, if there is any.
     fn read(&mut self, batch: &mut BTreeMap<i64, Touched>) -> rusqlite::Result<Option<LastRead>> {
         let mut last = None;
+        let mut bytes = 0;
         let mut tail = self.log.prepare_cached(FRAMES_TAIL)?;
         let mut frames = tail.query([self.cursor, FRAMES_MAX])?;
-        while let Some(row) = frames.next()? {
+        while bytes < BYTES_MAX
+            && let Some(row) = frames.next()?
+        {
             let execution: i64 = row.get(1)?;
             let first_seq = from_stored(row.get(2)?);
             let at = Timestamp(row.get(3)?);
             last = Some(LastRead { place: row.get(0)?, at });
-            let events = match decode(row.get_ref(5)?.as_blob()?, row.get(4)?) {
+            let body = row.get_ref(5)?.as_blob()?;
+            bytes += body.len();
+            let events = match decode(body, row.get(4)?) {
                 Ok(events) => events,
                 Err(error) => {
                     self.skipped += 1;
