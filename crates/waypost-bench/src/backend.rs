@@ -7,11 +7,10 @@ use std::time::Duration;
 use anyhow::Result;
 use waypost_core::json::Json;
 use waypost_core::plan::Plan;
-use waypost_engine::config::Config;
 use waypost_engine::{Engine, Observer, StartRequest};
 
 use crate::committed::Committed;
-use crate::{Common, DatabaseUsage, Host, SystemUnderTest, disk};
+use crate::{Common, DatabaseUsage, EngineSetup, Host, SystemUnderTest, disk};
 
 pub(super) struct MeasuredBackend {
     pub(super) engine: Arc<Engine>,
@@ -37,18 +36,21 @@ impl MeasuredBackend {
         host: &dyn Host,
         observer: Option<Observer>,
     ) -> Result<Self> {
+        Self::open_with(common, host, EngineSetup { observer, ..EngineSetup::default() })
+    }
+
+    pub(super) fn open_with(common: &Common, host: &dyn Host, setup: EngineSetup) -> Result<Self> {
         let (folder, keep) = (common.place.fresh_folder()?, common.place.keep);
-        Self::over(host.open(&folder)?, folder, keep, observer, Config::default())
+        Self::over(host.open(&folder)?, folder, keep, setup)
     }
 
     pub(super) fn over(
         system: Box<dyn SystemUnderTest>,
         folder: PathBuf,
         keep: bool,
-        observer: Option<Observer>,
-        config: Config,
+        setup: EngineSetup,
     ) -> Result<Self> {
-        let engine = Arc::new(system.open_engine(config, observer)?);
+        let engine = Arc::new(system.open_engine(setup)?);
         Ok(Self { engine, system, folder, keep })
     }
 

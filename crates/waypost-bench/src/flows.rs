@@ -60,10 +60,14 @@ pub enum MapBody {
     Noop,
     /// Two transforms with outputs of 1 KB
     Two,
+    /// One task that a handler of this process completes at once, with an output of 100 bytes
+    Task,
+    /// One `api-call` of 1 s to a server in this process
+    Http,
 }
 
-/// A map over the numbers from 0 on.
-pub(super) fn map(items: u64, width: u32, body: MapBody) -> String {
+/// A map over the numbers from 0 on. `api-call`s go to `address`.
+pub(super) fn map(items: u64, width: u32, body: MapBody, address: &str) -> String {
     let text = |bytes: usize| "x".repeat(bytes);
     let nodes = match body {
         MapBody::Noop => "{ id: n, type: noop }".to_owned(),
@@ -72,6 +76,9 @@ pub(super) fn map(items: u64, width: u32, body: MapBody) -> String {
              {{ id: b, type: transform, needs: [a], config: {{ value: \"{0}\" }} }}",
             text(1_000)
         ),
+        MapBody::Task | MapBody::Http => {
+            format!("{{ id: n, type: api-call, config: {{ url: \"http://{address}/\" }} }}")
+        }
     };
     let config = format!("{{ items: {items}, concurrency: {width}, collect: none }}");
     format!(
@@ -88,7 +95,7 @@ pub(super) fn repeat(iterations: u64) -> String {
     )
 }
 
-fn chain_of(name: &str, node: &str, nodes: u64) -> String {
+pub(super) fn chain_of(name: &str, node: &str, nodes: u64) -> String {
     let lines = (0..nodes).map(|n| {
         let needs = n.checked_sub(1).map(|before| format!(", needs: [n{before}]"));
         format!("  - {{ id: n{n}, {node}{} }}\n", needs.unwrap_or_default())

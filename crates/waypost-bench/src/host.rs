@@ -1,5 +1,6 @@
 //! What the benchmark needs from the program that runs it: opened stores and engines.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use anyhow::Result;
 use waypost_core::plan::Plan;
 use waypost_engine::config::Config;
 use waypost_engine::{Engine, Observer};
+use waypost_ports::handler::Handler;
 use waypost_ports::query::{ExecutionPage, ListRequest};
 
 /// The program that runs the benchmark. It has the settings and the stores.
@@ -34,10 +36,21 @@ pub struct NamedServer {
     pub key: Option<String>,
 }
 
+/// How an engine is opened.
+#[derive(Default)]
+pub struct EngineSetup {
+    pub config: Config,
+    pub observer: Option<Observer>,
+    /// Handlers that replace those of built-in kinds, by the kind's name.
+    pub handlers: BTreeMap<&'static str, Arc<dyn Handler>>,
+    /// The address of this machine, like `127.0.0.1:8080`, that `api-call` may call.
+    pub callable: Option<String>,
+}
+
 /// A store, and how to open an engine over it.
 pub trait SystemUnderTest {
     /// Opens an engine over the store.
-    fn open_engine(&self, config: Config, observer: Option<Observer>) -> Result<Engine>;
+    fn open_engine(&self, setup: EngineSetup) -> Result<Engine>;
 
     /// Compiles a definition and stores it. Returns its plan and its version.
     fn define(&self, source: &str) -> Result<(Arc<Plan>, u32)>;

@@ -16,6 +16,8 @@
 //! | --- | --- |
 //! | `host` | what the benchmark needs from the program that runs it |
 //! | `backend` | a fresh data folder or schema with an engine over it |
+//! | `beside` | small executions beside a load |
+//! | `bodies` | what the bodies of a map call |
 //! | `committed` | commits and their bytes, of an engine here or of a server |
 //! | `flows` | the definitions that are executed |
 //! | `load` | chains, fans, maps, loops and payloads: executions from start to durable end |
@@ -26,6 +28,8 @@
 //! | `report` | the result, as a table and as JSON |
 
 mod backend;
+mod beside;
+mod bodies;
 mod committed;
 mod disk;
 mod flows;
@@ -36,13 +40,17 @@ mod recover;
 mod report;
 mod timers;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use waypost_core::json::Json;
 
-pub use host::{DatabaseUsage, Host, NamedServer, SystemUnderTest};
+use bodies::{Immediate, SlowServer};
+use flows::MapBody;
+use load::Load;
+
+pub use host::{DatabaseUsage, EngineSetup, Host, NamedServer, SystemUnderTest};
 pub use recover::child as recover_child;
 pub use report::Printout;
 
@@ -82,8 +90,11 @@ pub enum Scenario {
         #[arg(long, default_value_t = 1_000)]
         width: u32,
         /// The body of the map
-        #[arg(long, value_enum, default_value_t = flows::MapBody::Noop)]
-        body: flows::MapBody,
+        #[arg(long, value_enum, default_value_t = MapBody::Noop)]
+        body: MapBody,
+        /// Also run small executions at a steady rate, before the map and beside it
+        #[arg(long)]
+        beside: bool,
         /// How many executions
         #[arg(long, default_value_t = 1)]
         executions: u64,
@@ -181,28 +192,52 @@ pub async fn run(scenario: &Scenario, host: &dyn Host) -> Result<Printout> {
     match scenario {
         Scenario::Chain { executions, nodes, common } => {
             let (flow, size) = (flows::chain(*nodes), (*executions, *nodes));
-            load::run("chain", &flow, &Json::null(), size, common, host).await
+            load::run(Load::new("chain", flow, size, common), host).await
         }
         Scenario::Fan { width, executions, common } => {
             let (flow, size) = (flows::fan(*width), (*executions, *width + 2));
-            load::run("fan", &flow, &Json::null(), size, common, host).await
+            load::run(Load::new("fan", flow, size, common), host).await
         }
-        Scenario::Map { items, width, body, executions, common } => {
-            let (flow, size) = (flows::map(*items, *width, *body), (*executions, *items));
-            load::run("map", &flow, &Json::null(), size, common, host).await
+        Scenario::Map { items, width, body, beside, executions, common } => {
+            let size = (*executions, *items);
+            let load = |flow| Load { beside: *beside, ..Load::new("map", flow, size, common) };
+            run_map(*body, |address| load(flows::map(*items, *width, *body, address)), host).await
         }
         Scenario::Loop { iterations, executions, common } => {
             let (flow, size) = (flows::repeat(*iterations), (*executions, *iterations));
-            load::run("loop", &flow, &Json::null(), size, common, host).await
+            load::run(Load::new("loop", flow, size, common), host).await
         }
         Scenario::Payload { bytes, executions, nodes, common } => {
             let (flow, size) = (flows::payload(*nodes), (*executions, *nodes));
-            load::run("payload", &flow, &flows::payload_input(*bytes)?, size, common, host).await
+            let input = flows::payload_input(*bytes)?;
+            load::run(Load { input, ..Load::new("payload", flow, size, common) }, host).await
         }
         Scenario::Timers { executions, seconds, common } => {
             timers::run(*executions, *seconds, common, host).await
         }
         Scenario::Recover { executions, common } => recover::run(*executions, common, host).await,
         Scenario::Http(options) => http::run(options, host.named_server()).await,
+    }
+}
+
+/// Runs a map with what its body calls.
+async fn run_map<'a>(
+    body: MapBody,
+    load: impl Fn(&str) -> Load<'a>,
+    host: &dyn Host,
+) -> Result<Printout> {
+    match body {
+        MapBody::Noop | MapBody::Two => load::run(load(""), host).await,
+        MapBody::Task => {
+            let handlers = BTreeMap::from([("api-call", Immediate::handler())]);
+            let setup = EngineSetup { handlers, ..EngineSetup::default() };
+            load::run(Load { setup, ..load("localhost") }, host).await
+        }
+        MapBody::Http => {
+            let server = SlowServer::start().await?;
+            let callable = Some(server.address.clone());
+            let setup = EngineSetup { callable, ..EngineSetup::default() };
+            load::run(Load { setup, ..load(&server.address) }, host).await
+        }
     }
 }

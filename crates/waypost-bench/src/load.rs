@@ -12,31 +12,63 @@ use waypost_core::status::Status;
 use waypost_engine::{Engine, Observer, StartRequest};
 
 use crate::backend::{Closed, Flow, MeasuredBackend};
+use crate::beside::{self, Beside};
 use crate::report::{Printout, milliseconds, percentiles};
-use crate::{Common, Host, disk};
+use crate::{Common, EngineSetup, Host, disk};
 
 /// Nodes at each end of a long execution that are compared with each other, at least.
 const SAMPLE_MIN: u64 = 1_000;
 
-pub(super) async fn run(
-    scenario: &'static str,
-    flow: &str,
-    input: &Json,
-    (executions, nodes): (u64, u64),
-    common: &Common,
-    host: &dyn Host,
-) -> Result<Printout> {
+/// What is executed, and how.
+pub(super) struct Load<'a> {
+    pub(super) scenario: &'static str,
+    pub(super) flow: String,
+    pub(super) input: Json,
+    pub(super) executions: u64,
+    /// Nodes of each.
+    pub(super) nodes: u64,
+    pub(super) common: &'a Common,
+    pub(super) setup: EngineSetup,
+    /// Are small executions measured beside it?
+    pub(super) beside: bool,
+}
+
+impl<'a> Load<'a> {
+    pub(super) fn new(
+        scenario: &'static str,
+        flow: String,
+        (executions, nodes): (u64, u64),
+        common: &'a Common,
+    ) -> Self {
+        let (input, setup) = (Json::null(), EngineSetup::default());
+        Self { scenario, flow, input, executions, nodes, common, setup, beside: false }
+    }
+}
+
+pub(super) async fn run(load: Load<'_>, host: &dyn Host) -> Result<Printout> {
+    let Load { scenario, flow, input, executions, nodes, common, setup, beside } = load;
     let marks = Arc::new(Marks::new(executions == 1 && nodes >= 2 * SAMPLE_MIN, nodes));
     let observer: Option<Observer> = marks.wanted.then(|| {
         let marks = Arc::clone(&marks);
         let observer: Observer = Arc::new(move |committed| marks.note(&committed.events));
         observer
     });
-    let backend = MeasuredBackend::open(common, host, observer)?;
-    let flow = backend.define(flow)?;
+    let backend = MeasuredBackend::open_with(common, host, EngineSetup { observer, ..setup })?;
+    let flow = backend.define(&flow)?;
+    let small = match beside {
+        true => {
+            let small = backend.define(&beside::small_flow())?;
+            Some(Beside::start(backend.engine(), small).await?)
+        }
+        false => None,
+    };
     let start = Instant::now();
-    let (mut times, probed) = drive(&backend, &flow, input, executions, common).await?;
+    let (mut times, probed) = drive(&backend, &flow, &input, executions, common).await?;
     let seconds = start.elapsed() - probed.spent;
+    let small = match small {
+        Some(small) => Some(small.stop().await?),
+        None => None,
+    };
     backend.system.wait_projected()?;
     let projected = start.elapsed() - probed.spent;
     let closed = backend.close().await?;
@@ -69,6 +101,9 @@ pub(super) async fn run(
     let longest = closed.committed.decide_max_ms;
     report.rounded("decide_max_ms", "longest decision", longest, (3, " ms"));
     report.extend(resources(&closed, probed, (executions, nodes), p50));
+    if let Some(small) = small {
+        report.extend(small);
+    }
     if let Some(ratio) = marks.ratio() {
         let name = "last tenth / first tenth";
         report.rounded("last_tenth_over_first_tenth", name, ratio, (2, ""));
@@ -183,7 +218,7 @@ where
 }
 
 /// One execution, from its start to its durable end.
-async fn complete_one(engine: Arc<Engine>, request: StartRequest) -> Result<Duration> {
+pub(super) async fn complete_one(engine: Arc<Engine>, request: StartRequest) -> Result<Duration> {
     let start = Instant::now();
     let started = engine.start(request).await?;
     match started.ended().await {

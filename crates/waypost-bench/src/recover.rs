@@ -25,7 +25,7 @@ use waypost_ports::query::ListRequest;
 use crate::backend::MeasuredBackend;
 use crate::load::for_each;
 use crate::report::Printout;
-use crate::{Common, Host, disk, flows};
+use crate::{Common, EngineSetup, Host, disk, flows};
 
 /// The word that the child prints when all its executions are in flight.
 const READY: &str = "in-flight";
@@ -64,7 +64,8 @@ pub async fn child(executions: u64, folder: PathBuf, host: &dyn Host) -> Result<
     let (waiting, observer) = EventCounter::observe(executions, waits);
     let system = host.open_folder(&folder)?;
     let config = stay_in_memory(executions);
-    let backend = MeasuredBackend::over(system, folder, true, Some(observer), config)?;
+    let setup = EngineSetup { config, observer: Some(observer), ..EngineSetup::default() };
+    let backend = MeasuredBackend::over(system, folder, true, setup)?;
     let (engine, flow) = (backend.engine(), backend.define(flows::HELD)?);
     let start = move |_| {
         let (engine, request) = (Arc::clone(&engine), flow.request(Json::null()));
@@ -120,7 +121,8 @@ async fn restart(
     let (taken, observer) = EventCounter::observe(executions, taken_over);
     let begin = Instant::now();
     let system = host.open_folder(&folder)?;
-    let backend = MeasuredBackend::over(system, folder, keep, Some(observer), Config::default())?;
+    let setup = EngineSetup { observer: Some(observer), ..EngineSetup::default() };
+    let backend = MeasuredBackend::over(system, folder, keep, setup)?;
     let opened = begin.elapsed().as_secs_f64();
     let probe = backend.define(&flows::chain(1))?;
     let probe = backend.engine().start(probe.request(Json::null())).await?;

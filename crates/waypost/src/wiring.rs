@@ -141,7 +141,8 @@ pub fn open_engine_in(
     Ok(Engine::open(Parts { observer, ..parts(around, store, nodes, secrets, config) })?)
 }
 
-fn parts(
+/// The parts of an engine, which may be replaced before it is opened.
+pub(crate) fn parts(
     around: &ClusterServices,
     store: Arc<dyn Store>,
     nodes: &waypost_nodes::Settings,

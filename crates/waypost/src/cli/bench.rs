@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
-use waypost_bench::{DatabaseUsage, Host, NamedServer, Scenario, SystemUnderTest};
+use waypost_bench::{DatabaseUsage, EngineSetup, Host, NamedServer, Scenario, SystemUnderTest};
 use waypost_core::plan::Plan;
-use waypost_engine::config::Config;
-use waypost_engine::{Engine, Observer};
+use waypost_engine::{Engine, Parts};
+use waypost_nodes::egress::{Allowance, Egress};
 use waypost_ports::query::{ExecutionPage, ListRequest};
 use waypost_ports::secret::NoSecrets;
 use waypost_postgres::PostgresStore;
@@ -74,10 +74,15 @@ struct Opened {
 }
 
 impl SystemUnderTest for Opened {
-    fn open_engine(&self, config: Config, observer: Option<Observer>) -> Result<Engine> {
-        let (nodes, secrets) = (waypost_nodes::Settings::default(), Arc::new(NoSecrets));
+    fn open_engine(&self, setup: EngineSetup) -> Result<Engine> {
+        let EngineSetup { config, observer, handlers, callable } = setup;
+        let allowed = callable.map(|address| address.parse::<Allowance>()).transpose()?;
+        let egress = Egress::new(allowed);
+        let nodes = waypost_nodes::Settings { egress, ..waypost_nodes::Settings::default() };
         let store = backend::store(&self.backend);
-        wiring::open_engine_in(&self.around, store, &nodes, secrets, config, observer)
+        let mut parts = wiring::parts(&self.around, store, &nodes, Arc::new(NoSecrets), config);
+        parts.handlers.extend(handlers);
+        Ok(Engine::open(Parts { observer, ..parts })?)
     }
 
     fn define(&self, source: &str) -> Result<(Arc<Plan>, u32)> {

@@ -32,6 +32,28 @@ fn clients_are_served_among_bystanders() {
 }
 
 #[test]
+fn bench_map_runs_each_body_to_its_end() {
+    let program = Program::new();
+    let folder = program.path().to_str().unwrap().to_owned();
+    let map = |args: &[&str]| -> Value {
+        let common = ["bench", "map", "--folder", &folder, "-o", "json"];
+        let ran = program.run(&[common.as_slice(), args].concat());
+        assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+        serde_json::from_str(&ran.out).unwrap()
+    };
+    for body in ["noop", "two", "http"] {
+        let report = map(&["--body", body, "--items", "20", "--width", "20"]);
+        assert_eq!(report["nodes"], 20, "{report}");
+        assert!(report.get("beside_executions").is_none(), "{report}");
+    }
+    let report = map(&["--body", "task", "--items", "2000", "--beside"]);
+    assert!(report["beside_executions"].as_u64().unwrap() > 0, "{report}");
+    for name in ["beside_idle_p99_ms", "beside_p99_ms", "beside_p99_ratio"] {
+        assert!(report[name].as_f64().unwrap() > 0.0, "{name} in {report}");
+    }
+}
+
+#[test]
 fn bench_http_ignores_a_server_from_the_environment() {
     let program = Program::new();
     let args = ["bench", "http", "--clients", "1", "--executions", "1", "-o", "json"];
