@@ -18,7 +18,9 @@
 //! | `stopping` | waits that came due during a full stop |
 //! | `limits` | concurrency keys |
 //! | `workers` | tasks through remote workers |
+//! | `killed_workers` | a map at workers that are killed |
 //! | `forgetting` | remote workers that forget what they began |
+//! | `upgrading` | instances of two builds |
 //! | `counting` | what is written, counted on the database |
 //!
 //! Lengths and counts are a part of the full ones here; `make cluster` has the full ones.
@@ -30,6 +32,7 @@ mod flows;
 mod forgetting;
 mod freezing;
 mod hanging_up;
+mod killed_workers;
 mod killing;
 mod leaving;
 mod limits;
@@ -42,4 +45,5 @@ mod retrying;
 mod rig;
 mod signals;
 mod stopping;
+mod upgrading;
 mod workers;
