@@ -151,7 +151,7 @@ fn insert_frame(
     append: &Append,
 ) -> rusqlite::Result<bool> {
     let header = &append.header;
-    if !statements.is_next(header)? {
+    if !write.last_frames.has_parent_of(header) && !statements.is_next(header)? {
         return Ok(false);
     }
     let inserted = statements.insert.execute(params![

@@ -16,6 +16,7 @@
 //! | --- | --- |
 //! | `store` | opening, closing, and who may do what |
 //! | `append` | frames and their side rows |
+//! | `last_frames` | parents that need not be looked up |
 //! | `claim` | taking ownership |
 //! | `instances` | leases and numbers |
 //! | `mail` | the inbox |
@@ -48,6 +49,7 @@ mod feed;
 mod history;
 mod inspect;
 mod instances;
+mod last_frames;
 mod lock;
 mod mail;
 mod migrate;

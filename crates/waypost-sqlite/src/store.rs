@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::time::{Millis, Timestamp};
@@ -19,6 +19,7 @@ use waypost_ports::store::{
 use crate::cache::{self, PageCache};
 use crate::checkpoint::Checkpoints;
 use crate::connection::{self, Readers, normalise};
+use crate::last_frames::LastFrames;
 use crate::lock::FolderLock;
 use crate::options::Options;
 use crate::projections::Projections;
@@ -49,6 +50,7 @@ pub(crate) struct Writer {
     connection: Connection,
     /// Numbers of instances that are committed.
     instances: HashMap<InstanceId, i64>,
+    last_frames: LastFrames,
     time: StoreClock,
     cache: PageCache,
 }
@@ -79,6 +81,7 @@ pub(crate) struct Write<'a> {
     /// The store's time: never before that of an earlier frame.
     pub(crate) now: Timestamp,
     instances: RefCell<&'a mut HashMap<InstanceId, i64>>,
+    pub(crate) last_frames: &'a LastFrames,
 }
 
 impl SqliteStore {
@@ -104,7 +107,13 @@ impl SqliteStore {
         };
         let time = StoreClock { last: options.clock.now(), last_steady: options.clock.steady() };
         let cache = PageCache::new(Instant::now());
-        let writer = Writer { connection, instances: HashMap::new(), time, cache };
+        let writer = Writer {
+            connection,
+            instances: HashMap::new(),
+            last_frames: LastFrames::default(),
+            time,
+            cache,
+        };
         let store = Self {
             projections,
             readers,
@@ -190,10 +199,14 @@ impl SqliteStore {
 
     /// Counts written frames, and releases memory if there were few for a while.
     fn wrote(&self, frames: usize) {
+        self.wrote_with(self.writer.lock(), frames);
+    }
+
+    fn wrote_with(&self, mut writer: MutexGuard<'_, Writer>, frames: usize) {
         let frames = u64::try_from(frames).unwrap_or(u64::MAX);
-        let mut writer = self.writer.lock();
         if writer.cache.wrote(frames, Instant::now()) {
             cache::release(&writer.connection);
+            writer.last_frames.release();
             drop(writer);
             self.readers.release();
             self.projections.release();
@@ -219,12 +232,12 @@ fn transact<T>(
     clock: &dyn Clock,
     action: impl FnOnce(&Write<'_>) -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {
-    let Writer { connection, instances, time, .. } = writer;
+    let Writer { connection, instances, last_frames, time, .. } = writer;
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let latest = connection::first(&tx, queries::TIME_LATEST, [], |row| row.get(0))?;
     let latest = latest.map_or(Timestamp(i64::MIN), Timestamp);
     let now = time.now(clock, latest);
-    let write = Write { tx, now, instances: RefCell::new(instances) };
+    let write = Write { tx, now, instances: RefCell::new(instances), last_frames };
     let value = action(&write)?;
     write.tx.commit()?;
     Ok(value)
@@ -289,7 +302,9 @@ impl Store for SqliteStore {
             other => other.map_err(normalise)?,
         };
         self.projections.wake(head);
-        self.wrote(batch.len());
+        let mut writer = self.writer.lock();
+        writer.last_frames.committed(batch, &outcomes);
+        self.wrote_with(writer, batch.len());
         Ok(outcomes)
     }
 

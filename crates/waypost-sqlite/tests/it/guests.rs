@@ -4,7 +4,9 @@ use waypost_core::command::Request;
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::access::{Access, NewKey, Role};
 use waypost_ports::query::{ListRequest, Query};
-use waypost_ports::store::{ClaimRequest, Mail, MailDelivery, MailOf, Share, Store, StoreError};
+use waypost_ports::store::{
+    Append, Appended, ClaimRequest, Mail, MailDelivery, MailOf, Share, Store, StoreError,
+};
 use waypost_sqlite::{Options, SqliteStore};
 
 use crate::workload::{self, Chain, INSTANCE};
@@ -48,6 +50,29 @@ fn mail_from_a_guest_reaches_the_engine() {
     assert_eq!(claims.claimed[0].mail, mail[1..]);
     assert!(matches!(guest.claim(&request), Err(StoreError::Refused(_))));
     assert_eq!(guest.load(chains[0].execution).unwrap().unwrap().frames.len(), 1);
+}
+
+#[test]
+fn frame_on_a_remembered_parent_is_fenced_by_a_frame_of_another_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = SqliteStore::open(folder.path(), Options::engine()).unwrap();
+    let other = SqliteStore::open(folder.path(), Options::guest()).unwrap();
+    let number = workload::numbers(&engine, 1).start;
+    let mut chain = Chain::new(number, 5);
+    let committed = |store: &SqliteStore, append: &Append| {
+        let outcomes = store.append(std::slice::from_ref(append)).unwrap();
+        matches!(outcomes[..], [Appended::Committed { .. }])
+    };
+    for _ in 0..2 {
+        assert!(committed(&engine, &chain.next().unwrap()));
+    }
+    let theirs = chain.clone().next().unwrap();
+    let ours = chain.next().unwrap();
+    assert!(committed(&other, &theirs));
+    assert!(!committed(&engine, &ours), "the engine remembers its parent, and its place is taken");
+    assert!(!committed(&engine, &chain.next().unwrap()), "what follows it has no parent");
+    assert!(committed(&engine, &theirs), "a repeat is answered as before");
+    assert_eq!(engine.load(chain.execution).unwrap().unwrap().frames.len(), 3);
 }
 
 #[test]

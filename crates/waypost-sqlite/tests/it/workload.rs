@@ -18,6 +18,7 @@ use waypost_ports::store::{
 pub(crate) const INSTANCE: InstanceId = InstanceId(Uuid::from_u128(7));
 
 /// An execution of a chain, one frame a node.
+#[derive(Clone)]
 pub(crate) struct Chain {
     pub(crate) execution: ExecutionNo,
     definition: DefinitionHash,

@@ -13,7 +13,6 @@ use crate::driver::io::Ticket;
 #[derive(Default)]
 pub(in crate::driver) struct Mailbox(VecDeque<MailboxEntry>);
 
-#[expect(clippy::large_enum_variant, reason = "a box would be an allocation for each letter")]
 enum MailboxEntry {
     Letter(Letter),
     /// The evaluations that follow one commit, never none. A wide execution has ten thousand of them
