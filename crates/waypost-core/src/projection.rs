@@ -433,7 +433,8 @@ impl NodeChange {
             | NodeEvent::BodyOpened { attempt, .. }
             | NodeEvent::MapOpened { attempt, .. }
             | NodeEvent::ItemsOpened { attempt, .. }
-            | NodeEvent::BodyEnding { attempt, .. } => self.attempt = Some(attempt),
+            | NodeEvent::BodyEnding { attempt, .. }
+            | NodeEvent::Tuned { attempt, .. } => self.attempt = Some(attempt),
             // Their status is all that a row has.
             NodeEvent::Checkpointed { .. }
             | NodeEvent::Skipped { .. }
@@ -466,7 +467,8 @@ fn wait_end(event: &NodeEvent) -> Option<WaitEnd> {
         | NodeEvent::BodyOpened { .. }
         | NodeEvent::MapOpened { .. }
         | NodeEvent::ItemsOpened { .. }
-        | NodeEvent::BodyEnding { .. } => None,
+        | NodeEvent::BodyEnding { .. }
+        | NodeEvent::Tuned { .. } => None,
     }
 }
 
@@ -487,6 +489,7 @@ fn opened_wait(event: &NodeEvent) -> Option<Wait> {
         | NodeEvent::MapOpened { .. }
         | NodeEvent::ItemsOpened { .. }
         | NodeEvent::BodyEnding { .. }
+        | NodeEvent::Tuned { .. }
         | NodeEvent::Skipped { .. }
         | NodeEvent::Cancelled { .. } => None,
     }

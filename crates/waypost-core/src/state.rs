@@ -27,7 +27,7 @@ use crate::time::Timestamp;
 
 pub use body::Body;
 pub(crate) use body::output_of;
-pub use map::MapState;
+pub use map::{Held, MapState};
 pub use place::{PAUSED, Place, Quarantine};
 pub use scope::Scope;
 

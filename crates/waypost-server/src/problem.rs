@@ -64,6 +64,8 @@ codes! {
     UnknownExecution => 404 "unknown_execution" "there is no such execution",
     /// No workflow has this name, or it has no such version.
     UnknownDefinition => 404 "unknown_definition" "there is no such definition",
+    /// The definition has no such node, or the map no such item.
+    UnknownNode => 404 "unknown_node" "there is no such node",
     /// No open wait has this id.
     UnknownWait => 404 "unknown_wait" "there is no such wait",
     UnknownBlob => 404 "unknown_blob" "there is no such blob",
@@ -78,8 +80,8 @@ codes! {
     IllegalTransition => 409 "illegal_transition" "the execution's status does not allow this",
     IdTaken => 409 "id_taken" "an execution of this id exists",
     ConcurrencyLimit => 409 "concurrency_limit" "too many executions of the concurrency key",
-    /// An instance of the cluster is too old for what the definition uses.
-    ClusterTooOld => 409 "cluster_too_old" "not all instances can run this definition",
+    /// An instance of the cluster is too old for what the definition uses, or for the request.
+    ClusterTooOld => 409 "cluster_too_old" "an instance of the cluster is too old for this",
     /// The report is about an attempt that is not the current one.
     StaleAttempt => 409 "stale_attempt" "the attempt is over",
     /// The sender of the report does not hold the attempt.
@@ -330,6 +332,8 @@ impl From<Refusal> for Problem {
                 Code::StaleAttempt
             }
             Refusal::ForeignToken { .. } => Code::ForeignToken,
+            Refusal::NoSuchNode(_) | Refusal::NoSuchItem { .. } => Code::UnknownNode,
+            Refusal::BadTuning => Code::BadBody,
             _ => Code::IllegalTransition,
         };
         let hint = match refusal {
@@ -342,6 +346,16 @@ impl From<Refusal> for Problem {
             }
             Refusal::Paused => "POST /v1/executions/{id}/resume first",
             Refusal::Queued => "POST /v1/executions/{id}/cancel takes it out of the line",
+            Refusal::NoSuchNode(_) | Refusal::NoSuchItem { .. } | Refusal::NotAMap(_) => {
+                "GET /v1/executions/{id}/nodes lists the nodes, with the progress of maps"
+            }
+            Refusal::NotAnItem(_) | Refusal::ItemEnded(_) | Refusal::ItemEnding(_) => {
+                "GET /v1/executions/{id}/nodes?under=each&status=RUNNING lists the open items of map each"
+            }
+            Refusal::ItemPending(_) => {
+                "cancel it when it is open; to open no more items, hold the map: POST …/nodes/{node}/tune"
+            }
+            Refusal::BadTuning => "an example: {\"held\": true}",
             Refusal::Waits => "a signal, or resuming its wait, makes it go on sooner",
             _ => "GET /v1/executions/{id}/why says where it stands",
         };

@@ -14,7 +14,7 @@ use waypost_core::limits::EARLY_SIGNALS_BYTES_MAX as INBOX_BYTES_MAX;
 use waypost_core::plan::Plan;
 use waypost_core::state::{PAUSED, Quarantine, State};
 use waypost_core::status::Status;
-use waypost_engine::{Damage, Plans, Receipt, fold};
+use waypost_engine::{Damage, EngineError, Plans, Receipt, fold};
 use waypost_ports::access::AuditRequest;
 use waypost_ports::query::{DefinitionsRequest, EventsRequest, ListRequest, Read};
 use waypost_ports::store::{Control, DefinitionRef};
@@ -166,6 +166,17 @@ impl Reader {
             return Ok(());
         }
         Err(Refusal::SignalsTooLarge(INBOX_BYTES_MAX).into())
+    }
+
+    /// Rejects what an instance that is alive could not read.
+    pub fn refuse_unreadable(&self, needs: u16) -> Result<(), Problem> {
+        let alive = self.backend.instances()?.into_iter().filter(|row| row.alive);
+        match alive.map(|row| row.fold).min() {
+            Some(readable) if readable < needs => {
+                Err(EngineError::ClusterTooOld { needs, readable }.into())
+            }
+            _ => Ok(()),
+        }
     }
 
     fn load_key(&self, key: &str) -> Result<Found, Problem> {

@@ -97,8 +97,10 @@ enum Command {
     Events(events::Args),
     /// Pause an execution: running attempts finish, nothing new starts
     Pause(requests::PauseArgs),
-    /// Cancel an execution
+    /// Cancel an execution, or one item of a map
     Cancel(requests::CancelArgs),
+    /// Hold or release a map that is running, or change how many of its items may be open
+    Tune(requests::TuneArgs),
     /// Retry an execution: run its failed nodes again, and those after them
     Retry(retry::Args),
     /// Send a signal to an execution
@@ -342,6 +344,7 @@ async fn execute(cli: Cli, color: bool, color_errors: bool) -> Result<Exit> {
         Command::Cancel(args) => requests::cancel(args, &context).await,
         Command::Retry(args) => retry::run(args, &context).await,
         Command::Signal(args) => requests::signal(args, &context).await,
+        Command::Tune(args) => requests::tune(args, &context).await,
         Command::CompleteWait(args) => requests::complete_wait(args, &context).await,
         Command::Blob { action } => blob::run(action, &context).await,
         Command::Instances => system::instances(&context).await,

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use super::node::move_to;
 use super::{Step, refuse};
-use crate::event::{CancelReason, NodeEvent, Wait};
+use crate::event::{CancelReason, NodeEvent, Origin, Wait};
 use crate::failure::Failure;
 use crate::json::Json;
 use crate::kind::{Behaviour, Collect, Container, Loop};
 use crate::path::{At, ScopeNo};
 use crate::plan::Plan;
-use crate::state::{Body, MapState, Scope, State, Timer, output_of};
+use crate::state::{Body, Held, MapState, Scope, State, Timer, output_of};
 use crate::status::NodeStatus;
 use crate::time::Timestamp;
 
@@ -42,12 +42,24 @@ pub(super) fn apply(
             items_opened(plan, state, at, *count);
             note_due(plan, state, at);
         }
-        NodeEvent::BodyEnding { index, failure, whole, grace, .. } => {
+        NodeEvent::BodyEnding { index, failure, whole, grace, origin, .. } => {
             let ending = ending(state, at, (*index, failure, *whole), (*grace, now))?;
             for number in ending {
                 close_if_settled(plan, state, number);
             }
             note_due(plan, state, at);
+            remember(state, origin);
+        }
+        NodeEvent::Tuned { held, concurrency, reason, origin, .. } => {
+            let body = state.node_mut(at).body.as_mut().and_then(|body| body.map.as_mut());
+            let map = body.ok_or("the node is not a map that knows its items")?;
+            if let Some(held) = held {
+                let by = Held { actor: origin.actor.clone(), reason: reason.clone(), since: now };
+                map.held = held.then_some(by);
+            }
+            map.concurrency = concurrency.or(map.concurrency);
+            note_due(plan, state, at);
+            remember(state, origin);
         }
         NodeEvent::Scheduled { .. }
         | NodeEvent::Started { .. }
@@ -60,6 +72,13 @@ pub(super) fn apply(
         | NodeEvent::Cancelled { .. } => {}
     }
     Ok(())
+}
+
+/// Notes that a message was consumed.
+fn remember(state: &mut State, origin: &Origin) {
+    if let Some(message) = &origin.message {
+        state.messages.remember(message);
+    }
 }
 
 /// Is it this scope's turn?
@@ -289,8 +308,9 @@ fn has_work(plan: &Plan, state: &State, at: At, body: &Body) -> bool {
         return body.open.is_empty();
     };
     let ends = body.failure.is_some() || state.is_ending(at);
-    let has_place = body.open.len() < spec.concurrency as usize;
+    if !ends && map.has_items_left() {
+        return (body.open.len() as u64) < map.places(spec);
+    }
     body.open.is_empty()
         || (!ends && map.stopped && !body.open.values().all(|scope| state.is_scope_ending(*scope)))
-        || (!ends && map.has_items_left() && has_place)
 }

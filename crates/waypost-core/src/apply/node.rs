@@ -79,7 +79,8 @@ pub(super) fn apply(
         NodeEvent::BodyOpened { attempt, .. }
         | NodeEvent::MapOpened { attempt, .. }
         | NodeEvent::ItemsOpened { attempt, .. }
-        | NodeEvent::BodyEnding { attempt, .. } => {
+        | NodeEvent::BodyEnding { attempt, .. }
+        | NodeEvent::Tuned { attempt, .. } => {
             expect_attempt(plan, state, at, *attempt)?;
             body::apply(plan, state, at, event, now)?;
         }

@@ -118,9 +118,14 @@ impl Nodes {
                 seen.is_at(*attempt)?;
                 self.may_open_items(at, seen, *from, *count)
             }
-            NodeEvent::BodyEnding { node, attempt, index, .. } => {
+            NodeEvent::BodyEnding { node, attempt, index, whole, origin, .. } => {
                 seen.is_at(*attempt)?;
-                self.may_end(place, (at, seen), (node, *index))
+                let asked = origin.message.is_some() && !whole;
+                self.may_end(place, (at, seen), (node, *index), asked)
+            }
+            NodeEvent::Tuned { attempt, held, concurrency, .. } => {
+                seen.is_at(*attempt)?;
+                self.may_tune(at, seen, *held, *concurrency)
             }
             NodeEvent::Cancelled { reason, .. } => {
                 seen.is_open()?;
@@ -172,7 +177,8 @@ impl Seen {
             NodeEvent::BodyOpened { .. }
             | NodeEvent::MapOpened { .. }
             | NodeEvent::ItemsOpened { .. }
-            | NodeEvent::BodyEnding { .. } => waiting(Wait::Body),
+            | NodeEvent::BodyEnding { .. }
+            | NodeEvent::Tuned { .. } => waiting(Wait::Body),
             NodeEvent::Skipped { .. } => Phase::Settled(End::Skipped),
             NodeEvent::Cancelled { .. } => Phase::Settled(End::Cancelled),
         };

@@ -13,7 +13,7 @@
 use super::Decider;
 use super::evaluate::{duration, invalid};
 use crate::apply::GRACE;
-use crate::event::{CancelReason, NodeEvent, Wait};
+use crate::event::{CancelReason, NodeEvent, Origin, Wait};
 use crate::failure::{Failure, kind};
 use crate::json::Json;
 use crate::kind::{Behaviour, Collect, Container, Loop, LoopTest, MapSpec};
@@ -65,7 +65,7 @@ impl Decider<'_> {
             return;
         };
         let Some(map) = &body.map else { return };
-        let free = u64::from(spec.concurrency).saturating_sub(body.open.len() as u64);
+        let free = map.places(spec).saturating_sub(body.open.len() as u64);
         let count = free.min(map.count - map.next).min(ITEMS_OPENED_MAX);
         let (from, first) = (map.next, self.state.scopes_opened + 1);
         let (node, attempt) = (self.path(at), self.node(at).attempt);
@@ -120,7 +120,8 @@ impl Decider<'_> {
         let open = open.filter(|scope| !self.state.is_scope_ending(*scope));
         for scope in open.collect::<Vec<_>>() {
             let message = "the map was stopped because too many items failed";
-            self.end_scope(scope, Failure::permanent(kind::TOO_MANY_FAILURES, message), false);
+            let failure = Failure::permanent(kind::TOO_MANY_FAILURES, message);
+            self.end_scope(scope, failure, false, Origin::default());
         }
     }
 
@@ -213,15 +214,22 @@ impl Decider<'_> {
         self.open_scope(scope);
     }
 
-    /// A failure in a body that nothing handles: its scope ends.
-    pub(super) fn end_scope(&mut self, scope: ScopeNo, failure: Failure, whole: bool) {
+    /// A failure in a body that nothing handles, or the request of `origin`: its scope ends.
+    pub(super) fn end_scope(
+        &mut self,
+        scope: ScopeNo,
+        failure: Failure,
+        whole: bool,
+        origin: Origin,
+    ) {
         let Some((at, index)) = self.state.scope(scope).and_then(|s| Some((s.container?, s.index)))
         else {
             return;
         };
         let (node, attempt) = (self.path(at), self.node(at).attempt);
         let grace = self.env.now_max.plus(GRACE);
-        self.emit_at(at, NodeEvent::BodyEnding { node, attempt, index, failure, whole, grace });
+        let ending = NodeEvent::BodyEnding { node, attempt, index, failure, whole, grace, origin };
+        self.emit_at(at, ending);
         let ending = self.state.scopes_in(scope);
         let not_handed_off = self.withdraw(|at| ending.contains(&at.scope));
         for number in ending {
@@ -280,7 +288,7 @@ impl Decider<'_> {
         let open: Vec<ScopeNo> = body.map_or_else(Vec::new, |b| b.open.values().copied().collect());
         for scope in &open {
             if !self.state.is_scope_ending(*scope) {
-                self.end_scope(*scope, deadline_passed(), true);
+                self.end_scope(*scope, deadline_passed(), true, Origin::default());
             }
         }
         !open.is_empty()

@@ -1,4 +1,5 @@
-//! Requests to an execution: pause, resume, cancel, retry, signals, completing a wait.
+//! Requests to an execution: pause, resume, cancel, retry, signals, completing a wait. Those to one
+//! map are in `steer`.
 //!
 //! A request with a message id must be consumed by an event even if it changes nothing: as mail it
 //! would stay in the inbox for ever, and a repeat must be answered as received. A request without
@@ -36,6 +37,8 @@ impl Decider<'_> {
             Request::Resume { reason } => self.resume(reason, origin),
             Request::CompleteWait { wait, body } => self.complete_wait(wait, body, origin),
             Request::Retry { reason } => self.retry(reason, origin),
+            Request::CancelItem { node, reason } => self.cancel_item(&node, reason, origin),
+            Request::Tune { node, tuning, reason } => self.tune(&node, tuning, reason, origin),
         }
     }
 
@@ -171,7 +174,7 @@ impl Decider<'_> {
     }
 
     /// Gives a request without a message id one: new for each decision.
-    fn identified(&self, origin: Origin) -> Origin {
+    pub(super) fn identified(&self, origin: Origin) -> Origin {
         let message = origin.message.unwrap_or_else(|| {
             let digest = blake3::hash(&self.env.entropy.to_le_bytes());
             format!("msg_{}", digest.to_hex().get(..24).unwrap_or_default()).into()
@@ -233,7 +236,7 @@ impl Decider<'_> {
 
     /// Answers a request that changes nothing. After the end there is no inbox to clear, and the log
     /// is closed.
-    fn ignore(&mut self, origin: Origin, refusal: Refusal) -> Result<(), Refusal> {
+    pub(super) fn ignore(&mut self, origin: Origin, refusal: Refusal) -> Result<(), Refusal> {
         let ended = matches!(refusal, Refusal::Ended(_));
         match origin.message {
             Some(message) if !ended && !self.state.messages.contains(&message) => {

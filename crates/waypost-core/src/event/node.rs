@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BODIES_LOG_FORMAT, MessageId, Origin, REMOTE_LOG_FORMAT};
+use super::{BODIES_LOG_FORMAT, MessageId, Origin, REMOTE_LOG_FORMAT, STEERED_LOG_FORMAT};
 use crate::failure::Failure;
 use crate::id::{InstanceId, Token, WorkerId};
 use crate::json::{Json, present};
@@ -172,6 +172,29 @@ pub enum NodeEvent {
         whole: bool,
         /// When attempts that were cancelled and have not ended are abandoned.
         grace: Timestamp,
+        /// Who cancelled the item, through which message; unknown where no request did.
+        #[serde(default, skip_serializing_if = "Origin::is_unknown")]
+        origin: Origin,
+    },
+    /// A person changed how a map opens its items, for as long as this attempt of it lasts.
+    #[serde(rename = "NodeTuned")]
+    Tuned {
+        /// The map's path.
+        node: Arc<str>,
+        /// The number of the attempt, from 1.
+        attempt: u32,
+        /// Whether it opens no more items; absent where that stays as it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        held: Option<bool>,
+        /// How many items may be open at once; absent where that stays as it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        concurrency: Option<u32>,
+        /// Why, as the request gave it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// Who asked, through which message.
+        #[serde(default, skip_serializing_if = "Origin::is_unknown")]
+        origin: Origin,
     },
     #[serde(rename = "NodeSkipped")]
     Skipped {
@@ -275,6 +298,7 @@ impl NodeEvent {
             | Self::MapOpened { node, .. }
             | Self::ItemsOpened { node, .. }
             | Self::BodyEnding { node, .. }
+            | Self::Tuned { node, .. }
             | Self::Skipped { node, .. }
             | Self::Cancelled { node, .. } => node,
         }
@@ -295,6 +319,7 @@ impl NodeEvent {
             | Self::Resumed { .. }
             | Self::BodyOpened { .. }
             | Self::ItemsOpened { .. }
+            | Self::Tuned { .. }
             | Self::Skipped { .. }
             | Self::Cancelled { .. } => 0,
             Self::MapOpened { items, .. } => items.as_ref().map_or(0, Json::bytes),
@@ -307,6 +332,8 @@ impl NodeEvent {
             Self::Started { remote: Some(_), .. } => REMOTE_LOG_FORMAT,
             Self::Failed { failure, .. } if failure.on_error_skipped => 4,
             Self::Resumed { origin, .. } if !origin.is_unknown() => 2,
+            Self::BodyEnding { origin, .. } if !origin.is_unknown() => STEERED_LOG_FORMAT,
+            Self::Tuned { .. } => STEERED_LOG_FORMAT,
             Self::BodyOpened { .. }
             | Self::BodyEnding { .. }
             | Self::MapOpened { .. }

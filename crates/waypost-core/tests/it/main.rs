@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `run` | one execution, driven by hand; checks replay and snapshots at every step |
 //! | `script` | the language of the tables: `command -> what must be so` |
-//! | `rules`, `attempts`, `bodies`, `waits`, `pausing`, `ending`, `recovery`, `repair`, `delivery`, `remote`, `queue` | the tables |
+//! | `rules`, `attempts`, `bodies`, `steering`, `waits`, `pausing`, `ending`, `recovery`, `repair`, `delivery`, `remote`, `queue` | the tables |
 //! | `arrows` | both state machines, every pair, legal and refused |
 //! | `laws` | laws over random plans and random commands |
 //! | `check` | the checker: a good log, one damage, one finding |
@@ -32,4 +32,5 @@ mod rules;
 mod run;
 mod scale;
 mod script;
+mod steering;
 mod waits;

@@ -1,4 +1,4 @@
-//! Control executions: pause, resume, cancel, retry, signals, waits.
+//! Control executions: pause, resume, cancel, retry, signals, waits; and maps: cancel items, tune.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +53,28 @@ pub(crate) async fn complete_wait(server: Arc<Server>, call: Call) -> Result<Rep
     })?;
     let (request, message) = asked.into_request(wait.seq);
     send(&server, &call, (wait.execution.as_str(), execution), request, message).await
+}
+
+pub(crate) async fn cancel_item(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
+    let asked: wire::Cancel = call.json()?;
+    to_node(server, call, |node| asked.of_item(node)).await
+}
+
+pub(crate) async fn tune(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
+    let asked: wire::Tune = call.json()?;
+    to_node(server, call, |node| asked.of_map(node)).await
+}
+
+/// A request to the node in the path.
+async fn to_node(
+    server: Arc<Server>,
+    call: Call,
+    request: impl FnOnce(Arc<str>) -> (Request, Option<MessageId>),
+) -> Result<Reply, Problem> {
+    let (request, message) = request(call.values.text("node").into());
+    let id = call.values.text("id");
+    let execution = server.find(id).await?;
+    send(&server, &call, (id, execution), request, message).await
 }
 
 async fn send(

@@ -112,7 +112,13 @@ fn items(state: &state::NodeState) -> Option<wire::execution::Items> {
     let body = state.body.as_ref()?;
     let map = body.map.as_ref()?;
     let open = u64::try_from(body.open.len()).unwrap_or(u64::MAX);
-    Some(wire::execution::Items { count: map.count, open, done: map.done, failed: map.failed })
+    let held = map.held.as_ref().map(|held| wire::execution::Held {
+        by: held.actor.as_deref().map(str::to_owned),
+        reason: held.reason.clone(),
+        since: Time(held.since),
+    });
+    let (count, done, failed) = (map.count, map.done, map.failed);
+    Some(wire::execution::Items { count, open, done, failed, held, concurrency: map.concurrency })
 }
 
 fn wait(found: &Found, node: &state::NodeState) -> Option<wire::Wait> {
@@ -178,6 +184,7 @@ fn unblocked_by(by: &UnblockedBy) -> (&'static str, Option<String>) {
         UnblockedBy::Worker(_) => ("worker", None),
         UnblockedBy::Engine => ("engine", None),
         UnblockedBy::Retry => ("retry", None),
+        UnblockedBy::Release => ("release", None),
         UnblockedBy::Nothing => ("nothing", None),
     }
 }

@@ -171,6 +171,20 @@ wire! {
         pub done: u64,
         /// How many of those have failed.
         pub failed: u64,
+        /// Who holds the map, if it is held: no more items are opened.
+        pub held?: Held,
+        /// How many items may be open at once, if a request changed it.
+        pub concurrency?: u32,
+    }
+
+    /// Who holds a map.
+    pub struct Held {
+        /// The name of the API key, or the local user.
+        pub by?: String,
+        /// The reason that the request gave.
+        pub reason?: String,
+        /// Since when.
+        pub since: Time,
     }
 
     /// The nodes of an execution, in the definition's order, and after them those of the bodies

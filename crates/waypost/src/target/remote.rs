@@ -102,8 +102,9 @@ impl Client {
         request: Request,
         message: Option<String>,
     ) -> Result<RequestOutcome> {
-        let ([first, id, verb], body) = wire::control::call_of(id, request, message)?;
-        self.send_control(Ask::post(&[&first, &id, &verb]).body("application/json", body)).await
+        let (path, body) = wire::control::call_of(id, request, message)?;
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        self.send_control(Ask::post(&path).body("application/json", body)).await
     }
 
     pub(super) async fn dry_retry(&self, id: &str) -> Result<RequestOutcome> {
