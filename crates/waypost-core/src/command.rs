@@ -319,6 +319,10 @@ pub enum Refusal {
     /// The map, or a body that it is in.
     #[error("map {0} is not open: it has not begun, or has ended")]
     MapNotOpen(Arc<str>),
+    #[error("{0} is neither a map nor a loop, and has no items")]
+    NoItems(Arc<str>),
+    #[error("{0} is in an item or iteration that is not open, and only the log has what was in it")]
+    NotListed(Arc<str>),
     #[error("item {0} has not begun, and only an item that is open can be cancelled")]
     ItemPending(Arc<str>),
     #[error("item {0} has ended")]

@@ -170,7 +170,8 @@ impl State {
             return Err(Refusal::NotAMap(Arc::clone(path)));
         }
         let at = self.find(plan, path).filter(|at| !self.is_scope_ending(at.scope));
-        let body = at.and_then(|at| self.get(at)).and_then(|node| node.body.as_deref());
+        let node = at.and_then(|at| self.get(at)).filter(|node| !node.status.is_settled());
+        let body = node.and_then(|node| node.body.as_deref());
         let map = body.and_then(|body| body.map.as_deref());
         let (Some(at), Some(body), Some(map)) = (at, body, map) else {
             return Err(Refusal::MapNotOpen(Arc::clone(path)));

@@ -4,6 +4,7 @@
 //! can not differ. A [`State`] can be stored and loaded as a snapshot, which is a cache.
 
 mod body;
+mod items;
 mod map;
 mod place;
 mod scope;
@@ -26,7 +27,8 @@ use crate::status::{NodeStatus, Status};
 use crate::time::Timestamp;
 
 pub use body::Body;
-pub(crate) use body::output_of;
+pub(crate) use body::{cut_short, output_of};
+pub use items::{ItemView, ItemsPage, ItemsRequest};
 pub use map::{Held, MapState};
 pub use place::{PAUSED, Place, Quarantine};
 pub use scope::Scope;
@@ -148,7 +150,8 @@ pub struct NodeState {
     pub deadline: Option<Timestamp>,
     /// When a silent attempt is given up.
     pub attempt_due: Option<Timestamp>,
-    /// Of a container that has opened a scope.
+    /// Of a container that has opened a scope. After its end, what is left of a map or a loop: how many
+    /// there were, and which failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Box<Body>>,
 }

@@ -346,12 +346,16 @@ impl From<Refusal> for Problem {
             }
             Refusal::Paused => "POST /v1/executions/{id}/resume first",
             Refusal::Queued => "POST /v1/executions/{id}/cancel takes it out of the line",
-            Refusal::NoSuchNode(_) | Refusal::NoSuchItem { .. } | Refusal::NotAMap(_) => {
+            Refusal::NoSuchNode(_)
+            | Refusal::NoSuchItem { .. }
+            | Refusal::NotAMap(_)
+            | Refusal::NoItems(_) => {
                 "GET /v1/executions/{id}/nodes lists the nodes, with the progress of maps"
             }
             Refusal::NotAnItem(_) | Refusal::ItemEnded(_) | Refusal::ItemEnding(_) => {
                 "GET /v1/executions/{id}/nodes?under=each&status=RUNNING lists the open items of map each"
             }
+            Refusal::NotListed(_) => "GET /v1/executions/{id}/events has the events of its nodes",
             Refusal::ItemPending(_) => {
                 "cancel it when it is open; to open no more items, hold the map: POST …/nodes/{node}/tune"
             }

@@ -12,7 +12,7 @@ use waypost_core::event::PauseReason;
 use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::limits::EARLY_SIGNALS_BYTES_MAX as INBOX_BYTES_MAX;
 use waypost_core::plan::Plan;
-use waypost_core::state::{PAUSED, Quarantine, State};
+use waypost_core::state::{ItemsRequest, PAUSED, Quarantine, State};
 use waypost_core::status::Status;
 use waypost_engine::{Damage, EngineError, Plans, Receipt, fold};
 use waypost_ports::access::AuditRequest;
@@ -31,6 +31,10 @@ pub const PAGE_DEFAULT: usize = 50;
 
 /// Bytes of events after which a page ends.
 pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Bytes of an item's output in a list of items: a page of the most items stays below
+/// [`PAGE_BYTES_MAX`].
+const ITEM_OUTPUT_BYTES_MAX: usize = 4 * 1024;
 
 /// Answers questions.
 pub struct Reader {
@@ -191,6 +195,19 @@ impl Reader {
     /// Its nodes.
     pub fn nodes(&self, key: &str, which: Nodes) -> Result<wire::NodeList, Problem> {
         Ok(views::nodes(&self.load_key(key)?, which))
+    }
+
+    /// A page of the items of a map in it, or of the iterations of a loop. Costs what reading the
+    /// execution costs, and the page.
+    pub fn items(
+        &self,
+        key: &str,
+        path: &str,
+        request: ItemsRequest,
+    ) -> Result<wire::NodeList, Problem> {
+        let found = self.load_key(key)?;
+        let page = found.state.items(&found.plan, &path.into(), request)?;
+        Ok(views::item_list(&found, page))
     }
 
     /// Its output.

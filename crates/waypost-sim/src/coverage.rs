@@ -19,6 +19,7 @@ const UNREACHED: &[(&str, &str)] = &[
     // Programs have no maps.
     ("RUNNING", "MapOpened"),
     ("WAITING", "ItemsOpened"),
+    ("WAITING", "NodeTuned"),
 ];
 
 /// The arrows of the tables that worlds take.

@@ -14,6 +14,7 @@ mod find;
 mod init;
 mod input;
 mod interrupts;
+mod items;
 mod keys;
 mod list;
 mod migrate;
@@ -93,6 +94,8 @@ enum Command {
     List(list::Args),
     /// Show one execution: its nodes, their timeline, its output
     Show(find::Named),
+    /// List the items of a map, or the iterations of a loop
+    Items(items::Args),
     /// Show the log of one execution
     Events(events::Args),
     /// Pause an execution: running attempts finish, nothing new starts
@@ -338,6 +341,7 @@ async fn execute(cli: Cli, color: bool, color_errors: bool) -> Result<Exit> {
         Command::Watch(args) => watch::run(&args, &context).await,
         Command::List(args) => list::run(&args, &context).await,
         Command::Show(args) => show::run(&args, &context).await,
+        Command::Items(args) => items::run(&args, &context).await,
         Command::Events(args) => events::run(&args, &context).await,
         Command::Why(args) => why::run(&args, &context).await,
         Command::Pause(args) => requests::pause(args, &context).await,

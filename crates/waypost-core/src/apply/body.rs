@@ -10,7 +10,7 @@ use crate::json::Json;
 use crate::kind::{Behaviour, Collect, Container, Loop};
 use crate::path::{At, ScopeNo};
 use crate::plan::Plan;
-use crate::state::{Body, Held, MapState, Scope, State, Timer, output_of};
+use crate::state::{Body, Held, MapState, NodeState, Scope, State, Timer, cut_short, output_of};
 use crate::status::NodeStatus;
 use crate::time::Timestamp;
 
@@ -237,7 +237,12 @@ pub(super) fn close_if_settled(plan: &Plan, state: &mut State, number: ScopeNo) 
         state.timers.remove(&(grace, Timer::Body(number)));
     }
     let outputs = plan.body(container.node).map_or(&[][..], |body| &body.outputs);
-    let completed = !scope.ending && !scope.failed;
+    // The execution ended before the scope did.
+    let cancelled = |node: &NodeState| {
+        matches!(node.cancelled, Some(CancelReason::Ending | CancelReason::Grace))
+    };
+    let ends = !scope.ending && scope.nodes.iter().any(cancelled);
+    let completed = !scope.ending && !scope.failed && !ends;
     let output = completed.then(|| output_of(plan, &scope, outputs));
     let collects = matches!(
         plan.node(container.node).behaviour,
@@ -254,6 +259,7 @@ pub(super) fn close_if_settled(plan: &Plan, state: &mut State, number: ScopeNo) 
                 let index = scope.index.unwrap_or_default();
                 match completed {
                     true => map.completed(index, output.filter(|_| spec.collect)),
+                    false if ends => map.item_failed(index, Some(Box::new(cut_short()))),
                     false => map.item_failed(index, scope.failure),
                 }
                 map.stopped |= spec.stop_on_failure && map.failed > map.tolerated;
@@ -271,12 +277,17 @@ pub(super) fn close_if_settled(plan: &Plan, state: &mut State, number: ScopeNo) 
     note_due(plan, state, container);
 }
 
+/// A container has settled: what is left of its body are numbers and failures.
+pub(super) fn settled(plan: &Plan, state: &mut State, at: At) {
+    let body = drop_scopes(state, at);
+    let repeats = matches!(plan.node(at.node).behaviour, Behaviour::Map(_) | Behaviour::Loop(_));
+    state.node_mut(at).body = body.filter(|_| repeats).map(|body| Box::new(body.into_kept()));
+}
+
 /// A container has settled, or begins again: its scopes are gone, whatever was in them.
-pub(super) fn drop_scopes(state: &mut State, at: At) {
+pub(super) fn drop_scopes(state: &mut State, at: At) -> Option<Box<Body>> {
     state.due_bodies.remove(&at);
-    if state.node(at).body.is_none() {
-        return;
-    }
+    state.node(at).body.as_ref()?;
     for number in state.scopes_of(at) {
         let Some(scope) = state.inner.remove(&number) else { continue };
         for (node, dropped) in scope.iter() {
@@ -288,7 +299,7 @@ pub(super) fn drop_scopes(state: &mut State, at: At) {
             state.timers.remove(&(grace, Timer::Body(number)));
         }
     }
-    state.node_mut(at).body = None;
+    state.node_mut(at).body.take()
 }
 
 /// Notes whether a container has something to do: see [`State::due_bodies`].

@@ -313,7 +313,7 @@ pub(super) fn move_to(state: &mut State, at: At, to: NodeStatus) {
 /// Settles a node, once, and with it the conditions of those that need it.
 fn settle(plan: &Plan, state: &mut State, at: At, end: NodePhase, now: Timestamp) {
     move_to(state, at, end.shown());
-    body::drop_scopes(state, at);
+    body::settled(plan, state, at);
     if let Some(scope) = state.scope_mut(at.scope) {
         scope.unsettled -= 1;
     }

@@ -163,6 +163,13 @@ impl MapState {
         }
     }
 
+    /// Did this item fail?
+    pub fn has_failed(&self, index: u64) -> bool {
+        let at = self.failed_ranges.partition_point(|(first, _)| *first <= index);
+        let range = at.checked_sub(1).and_then(|at| self.failed_ranges.get(at));
+        range.is_some_and(|(_, last)| index <= *last)
+    }
+
     /// The indexes of the items that failed, in order.
     pub fn failed_indexes(&self) -> impl Iterator<Item = u64> + '_ {
         self.failed_ranges.iter().flat_map(|(first, last)| *first..=*last)

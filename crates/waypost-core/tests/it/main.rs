@@ -6,6 +6,7 @@
 //! | `script` | the language of the tables: `command -> what must be so` |
 //! | `rules`, `attempts`, `bodies`, `steering`, `waits`, `pausing`, `ending`, `recovery`, `repair`, `delivery`, `remote`, `queue` | the tables |
 //! | `arrows` | both state machines, every pair, legal and refused |
+//! | `items` | the items of maps, listed |
 //! | `laws` | laws over random plans and random commands |
 //! | `check` | the checker: a good log, one damage, one finding |
 //! | `programs`, `programs_end` | random expressions; each ends within its budget |
@@ -18,6 +19,7 @@ mod bodies;
 mod check;
 mod delivery;
 mod ending;
+mod items;
 mod laws;
 mod pausing;
 mod permits;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use waypost_core::id::ExecutionNo;
-use waypost_core::status::Status;
+use waypost_core::state::ItemsRequest;
+use waypost_core::status::{NodeStatus, Status};
 use waypost_ports::query::{EventsRequest, ListRequest, Read};
 
 use super::page_size;
@@ -80,6 +81,16 @@ async fn folded<T: Send + 'static>(
 
 pub(crate) async fn nodes(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
     let key = call.values.text("id").to_owned();
+    if let Some(under) = call.values.get("under").map(str::to_owned) {
+        let wanted = call.values.get("status");
+        let request = ItemsRequest {
+            status: NodeStatus::ALL.into_iter().find(|status| Some(status.name()) == wanted),
+            after: call.values.number("after"),
+            limit: page_size(&call),
+        };
+        let look = move |reader: &Reader, key: &str| reader.items(key, &under, request);
+        return Reply::ok(&folded(&server, key, look).await?);
+    }
     let incomplete = call.values.get("state") == Some("incomplete");
     let which = if incomplete { Nodes::Incomplete } else { Nodes::All };
     Reply::ok(&folded(&server, key, move |reader, key| reader.nodes(key, which)).await?)

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use reqwest::StatusCode;
 use waypost_core::command::Request;
+use waypost_core::state::ItemsRequest;
 use waypost_ports::query::ListRequest;
 use waypost_server::wire;
 use waypost_server::workflows::Deploy;
@@ -39,6 +40,20 @@ impl Client {
             .query("type", wanted.kind.as_ref())
             .query("after", Some(wanted.after))
             .query("limit", Some(wanted.limit));
+        Ok(self.ask(ask).await?.body)
+    }
+
+    pub(super) async fn items(
+        &self,
+        id: &str,
+        node: &str,
+        request: ItemsRequest,
+    ) -> Result<wire::NodeList> {
+        let ask = Ask::get(&["executions", id, "nodes"])
+            .query("under", Some(node))
+            .query("status", request.status)
+            .query("after", request.after)
+            .query("limit", Some(request.limit));
         Ok(self.ask(ask).await?.body)
     }
 
