@@ -3,7 +3,6 @@
 //! ```text
 //!   decide ── queue.rs     the queue for a permit of the concurrency key
 //!          ├─ request.rs   control requests: cancel, pause, resume, retry, signal, complete a wait
-//!          ├─ steer.rs     requests to one map: cancel an item, hold, release, tune
 //!          ├─ report.rs    workers' reports: completions, failures, retries
 //!          ├─ evaluate.rs  control nodes: conditions, values, waits
 //!          ├─ scope.rs     what the expressions of a node see
@@ -25,7 +24,6 @@ mod recover;
 mod report;
 mod request;
 mod scope;
-mod steer;
 mod time;
 
 use std::sync::Arc;

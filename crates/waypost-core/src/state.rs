@@ -29,7 +29,7 @@ use crate::time::Timestamp;
 pub use body::Body;
 pub(crate) use body::{cut_short, output_of};
 pub use items::{ItemView, ItemsPage, ItemsRequest};
-pub use map::{Held, MapState};
+pub use map::{MapHold, MapState};
 pub use place::{PAUSED, Place, Quarantine};
 pub use scope::Scope;
 

@@ -10,7 +10,7 @@ use crate::kind::{Behaviour, Container};
 use crate::path::At;
 use crate::plan::Plan;
 use crate::slot::SlotClass;
-use crate::state::{Held, NodeState, Place, Quarantine, State, Timer};
+use crate::state::{MapHold, NodeState, Place, Quarantine, State, Timer};
 use crate::status::{NodeStatus, Status};
 use crate::time::Timestamp;
 
@@ -157,7 +157,7 @@ fn because(state: &State) -> String {
 }
 
 /// Who holds a map.
-fn held(node: &NodeState) -> Option<&Held> {
+fn held(node: &NodeState) -> Option<&MapHold> {
     node.body.as_ref()?.map.as_ref()?.held.as_ref()
 }
 

@@ -4,13 +4,14 @@
 //! Internal details of the engine or the store (SQL, paths, addresses) are not repeated here: an
 //! internal fault is logged where it happened, and its response says only that there was one.
 
+mod refused;
+
 use std::borrow::Cow;
 
 use bytes::Bytes;
 use hyper::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use waypost_core::command::Refusal;
 use waypost_engine::EngineError;
 use waypost_ports::blobs::BlobError;
 use waypost_ports::store::StoreError;
@@ -320,50 +321,6 @@ impl From<EngineError> for Problem {
             }
             other => Self::internal(&other),
         }
-    }
-}
-
-impl From<Refusal> for Problem {
-    fn from(refusal: Refusal) -> Self {
-        let code = match refusal {
-            Refusal::Ended(_) => Code::ExecutionEnded,
-            Refusal::NoSuchWait(_) => Code::UnknownWait,
-            Refusal::Stale { .. } | Refusal::UnknownNode(_) | Refusal::Closed(_) => {
-                Code::StaleAttempt
-            }
-            Refusal::ForeignToken { .. } => Code::ForeignToken,
-            Refusal::NoSuchNode(_) | Refusal::NoSuchItem { .. } => Code::UnknownNode,
-            Refusal::BadTuning => Code::BadBody,
-            _ => Code::IllegalTransition,
-        };
-        let hint = match refusal {
-            Refusal::Ended(_) => "what has ended cannot be controlled; start another execution",
-            Refusal::Stale { .. }
-            | Refusal::UnknownNode(_)
-            | Refusal::Closed(_)
-            | Refusal::ForeignToken { .. } => {
-                "drop the task: it is done, or another worker runs it"
-            }
-            Refusal::Paused => "POST /v1/executions/{id}/resume first",
-            Refusal::Queued => "POST /v1/executions/{id}/cancel takes it out of the line",
-            Refusal::NoSuchNode(_)
-            | Refusal::NoSuchItem { .. }
-            | Refusal::NotAMap(_)
-            | Refusal::NoItems(_) => {
-                "GET /v1/executions/{id}/nodes lists the nodes, with the progress of maps"
-            }
-            Refusal::NotAnItem(_) | Refusal::ItemEnded(_) | Refusal::ItemEnding(_) => {
-                "GET /v1/executions/{id}/nodes?under=each&status=RUNNING lists the open items of map each"
-            }
-            Refusal::NotListed(_) => "GET /v1/executions/{id}/events has the events of its nodes",
-            Refusal::ItemPending(_) => {
-                "cancel it when it is open; to open no more items, hold the map: POST …/nodes/{node}/tune"
-            }
-            Refusal::BadTuning => "an example: {\"held\": true}",
-            Refusal::Waits => "a signal, or resuming its wait, makes it go on sooner",
-            _ => "GET /v1/executions/{id}/why says where it stands",
-        };
-        Self::new(code, refusal.to_string()).hint(hint)
     }
 }
 

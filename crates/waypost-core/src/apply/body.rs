@@ -10,7 +10,7 @@ use crate::json::Json;
 use crate::kind::{Behaviour, Collect, Container, Loop};
 use crate::path::{At, ScopeNo};
 use crate::plan::Plan;
-use crate::state::{Body, Held, MapState, NodeState, Scope, State, Timer, cut_short, output_of};
+use crate::state::{Body, MapHold, MapState, NodeState, Scope, State, Timer, cut_short, output_of};
 use crate::status::NodeStatus;
 use crate::time::Timestamp;
 
@@ -54,7 +54,8 @@ pub(super) fn apply(
             let body = state.node_mut(at).body.as_mut().and_then(|body| body.map.as_mut());
             let map = body.ok_or("the node is not a map that knows its items")?;
             if let Some(held) = held {
-                let by = Held { actor: origin.actor.clone(), reason: reason.clone(), since: now };
+                let by =
+                    MapHold { actor: origin.actor.clone(), reason: reason.clone(), since: now };
                 map.held = held.then_some(by);
             }
             map.concurrency = concurrency.or(map.concurrency);

@@ -114,9 +114,10 @@ impl Nodes {
                 seen.is_running(*attempt)?;
                 self.may_map(at, *count, *tolerated)
             }
-            NodeEvent::ItemsOpened { attempt, from, count, .. } => {
+            NodeEvent::ItemsOpened { attempt, from, count, failed, .. } => {
                 seen.is_at(*attempt)?;
-                self.may_open_items(at, seen, *from, *count)
+                self.may_open_items(at, seen, *from, *count)?;
+                seen.has_failures(*failed)
             }
             NodeEvent::BodyEnding { node, attempt, index, whole, origin, .. } => {
                 seen.is_at(*attempt)?;

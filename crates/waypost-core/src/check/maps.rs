@@ -32,6 +32,16 @@ impl MapSeen {
     }
 }
 
+impl Seen {
+    /// The failures that an event counts are those that were seen. Older logs count none.
+    pub(super) fn has_failures(&self, failed: u64) -> Verdict {
+        let seen = self.body.map.as_ref().map_or(failed, |map| map.failed);
+        require_with(failed == 0 || failed == seen, BodiesInOrder, || {
+            format!("it counts {failed} items that failed, and {seen} did")
+        })
+    }
+}
+
 impl Nodes {
     /// Has a container nothing left to wait for, or a map items to open and places for them?
     pub(super) fn has_turn_in_body(&self, plan: &Plan, at: At, seen: &Seen) -> bool {

@@ -67,9 +67,9 @@ impl Decider<'_> {
         let Some(map) = &body.map else { return };
         let free = map.places(spec).saturating_sub(body.open.len() as u64);
         let count = free.min(map.count - map.next).min(ITEMS_OPENED_MAX);
-        let (from, first) = (map.next, self.state.scopes_opened + 1);
+        let (from, failed, first) = (map.next, map.failed, self.state.scopes_opened + 1);
         let (node, attempt) = (self.path(at), self.node(at).attempt);
-        self.emit_at(at, NodeEvent::ItemsOpened { node, attempt, from, count });
+        self.emit_at(at, NodeEvent::ItemsOpened { node, attempt, from, count, failed });
         for scope in first..first + count {
             self.open_scope(ScopeNo(scope));
         }

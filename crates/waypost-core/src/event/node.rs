@@ -155,6 +155,9 @@ pub enum NodeEvent {
         from: u64,
         /// How many.
         count: u64,
+        /// How many items had failed so far, for lists. Logs of older builds do not have it.
+        #[serde(default, skip_serializing_if = "is_none_failed")]
+        failed: u64,
     },
     /// A scope of a container will end as failed: nothing more begins in it.
     BodyEnding {
@@ -214,6 +217,10 @@ pub enum NodeEvent {
 }
 
 fn is_none_tolerated(count: &u64) -> bool {
+    *count == 0
+}
+
+fn is_none_failed(count: &u64) -> bool {
     *count == 0
 }
 

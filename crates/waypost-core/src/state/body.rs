@@ -48,7 +48,8 @@ impl Body {
             for index in self.open.keys().filter_map(|index| *index) {
                 map.item_failed(index, Some(Box::new(cut_short())));
             }
-            (map.items, map.outputs, map.held) = (None, BTreeMap::new(), None);
+            (map.items, map.outputs) = (None, BTreeMap::new());
+            (map.held, map.concurrency) = (None, None);
         }
         Self { opened: self.opened, failure: self.failure, map, ..Self::default() }
     }

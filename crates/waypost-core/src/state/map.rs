@@ -39,7 +39,7 @@ pub struct MapState {
     pub stopped: bool,
     /// A person holds it: no more items are opened until it is released.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub held: Option<Held>,
+    pub held: Option<MapHold>,
     /// How many items may be open at once, where a person changed that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
@@ -47,7 +47,7 @@ pub struct MapState {
 
 /// Who holds a map, why, and since when.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Held {
+pub struct MapHold {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,7 +55,7 @@ pub struct Held {
     pub since: Timestamp,
 }
 
-impl Held {
+impl MapHold {
     /// "held by alice (the API is slow)".
     pub fn describe(&self) -> String {
         let by = self.actor.as_ref().map_or_else(String::new, |actor| format!(" by {actor}"));

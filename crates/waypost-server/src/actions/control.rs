@@ -16,7 +16,7 @@ use crate::problem::{Code, Problem, undecided};
 use crate::reader::{Found, Reader};
 use crate::server::Server;
 use crate::wire;
-use crate::wire::ControlBody;
+use crate::wire::{ControlBody, NodeBody};
 
 /// How long a request that went through the inbox is awaited.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -55,23 +55,12 @@ pub(crate) async fn complete_wait(server: Arc<Server>, call: Call) -> Result<Rep
     send(&server, &call, (wait.execution.as_str(), execution), request, message).await
 }
 
-pub(crate) async fn cancel_item(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
-    let asked: wire::Cancel = call.json()?;
-    to_node(server, call, |node| asked.of_item(node)).await
-}
-
-pub(crate) async fn tune(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
-    let asked: wire::Tune = call.json()?;
-    to_node(server, call, |node| asked.of_map(node)).await
-}
-
 /// A request to the node in the path.
-async fn to_node(
+pub(crate) async fn to_node<B: NodeBody>(
     server: Arc<Server>,
     call: Call,
-    request: impl FnOnce(Arc<str>) -> (Request, Option<MessageId>),
 ) -> Result<Reply, Problem> {
-    let (request, message) = request(call.values.text("node").into());
+    let (request, message) = call.json::<B>()?.to_node(call.values.text("node").into());
     let id = call.values.text("id");
     let execution = server.find(id).await?;
     send(&server, &call, (id, execution), request, message).await

@@ -137,7 +137,7 @@ fn items(state: &state::NodeState) -> Option<wire::execution::Items> {
     let body = state.body.as_ref()?;
     let map = body.map.as_ref()?;
     let open = u64::try_from(body.open.len()).unwrap_or(u64::MAX);
-    let held = map.held.as_ref().map(|held| wire::execution::Held {
+    let held = map.held.as_ref().map(|held| wire::execution::MapHold {
         by: held.actor.as_deref().map(str::to_owned),
         reason: held.reason.clone(),
         since: Time(held.since),
@@ -228,6 +228,9 @@ pub(crate) fn event(row: EventRow) -> wire::Event {
 }
 
 pub(super) fn summary(row: ExecutionRow) -> wire::ExecutionSummary {
+    let current = row.view.current_node;
+    // An older instance of a rolling upgrade does not know the column.
+    let progress = row.view.progress.filter(|progress| current.as_ref() == Some(&progress.node));
     wire::ExecutionSummary {
         id: row.key.to_string(),
         workflow: row.workflow.to_string(),
@@ -241,7 +244,13 @@ pub(super) fn summary(row: ExecutionRow) -> wire::ExecutionSummary {
             kind: row.failure.map(|failure| failure.kind.into_owned()),
             message: message.to_string(),
         }),
-        current_node: row.view.current_node.map(|path| path.to_string()),
+        progress: progress.map(|progress| wire::execution::MapProgress {
+            node: progress.node.to_string(),
+            count: progress.count,
+            begun: progress.begun,
+            failed: progress.failed,
+        }),
+        current_node: current.map(|path| path.to_string()),
         resume_at: row.resume_at.map(Time),
     }
 }

@@ -77,7 +77,7 @@ pub(super) static ROUTES: &[Route] = &[
         body: Body::Json { schema: of::<wire::Cancel>, optional: true },
         replies: REPLIES,
         problems: STEERING,
-        ..post(|server, call| Box::pin(control::cancel_item(server, call)))
+        ..post(|server, call| Box::pin(control::to_node::<wire::Cancel>(server, call)))
     },
     Route {
         name: "tuneMap",
@@ -88,7 +88,7 @@ pub(super) static ROUTES: &[Route] = &[
         body: Body::Json { schema: of::<wire::Tune>, optional: false },
         replies: REPLIES,
         problems: STEERING,
-        ..post(|server, call| Box::pin(control::tune(server, call)))
+        ..post(|server, call| Box::pin(control::to_node::<wire::Tune>(server, call)))
     },
     Route {
         name: "retryExecution",

@@ -22,6 +22,12 @@ pub trait ControlBody: DeserializeOwned {
     fn into_request(self) -> (Request, Option<MessageId>);
 }
 
+/// The body of a control request to the node in the path.
+pub trait NodeBody: DeserializeOwned {
+    /// The request, and its message id where the sender chose one.
+    fn to_node(self, node: Arc<str>) -> (Request, Option<MessageId>);
+}
+
 wire! {
     /// A request to pause.
     #[derive(Default)]
@@ -134,17 +140,15 @@ requests! {
     Signal(self) => Request::Signal { name: self.name.0.into(), body: self.body.0 };
 }
 
-impl Cancel {
-    /// The request to cancel this item, and its message id where the sender chose one.
-    pub fn of_item(self, node: Arc<str>) -> (Request, Option<MessageId>) {
+impl NodeBody for Cancel {
+    fn to_node(self, node: Arc<str>) -> (Request, Option<MessageId>) {
         let message = self.message_id.map(|id| id.0.into());
         (Request::CancelItem { node, reason: text(self.reason) }, message)
     }
 }
 
-impl Tune {
-    /// The request to tune this map, and its message id where the sender chose one.
-    pub fn of_map(self, node: Arc<str>) -> (Request, Option<MessageId>) {
+impl NodeBody for Tune {
+    fn to_node(self, node: Arc<str>) -> (Request, Option<MessageId>) {
         let message = self.message_id.map(|id| id.0.into());
         let tuning = Tuning { held: self.held, concurrency: self.concurrency };
         (Request::Tune { node, tuning, reason: text(self.reason) }, message)

@@ -105,8 +105,22 @@ wire! {
         pub failure?: FailureNote,
         /// The node that changed last.
         pub current_node?: String,
+        /// How far that node is, if it is a map.
+        pub progress?: MapProgress,
         /// When it continues by itself.
         pub resume_at?: Time,
+    }
+
+    /// How far a map is, as of the last time that it opened items; its node has the exact numbers.
+    pub struct MapProgress {
+        /// The map.
+        pub node: String,
+        /// How many items there are.
+        pub count: u64,
+        /// How many of them are open or done.
+        pub begun: u64,
+        /// How many of them have failed.
+        pub failed: u64,
     }
 
     /// A page of executions, newest first.
@@ -172,13 +186,13 @@ wire! {
         /// How many of those have failed.
         pub failed: u64,
         /// Who holds the map, if it is held: no more items are opened.
-        pub held?: Held,
+        pub held?: MapHold,
         /// How many items may be open at once, if a request changed it.
         pub concurrency?: u32,
     }
 
     /// Who holds a map.
-    pub struct Held {
+    pub struct MapHold {
         /// The name of the API key, or the local user.
         pub by?: String,
         /// The reason that the request gave.

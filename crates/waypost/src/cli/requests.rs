@@ -5,6 +5,7 @@ use anyhow::Result;
 use serde::Serialize;
 use waypost_core::command::{Request, Tuning};
 use waypost_core::id::{BadWaitId, WaitId};
+use waypost_core::limits::MAP_CONCURRENCY_MAX;
 use waypost_server::wire;
 
 use super::{Context, Exit, Usage, find, input};
@@ -69,7 +70,7 @@ pub(crate) struct TuneArgs {
     #[arg(long)]
     release: bool,
     /// How many items may be open at once, from 1 to 10,000; open ones finish
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = concurrency())]
     concurrency: Option<u32>,
     #[command(flatten)]
     stated: Stated,
@@ -135,6 +136,10 @@ pub(crate) async fn complete_wait(args: CompleteWaitArgs, context: &Context) -> 
     let request = Request::CompleteWait { wait: wait.seq, body };
     let (target, id) = (Target::Remote(server), wait.execution.as_str());
     show_outcome(&target.control(id, request, args.sent.message_id).await?, context)
+}
+
+fn concurrency() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=i64::from(MAP_CONCURRENCY_MAX))
 }
 
 /// Sends a request and prints its outcome.

@@ -151,7 +151,7 @@ fn progress(items: &wire::execution::Items) -> String {
     if *failed > 0 {
         line += &format!(", {failed} failed");
     }
-    if let Some(wire::execution::Held { by, reason, .. }) = held {
+    if let Some(wire::execution::MapHold { by, reason, .. }) = held {
         line += ", held";
         line += &by.as_ref().map_or_else(String::new, |by| format!(" by {by}"));
         line += &reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
