@@ -100,6 +100,9 @@ async fn requests_that_do_not_fit_the_map_say_why() {
         ("under=gate", 409, "illegal_transition"),
         ("under=x", 404, "unknown_node"),
         ("under=each&status=WAITING", 400, "bad_parameter"),
+        ("under=each&state=incomplete", 400, "bad_parameter"),
+        ("status=FAILED", 400, "bad_parameter"),
+        ("limit=5", 400, "bad_parameter"),
     ] {
         house.get(&format!("/v1/executions/e/nodes?{query}")).await.refused(status, code);
     }
