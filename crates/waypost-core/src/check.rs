@@ -6,6 +6,7 @@
 //!                     ├─ nodes.rs   the nodes; attempts.rs: the attempts and waits of one
 //!                     ├─ spans.rs   durations are not cut short
 //!                     ├─ scopes.rs  the bodies of containers: opened in order, closed when all is settled
+//!                     ├─ maps.rs    the items of maps: opened in order, no more than the window
 //!                     ├─ graph.rs   every start and every skip is justified by the edges
 //!                     └─ apply      and the log folds: the only rule that uses the engine's own code
 //! ```
@@ -20,6 +21,7 @@ mod attempts;
 mod chain;
 mod graph;
 mod invariant;
+mod maps;
 mod nodes;
 mod run;
 mod scopes;

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Event, MessageId, Origin};
+use crate::event::{Event, MessageId, Origin, STEERED_LOG_FORMAT};
 use crate::expr::{Contents, Wanted};
 use crate::failure::Failure;
 use crate::id::{InstanceId, Token, WorkerId};
 use crate::json::Json;
+use crate::limits::MAP_CONCURRENCY_MAX;
 use crate::path::At;
 use crate::slot::SlotCounts;
 use crate::status::{NodeStatus, Status};
@@ -81,6 +82,41 @@ pub enum Request {
     /// Run again what failed, and what follows it. An execution that has ended has no inbox: its next
     /// owner takes this from memory, see `StoreWork::LoadEnded` of the engine.
     Retry { reason: Option<String> },
+    /// End one item of a map as failed.
+    CancelItem {
+        /// Its path: `each[17]`.
+        node: Arc<str>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// Change how a map opens its items, for as long as it runs.
+    Tune {
+        /// The map's path.
+        node: Arc<str>,
+        #[serde(flatten)]
+        tuning: Tuning,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+}
+
+/// How a map opens its items; what is absent stays as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Tuning {
+    /// Open no more items?
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<bool>,
+    /// How many may be open at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
+}
+
+impl Tuning {
+    /// Does it change something, within the limits?
+    pub fn is_valid(self) -> bool {
+        let range = 1..=MAP_CONCURRENCY_MAX;
+        self != Self::default() && self.concurrency.is_none_or(|count| range.contains(&count))
+    }
 }
 
 /// Which mail wakes an execution that no instance owns. A parked one wakes for all mail, a paused one
@@ -98,9 +134,25 @@ impl Request {
     pub fn payload(&self) -> Option<&Json> {
         match self {
             Self::Signal { body, .. } | Self::CompleteWait { body, .. } => Some(body),
-            Self::Cancel { .. } | Self::Pause { .. } | Self::Resume { .. } | Self::Retry { .. } => {
-                None
-            }
+            Self::Cancel { .. }
+            | Self::Pause { .. }
+            | Self::Resume { .. }
+            | Self::Retry { .. }
+            | Self::CancelItem { .. }
+            | Self::Tune { .. } => None,
+        }
+    }
+
+    /// The lowest log format in which it, and the events that follow from it, can be read.
+    pub fn requires(&self) -> u16 {
+        match self {
+            Self::CancelItem { .. } | Self::Tune { .. } => STEERED_LOG_FORMAT,
+            Self::Signal { .. }
+            | Self::Cancel { .. }
+            | Self::Pause { .. }
+            | Self::Resume { .. }
+            | Self::CompleteWait { .. }
+            | Self::Retry { .. } => 1,
         }
     }
 
@@ -108,16 +160,20 @@ impl Request {
     pub fn payload_mut(&mut self) -> Option<&mut Json> {
         match self {
             Self::Signal { body, .. } | Self::CompleteWait { body, .. } => Some(body),
-            Self::Cancel { .. } | Self::Pause { .. } | Self::Resume { .. } | Self::Retry { .. } => {
-                None
-            }
+            Self::Cancel { .. }
+            | Self::Pause { .. }
+            | Self::Resume { .. }
+            | Self::CancelItem { .. }
+            | Self::Tune { .. }
+            | Self::Retry { .. } => None,
         }
     }
 
     /// Which executions it wakes.
     pub fn urgency(&self) -> Urgency {
         match self {
-            Self::Cancel { .. } => Urgency::Cancel,
+            // In a pause people hold a map or cancel items, and resume then.
+            Self::Cancel { .. } | Self::CancelItem { .. } | Self::Tune { .. } => Urgency::Cancel,
             Self::Resume { .. } => Urgency::Resume,
             Self::Signal { .. }
             | Self::Pause { .. }
@@ -277,6 +333,34 @@ pub enum Refusal {
     NotReopenable(Status),
     #[error("the execution has something to do")]
     Busy,
+    #[error("the definition has no node {0:?}")]
+    NoSuchNode(Arc<str>),
+    #[error("map {node} has {count} items, numbered from 0: there is no item {index}")]
+    NoSuchItem { node: Arc<str>, index: u64, count: u64 },
+    #[error("{0} is not a map: only maps can be tuned, and only items of maps can be cancelled")]
+    NotAMap(Arc<str>),
+    #[error("{0} is a node, and not an item of a map, such as each[17]")]
+    NotAnItem(Arc<str>),
+    /// The map, or a body that it is in.
+    #[error("map {0} is not open: it has not begun, or has ended")]
+    MapNotOpen(Arc<str>),
+    #[error("{0} is neither a map nor a loop, and has no items")]
+    NoItems(Arc<str>),
+    #[error("{0} is in an item or iteration that is not open, and only the log has what was in it")]
+    NotListed(Arc<str>),
+    #[error("item {0} has not begun, and only an item that is open can be cancelled")]
+    ItemPending(Arc<str>),
+    #[error("item {0} has ended")]
+    ItemEnded(Arc<str>),
+    #[error("item {0} is already ending")]
+    ItemEnding(Arc<str>),
+    #[error(
+        "a map is tuned with `held`, with a `concurrency` from 1 to {MAP_CONCURRENCY_MAX}, or with both"
+    )]
+    BadTuning,
+    /// The pause is in the same frame: no instance owns it any more.
+    #[error("the execution was paused at this moment; repeat the request")]
+    JustPaused,
     /// Decide the command again when these contents are at hand.
     #[error("the content of {} blobs is needed first", .0.len())]
     Missed(Vec<Wanted>),

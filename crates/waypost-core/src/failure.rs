@@ -124,6 +124,8 @@ pub mod kind {
         ABANDONED = "abandoned",
         /// The instance or worker that ran the attempt was stopped in order, and gave it back.
         HANDED_OVER = "handed_over",
+        /// A person cancelled the item of a map.
+        CANCELLED = "cancelled",
         /// The handler panicked.
         PANIC = "panic",
         /// An at-most-once attempt was interrupted: it is unknown whether it had its effect.

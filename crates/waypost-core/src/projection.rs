@@ -67,10 +67,23 @@ pub struct ExecutionView {
     pub nodes_executed: u64,
     /// The node that moved last; absent once it has ended.
     pub current_node: Option<Arc<str>>,
+    /// How far the map is that was opened last, until it settles.
+    pub progress: Option<MapProgress>,
     /// Why it failed or makes no progress.
     pub error: Option<Arc<str>>,
     /// Has a node ever waited? If not, no wait can be left to close.
     pub waited: bool,
+}
+
+/// How far a map of the definition is, as of the last time that it opened items: the end of an item
+/// is no event.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct MapProgress {
+    pub node: Arc<str>,
+    pub count: u64,
+    /// How many items are open or done.
+    pub begun: u64,
+    pub failed: u64,
 }
 
 impl Default for ExecutionView {
@@ -89,6 +102,7 @@ impl Default for ExecutionView {
             resumed_by: None,
             nodes_executed: 0,
             current_node: None,
+            progress: None,
             error: None,
             waited: false,
         }
@@ -230,6 +244,24 @@ impl WaitTerms {
 }
 
 impl ExecutionView {
+    /// A map opens, opens items, or settles.
+    fn note_progress(&mut self, event: &NodeEvent, status: NodeStatus) {
+        if let NodeEvent::MapOpened { node, count, .. } = event {
+            let (node, count) = (Arc::clone(node), *count);
+            self.progress = Some(MapProgress { node, count, begun: 0, failed: 0 });
+        }
+        let Some(progress) = self.progress.as_mut().filter(|known| known.node == *event.node())
+        else {
+            return;
+        };
+        if let NodeEvent::ItemsOpened { from, count, failed, .. } = event {
+            progress.begun = from.saturating_add(*count);
+            progress.failed = *failed;
+        }
+        let over = status.is_settled() || matches!(event, NodeEvent::Failed { .. });
+        self.progress = self.progress.take().filter(|known| !over || known.node != *event.node());
+    }
+
     /// It continues, by an actor or by its owner.
     fn resume(&mut self, at: Timestamp, actor: Option<Arc<str>>) {
         self.resumed_at = Some(at);
@@ -318,6 +350,7 @@ impl Changes {
     fn close_run(&mut self, at: Timestamp) {
         self.view.completed_at = Some(at);
         self.view.current_node = None;
+        self.view.progress = None;
         self.view.owner = None;
         if self.view.waited {
             self.waits.push(WaitChange::Closed { at, node: None, end: WaitEnd::Failed });
@@ -384,6 +417,7 @@ impl Changes {
         }
         // There may be any number of nodes in loops: the log has them.
         if !is_repeated(&path) {
+            self.view.note_progress(&event, status);
             self.nodes.entry(path).or_default().apply(stamp, status, event);
         }
     }
@@ -433,7 +467,8 @@ impl NodeChange {
             | NodeEvent::BodyOpened { attempt, .. }
             | NodeEvent::MapOpened { attempt, .. }
             | NodeEvent::ItemsOpened { attempt, .. }
-            | NodeEvent::BodyEnding { attempt, .. } => self.attempt = Some(attempt),
+            | NodeEvent::BodyEnding { attempt, .. }
+            | NodeEvent::Tuned { attempt, .. } => self.attempt = Some(attempt),
             // Their status is all that a row has.
             NodeEvent::Checkpointed { .. }
             | NodeEvent::Skipped { .. }
@@ -466,7 +501,8 @@ fn wait_end(event: &NodeEvent) -> Option<WaitEnd> {
         | NodeEvent::BodyOpened { .. }
         | NodeEvent::MapOpened { .. }
         | NodeEvent::ItemsOpened { .. }
-        | NodeEvent::BodyEnding { .. } => None,
+        | NodeEvent::BodyEnding { .. }
+        | NodeEvent::Tuned { .. } => None,
     }
 }
 
@@ -487,6 +523,7 @@ fn opened_wait(event: &NodeEvent) -> Option<Wait> {
         | NodeEvent::MapOpened { .. }
         | NodeEvent::ItemsOpened { .. }
         | NodeEvent::BodyEnding { .. }
+        | NodeEvent::Tuned { .. }
         | NodeEvent::Skipped { .. }
         | NodeEvent::Cancelled { .. } => None,
     }

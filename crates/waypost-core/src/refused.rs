@@ -4,14 +4,14 @@
 
 use std::sync::Arc;
 
-use crate::command::{Outcome, Refusal, Report};
+use crate::command::{Outcome, Refusal, Report, Tuning};
 use crate::event::{CancelReason, PauseReason};
 use crate::id::NodeIx;
 use crate::kind::Behaviour;
-use crate::path::At;
+use crate::path::{At, ScopeNo, segments};
 use crate::plan::{OnError, Plan};
 use crate::planted::{Bug, is_planted};
-use crate::state::State;
+use crate::state::{Body, MapState, State};
 use crate::status::{NodeStatus, Status};
 
 /// Is an accepted report new?
@@ -123,6 +123,60 @@ impl State {
             return Some(Refusal::NoSuchWait(wait));
         }
         (!self.moves()).then_some(Refusal::Paused)
+    }
+
+    /// The open scope of an item of a map, or why it would not be cancelled.
+    pub fn item_to_cancel(&self, plan: &Plan, path: &Arc<str>) -> Result<ScopeNo, Refusal> {
+        let (map, index) = match path.strip_suffix(']').and_then(|path| path.rsplit_once('[')) {
+            Some((map, _)) => (map, segments(path).last().and_then(|step| step.index)),
+            None => (&**path, None),
+        };
+        let map: Arc<str> = map.into();
+        let (_, body, items) = match self.map_to_steer(plan, &map) {
+            Err(Refusal::NoSuchNode(_)) => return Err(Refusal::NoSuchNode(Arc::clone(path))),
+            found => found?,
+        };
+        let index = index.ok_or_else(|| Refusal::NotAnItem(Arc::clone(path)))?;
+        if index >= items.count {
+            return Err(Refusal::NoSuchItem { node: map, index, count: items.count });
+        }
+        match body.scope(Some(index)) {
+            Some(scope) if self.is_scope_ending(scope) => {
+                Err(Refusal::ItemEnding(Arc::clone(path)))
+            }
+            Some(scope) => Ok(scope),
+            None if index >= items.next => Err(Refusal::ItemPending(Arc::clone(path))),
+            None => Err(Refusal::ItemEnded(Arc::clone(path))),
+        }
+    }
+
+    /// The open map of a path, or why it would not be tuned.
+    pub fn map_to_tune(&self, plan: &Plan, path: &Arc<str>, tuning: Tuning) -> Result<At, Refusal> {
+        let (at, ..) = self.map_to_steer(plan, path)?;
+        if tuning.is_valid() { Ok(at) } else { Err(Refusal::BadTuning) }
+    }
+
+    /// A map that has opened its items and has not ended.
+    fn map_to_steer(
+        &self,
+        plan: &Plan,
+        path: &Arc<str>,
+    ) -> Result<(At, &Body, &MapState), Refusal> {
+        if let Some(over) = self.refusal_if_ended() {
+            return Err(over);
+        }
+        let node = plan.locate(path).ok_or_else(|| Refusal::NoSuchNode(Arc::clone(path)))?;
+        if !matches!(plan.node(node).behaviour, Behaviour::Map(_)) {
+            return Err(Refusal::NotAMap(Arc::clone(path)));
+        }
+        let at = self.find(plan, path).filter(|at| !self.is_scope_ending(at.scope));
+        let node = at.and_then(|at| self.get(at)).filter(|node| !node.status.is_settled());
+        let body = node.and_then(|node| node.body.as_deref());
+        let map = body.and_then(|body| body.map.as_deref());
+        let (Some(at), Some(body), Some(map)) = (at, body, map) else {
+            return Err(Refusal::MapNotOpen(Arc::clone(path)));
+        };
+        Ok((at, body, map))
     }
 
     /// The nodes that a retry runs again: those that failed unhandled or were cancelled, with

@@ -4,6 +4,7 @@
 //! can not differ. A [`State`] can be stored and loaded as a snapshot, which is a cache.
 
 mod body;
+mod items;
 mod map;
 mod node;
 mod place;
@@ -26,8 +27,9 @@ use crate::status::{NodeStatus, Status};
 use crate::time::Timestamp;
 
 pub use body::Body;
-pub(crate) use body::output_of;
-pub use map::MapState;
+pub(crate) use body::{cut_short, output_of};
+pub use items::{ItemView, ItemsPage, ItemsRequest};
+pub use map::{MapHold, MapState};
 pub use node::{NodeDetails, NodeState, Scheduled};
 pub use place::{PAUSED, Place, Quarantine};
 pub use scope::Scope;

@@ -231,7 +231,10 @@ machine! {
         "A map opened its next items, up to its concurrency.";
     NodeEvent::BodyEnding { .. } => "BodyEnding"
                       [ -   -   -   -   -  WBO  -   -   -   -   - ] OWNED
-        "A failure in the body was not handled, or the container took too long: nodes of the body that were PENDING become CANCELLED, and running attempts are cancelled and awaited.";
+        "A failure in the body was not handled, the container took too long, or a person cancelled the item: nodes of the body that were PENDING become CANCELLED, and running attempts are cancelled and awaited.";
+    NodeEvent::Tuned { .. } => "NodeTuned"
+                      [ -   -   -   -   -  WBO  -   -   -   -   - ] OWNED
+        "A person held or released a map, or changed how many of its items may be open at once.";
     NodeEvent::Skipped { .. } => "NodeSkipped"
                       [SKI  -   -   -   -   -   -   -   -   -   - ] ACTING
         "The node's conditions cannot be met.";

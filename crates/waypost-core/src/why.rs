@@ -10,7 +10,7 @@ use crate::kind::{Behaviour, Container};
 use crate::path::At;
 use crate::plan::Plan;
 use crate::slot::SlotClass;
-use crate::state::{NodeState, Place, Quarantine, State, Timer};
+use crate::state::{MapHold, NodeState, Place, Quarantine, State, Timer};
 use crate::status::{NodeStatus, Status};
 use crate::time::Timestamp;
 
@@ -49,6 +49,8 @@ pub enum UnblockedBy {
     Worker(Arc<str>),
     Engine,
     Retry,
+    /// A person: release the map.
+    Release,
     Nothing,
 }
 
@@ -154,6 +156,11 @@ fn because(state: &State) -> String {
     state.pause_reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"))
 }
 
+/// Who holds a map.
+fn held(node: &NodeState) -> Option<&MapHold> {
+    node.body.as_ref()?.map.as_ref()?.held.as_ref()
+}
+
 /// How far a map is.
 fn progress_of(node: &NodeState) -> String {
     let map = node.body.as_ref().and_then(|body| body.map.as_ref());
@@ -167,6 +174,7 @@ fn progress_of(node: &NodeState) -> String {
 fn node_reason(plan: &Plan, state: &State, (at, node): (At, &NodeState)) -> Reason {
     let scheduled = node.scheduled.as_ref().map_or(state.updated_at, |first| first.at);
     let since = node.started_at.unwrap_or(scheduled);
+    let since = held(node).map_or(since, |held| held.since);
     let (what, until, unblocked_by) = match (&node.wait, node.status) {
         (Some(Wait::Delay { due }), _) => {
             ("waits for its delay to pass".to_owned(), Some(*due), UnblockedBy::Time)
@@ -179,6 +187,11 @@ fn node_reason(plan: &Plan, state: &State, (at, node): (At, &NodeState)) -> Reas
             let what =
                 format!("waits for its next attempt; attempt {} failed: {last}", node.attempt);
             (what, Some(*due), UnblockedBy::Time)
+        }
+        (Some(Wait::Body), _) if let Some(held) = held(node) => {
+            let what =
+                format!("is {} and opens no items; it {}", held.describe(), progress_of(node));
+            (what, node.deadline, UnblockedBy::Release)
         }
         (Some(Wait::Body), _) => {
             let opened = node.body.as_ref().map_or(0, |body| body.opened);

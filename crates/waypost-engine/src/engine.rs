@@ -130,9 +130,9 @@ pub enum EngineError {
         max = waypost_core::limits::PAYLOAD_BYTES_MAX
     )]
     TooLarge(usize),
-    /// Nothing was stored: an older instance could not take the execution over.
+    /// Nothing was stored: an older instance could not take the execution over, or read the request.
     #[error(
-        "the definition needs log format {needs}, and an instance of this cluster reads only {readable}; upgrade all instances first"
+        "this needs log format {needs}, and an instance of this cluster reads only {readable}; upgrade all instances first"
     )]
     ClusterTooOld { needs: u16, readable: u16 },
     #[error("the store rejects the submission: {0}")]

@@ -37,6 +37,11 @@ const KNOWN: &[Migration] = &[
         sql: include_str!("../migrations/0008_node_ends.sql"),
     },
     Migration { version: 9, name: "blobs", sql: include_str!("../migrations/0009_blobs.sql") },
+    Migration {
+        version: 10,
+        name: "progress",
+        sql: include_str!("../migrations/0010_progress.sql"),
+    },
 ];
 
 /// The layout of a database, without changing it.

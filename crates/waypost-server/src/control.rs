@@ -116,6 +116,10 @@ pub async fn early(
         }
         _ => {}
     }
+    let needs = request.requires();
+    if needs > 1 {
+        channel.read(move |reader| reader.refuse_unreadable(needs)).await?;
+    }
     let found = channel.load(execution).await?;
     if let Some(message) = message.filter(|message| found.state.messages.contains(message)) {
         return taken(channel, execution, &found, (message.clone(), true)).await.map(Some);
@@ -126,6 +130,10 @@ pub async fn early(
         Request::Resume { .. } => found.refuses_resume(),
         Request::CompleteWait { wait, .. } => found.state.refuses_complete_wait(*wait),
         Request::Retry { .. } => found.retries().err(),
+        Request::CancelItem { node, .. } => found.state.item_to_cancel(&found.plan, node).err(),
+        Request::Tune { node, tuning, .. } => {
+            found.state.map_to_tune(&found.plan, node, *tuning).err()
+        }
         Request::Signal { .. } | Request::Cancel { .. } => None,
     };
     refusal.map_or(Ok(None), |refusal| Err(refusal.into()))

@@ -4,13 +4,14 @@
 //! Internal details of the engine or the store (SQL, paths, addresses) are not repeated here: an
 //! internal fault is logged where it happened, and its response says only that there was one.
 
+mod refused;
+
 use std::borrow::Cow;
 
 use bytes::Bytes;
 use hyper::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use waypost_core::command::Refusal;
 use waypost_engine::{EngineError, NotKept};
 use waypost_ports::blobs::BlobError;
 use waypost_ports::store::StoreError;
@@ -64,6 +65,8 @@ codes! {
     UnknownExecution => 404 "unknown_execution" "there is no such execution",
     /// No workflow has this name, or it has no such version.
     UnknownDefinition => 404 "unknown_definition" "there is no such definition",
+    /// The definition has no such node, or the map no such item.
+    UnknownNode => 404 "unknown_node" "there is no such node",
     /// No open wait has this id.
     UnknownWait => 404 "unknown_wait" "there is no such wait",
     UnknownBlob => 404 "unknown_blob" "there is no such blob",
@@ -78,8 +81,8 @@ codes! {
     IllegalTransition => 409 "illegal_transition" "the execution's status does not allow this",
     IdTaken => 409 "id_taken" "an execution of this id exists",
     ConcurrencyLimit => 409 "concurrency_limit" "too many executions of the concurrency key",
-    /// An instance of the cluster is too old for what the definition uses.
-    ClusterTooOld => 409 "cluster_too_old" "not all instances can run this definition",
+    /// An instance of the cluster is too old for what the definition uses, or for the request.
+    ClusterTooOld => 409 "cluster_too_old" "an instance of the cluster is too old for this",
     /// The report is about an attempt that is not the current one.
     StaleAttempt => 409 "stale_attempt" "the attempt is over",
     /// The sender of the report does not hold the attempt.
@@ -326,34 +329,6 @@ impl From<EngineError> for Problem {
             }
             other => Self::internal(&other),
         }
-    }
-}
-
-impl From<Refusal> for Problem {
-    fn from(refusal: Refusal) -> Self {
-        let code = match refusal {
-            Refusal::Ended(_) => Code::ExecutionEnded,
-            Refusal::NoSuchWait(_) => Code::UnknownWait,
-            Refusal::Stale { .. } | Refusal::UnknownNode(_) | Refusal::Closed(_) => {
-                Code::StaleAttempt
-            }
-            Refusal::ForeignToken { .. } => Code::ForeignToken,
-            _ => Code::IllegalTransition,
-        };
-        let hint = match refusal {
-            Refusal::Ended(_) => "what has ended cannot be controlled; start another execution",
-            Refusal::Stale { .. }
-            | Refusal::UnknownNode(_)
-            | Refusal::Closed(_)
-            | Refusal::ForeignToken { .. } => {
-                "drop the task: it is done, or another worker runs it"
-            }
-            Refusal::Paused => "POST /v1/executions/{id}/resume first",
-            Refusal::Queued => "POST /v1/executions/{id}/cancel takes it out of the line",
-            Refusal::Waits => "a signal, or resuming its wait, makes it go on sooner",
-            _ => "GET /v1/executions/{id}/why says where it stands",
-        };
-        Self::new(code, refusal.to_string()).hint(hint)
     }
 }
 

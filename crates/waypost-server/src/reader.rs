@@ -12,9 +12,9 @@ use waypost_core::event::PauseReason;
 use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::limits::EARLY_SIGNALS_BYTES_MAX as INBOX_BYTES_MAX;
 use waypost_core::plan::Plan;
-use waypost_core::state::{PAUSED, Quarantine, State};
+use waypost_core::state::{ItemsRequest, PAUSED, Quarantine, State};
 use waypost_core::status::Status;
-use waypost_engine::{Damage, Plans, Receipt, fold};
+use waypost_engine::{Damage, EngineError, Plans, Receipt, fold};
 use waypost_ports::access::AuditRequest;
 use waypost_ports::query::{DefinitionsRequest, EventsRequest, ListRequest, Read};
 use waypost_ports::store::{Control, DefinitionRef};
@@ -31,6 +31,10 @@ pub const PAGE_DEFAULT: usize = 50;
 
 /// Bytes of events after which a page ends.
 pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Bytes of an item's output in a list of items: a page of the most items stays below
+/// [`PAGE_BYTES_MAX`].
+const ITEM_OUTPUT_BYTES_MAX: usize = 4 * 1024;
 
 /// Answers questions.
 pub struct Reader {
@@ -168,6 +172,17 @@ impl Reader {
         Err(Refusal::SignalsTooLarge(INBOX_BYTES_MAX).into())
     }
 
+    /// Rejects what an instance that is alive could not read.
+    pub fn refuse_unreadable(&self, needs: u16) -> Result<(), Problem> {
+        let alive = self.backend.instances()?.into_iter().filter(|row| row.alive);
+        match alive.map(|row| row.fold).min() {
+            Some(readable) if readable < needs => {
+                Err(EngineError::ClusterTooOld { needs, readable }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn load_key(&self, key: &str) -> Result<Found, Problem> {
         self.load(self.find(key)?)
     }
@@ -180,6 +195,19 @@ impl Reader {
     /// Its nodes.
     pub fn nodes(&self, key: &str, which: Nodes) -> Result<wire::NodeList, Problem> {
         Ok(views::nodes(&self.load_key(key)?, which))
+    }
+
+    /// A page of the items of a map in it, or of the iterations of a loop. Costs what reading the
+    /// execution costs, and the page.
+    pub fn items(
+        &self,
+        key: &str,
+        path: &str,
+        request: ItemsRequest,
+    ) -> Result<wire::NodeList, Problem> {
+        let found = self.load_key(key)?;
+        let page = found.state.items(&found.plan, &path.into(), request)?;
+        Ok(views::item_list(&found, page))
     }
 
     /// Its output.

@@ -16,6 +16,8 @@ const UNREACHED: &[(&str, &str)] = &[
     ("WAITING", "MessageIgnored"),
     ("WAITING", "RunPauseRequested"),
     ("WAITING", "RunEnding"),
+    // No user steers maps.
+    ("WAITING", "NodeTuned"),
 ];
 
 /// The arrows of the tables that worlds take.

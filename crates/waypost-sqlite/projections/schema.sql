@@ -55,6 +55,7 @@ CREATE TABLE execution_rows (
     deadline INTEGER,
     nodes_executed INTEGER NOT NULL,
     current_node INTEGER,
+    progress TEXT,
     waited INTEGER NOT NULL,
     error TEXT,
     failure TEXT,

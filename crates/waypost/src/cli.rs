@@ -14,6 +14,7 @@ mod find;
 mod init;
 mod input;
 mod interrupts;
+mod items;
 mod keys;
 mod list;
 mod migrate;
@@ -93,12 +94,16 @@ enum Command {
     List(list::Args),
     /// Show one execution: its nodes, their timeline, its output
     Show(find::Named),
+    /// List the items of a map, or the iterations of a loop
+    Items(items::Args),
     /// Show the log of one execution
     Events(events::Args),
     /// Pause an execution: running attempts finish, nothing new starts
     Pause(requests::PauseArgs),
-    /// Cancel an execution
+    /// Cancel an execution, or one item of a map
     Cancel(requests::CancelArgs),
+    /// Hold or release a map that is running, or change how many of its items may be open
+    Tune(requests::TuneArgs),
     /// Retry an execution: run its failed nodes again, and those after them
     Retry(retry::Args),
     /// Send a signal to an execution
@@ -336,12 +341,14 @@ async fn execute(cli: Cli, color: bool, color_errors: bool) -> Result<Exit> {
         Command::Watch(args) => watch::run(&args, &context).await,
         Command::List(args) => list::run(&args, &context).await,
         Command::Show(args) => show::run(&args, &context).await,
+        Command::Items(args) => items::run(&args, &context).await,
         Command::Events(args) => events::run(&args, &context).await,
         Command::Why(args) => why::run(&args, &context).await,
         Command::Pause(args) => requests::pause(args, &context).await,
         Command::Cancel(args) => requests::cancel(args, &context).await,
         Command::Retry(args) => retry::run(args, &context).await,
         Command::Signal(args) => requests::signal(args, &context).await,
+        Command::Tune(args) => requests::tune(args, &context).await,
         Command::CompleteWait(args) => requests::complete_wait(args, &context).await,
         Command::Blob { action } => blob::run(action, &context).await,
         Command::Instances => system::instances(&context).await,

@@ -27,6 +27,7 @@ mod requests;
 
 use anyhow::{Result, bail};
 use waypost_core::command::Request;
+use waypost_core::state::ItemsRequest;
 use waypost_ports::query::{DefinitionsRequest, ListRequest};
 use waypost_server::problem::Problem;
 use waypost_server::reader::{Nodes, PAGE_MAX};
@@ -174,6 +175,19 @@ impl Target {
         match self {
             Self::Remote(client) => client.get(&["executions", id, "nodes"]).await,
             Self::Folder(folder) => answered(folder.reader.nodes(id, Nodes::All)),
+        }
+    }
+
+    /// A page of the items of a map.
+    pub(crate) async fn items(
+        &self,
+        id: &str,
+        node: &str,
+        request: ItemsRequest,
+    ) -> Result<wire::NodeList> {
+        match self {
+            Self::Remote(client) => client.items(id, node, request).await,
+            Self::Folder(folder) => answered(folder.reader.items(id, node, request)),
         }
     }
 

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::node::move_to;
 use super::{Step, refuse};
-use crate::event::{CancelReason, NodeEvent, Wait};
+use crate::event::{CancelReason, NodeEvent, Origin, Wait};
 use crate::failure::Failure;
 use crate::json::Json;
 use crate::kind::{Behaviour, Collect, Container, Loop};
 use crate::path::{At, ScopeNo};
 use crate::plan::Plan;
 use crate::planted::{Bug, is_planted};
-use crate::state::{Body, MapState, Scope, State, Timer, output_of};
+use crate::state::{Body, MapHold, MapState, NodeState, Scope, State, Timer, cut_short, output_of};
 use crate::status::NodeStatus;
 use crate::time::Timestamp;
 
@@ -46,12 +46,25 @@ pub(super) fn apply(
             items_opened(plan, state, at, *count);
             note_due(plan, state, at);
         }
-        NodeEvent::BodyEnding { index, failure, whole, grace, .. } => {
+        NodeEvent::BodyEnding { index, failure, whole, grace, origin, .. } => {
             let ending = ending(state, at, (*index, failure, *whole), (*grace, now))?;
             for number in ending {
                 close_if_settled(plan, state, number);
             }
             note_due(plan, state, at);
+            remember(state, origin);
+        }
+        NodeEvent::Tuned { held, concurrency, reason, origin, .. } => {
+            let body = state.node_mut(at).body_mut().and_then(|body| body.map.as_mut());
+            let map = body.ok_or("the node is not a map that knows its items")?;
+            if let Some(held) = held {
+                let by =
+                    MapHold { actor: origin.actor.clone(), reason: reason.clone(), since: now };
+                map.held = held.then_some(by);
+            }
+            map.concurrency = concurrency.or(map.concurrency);
+            note_due(plan, state, at);
+            remember(state, origin);
         }
         NodeEvent::Scheduled { .. }
         | NodeEvent::Started { .. }
@@ -64,6 +77,13 @@ pub(super) fn apply(
         | NodeEvent::Cancelled { .. } => {}
     }
     Ok(())
+}
+
+/// Notes that a message was consumed.
+fn remember(state: &mut State, origin: &Origin) {
+    if let Some(message) = &origin.message {
+        state.messages.remember(message);
+    }
 }
 
 /// Is it this scope's turn?
@@ -241,7 +261,12 @@ pub(super) fn close_if_settled(plan: &Plan, state: &mut State, number: ScopeNo) 
         state.timers.remove(&(grace, Timer::Body(number)));
     }
     let outputs = plan.body(container.node).map_or(&[][..], |body| &body.outputs);
-    let completed = !scope.ending && !scope.failed;
+    // The execution ended before the scope did.
+    let cancelled = |node: &NodeState| {
+        matches!(node.cancelled, Some(CancelReason::Ending | CancelReason::Grace))
+    };
+    let ends = !scope.ending && scope.nodes.iter().any(cancelled);
+    let completed = !scope.ending && !scope.failed && !ends;
     let output = completed.then(|| output_of(plan, &scope, outputs));
     let collects = matches!(
         plan.node(container.node).behaviour,
@@ -263,6 +288,7 @@ pub(super) fn close_if_settled(plan: &Plan, state: &mut State, number: ScopeNo) 
                 let index = scope.index.unwrap_or_default();
                 match completed {
                     true => map.completed(index, output.filter(|_| spec.collect)),
+                    false if ends => map.item_failed(index, Some(Box::new(cut_short()))),
                     false => map.item_failed(index, scope.failure),
                 }
                 map.stopped |= spec.stop_on_failure && map.failed > map.tolerated;
@@ -280,12 +306,19 @@ pub(super) fn close_if_settled(plan: &Plan, state: &mut State, number: ScopeNo) 
     note_due(plan, state, container);
 }
 
-/// A container has settled, or begins again: its scopes are gone, whatever was in them.
-pub(super) fn drop_scopes(state: &mut State, at: At) {
-    state.due_bodies.remove(&at);
-    if state.node(at).body.is_none() {
-        return;
+/// A container has settled: what is left of its body are numbers and failures.
+pub(super) fn settled(plan: &Plan, state: &mut State, at: At) {
+    let body = drop_scopes(state, at);
+    let repeats = matches!(plan.node(at.node).behaviour, Behaviour::Map(_) | Behaviour::Loop(_));
+    if let Some(body) = body.filter(|_| repeats) {
+        state.node_mut(at).details_mut().body = Some(Box::new(body.into_kept()));
     }
+}
+
+/// A container has settled, or begins again: its scopes are gone, whatever was in them.
+pub(super) fn drop_scopes(state: &mut State, at: At) -> Option<Box<Body>> {
+    state.due_bodies.remove(&at);
+    state.node(at).body.as_ref()?;
     for number in state.scopes_of(at) {
         let Some(scope) = state.inner.remove(&number) else { continue };
         for (node, dropped) in scope.iter() {
@@ -297,9 +330,7 @@ pub(super) fn drop_scopes(state: &mut State, at: At) {
             state.timers.remove(&(grace, Timer::Body(number)));
         }
     }
-    if let Some(details) = state.node_mut(at).known_details_mut() {
-        details.body = None;
-    }
+    state.node_mut(at).known_details_mut()?.body.take()
 }
 
 /// Notes whether a container has something to do: see [`State::due_bodies`].
@@ -319,8 +350,9 @@ fn has_work(plan: &Plan, state: &State, at: At, body: &Body) -> bool {
         return body.open.is_empty();
     };
     let ends = body.failure.is_some() || state.is_ending(at);
-    let has_place = body.open.len() < spec.concurrency as usize;
+    if !ends && map.has_items_left() {
+        return (body.open.len() as u64) < map.places(spec);
+    }
     body.open.is_empty()
         || (!ends && map.stopped && !body.open.values().all(|scope| state.is_scope_ending(*scope)))
-        || (!ends && map.has_items_left() && has_place)
 }

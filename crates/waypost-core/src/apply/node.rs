@@ -83,7 +83,8 @@ pub(super) fn apply(
         NodeEvent::BodyOpened { attempt, .. }
         | NodeEvent::MapOpened { attempt, .. }
         | NodeEvent::ItemsOpened { attempt, .. }
-        | NodeEvent::BodyEnding { attempt, .. } => {
+        | NodeEvent::BodyEnding { attempt, .. }
+        | NodeEvent::Tuned { attempt, .. } => {
             expect_attempt(plan, state, at, *attempt)?;
             body::apply(plan, state, at, event, now)?;
         }
@@ -321,7 +322,7 @@ pub(super) fn move_to(state: &mut State, at: At, to: NodeStatus) {
 /// Settles a node, once, and with it the conditions of those that need it.
 fn settle(plan: &Plan, state: &mut State, at: At, end: NodePhase, now: Timestamp) {
     move_to(state, at, end.shown());
-    body::drop_scopes(state, at);
+    body::settled(plan, state, at);
     if let Some(scope) = state.scope_mut(at.scope) {
         scope.unsettled -= 1;
     }

@@ -114,13 +114,19 @@ impl Nodes {
                 seen.is_running(*attempt)?;
                 self.may_map(at, *count, *tolerated)
             }
-            NodeEvent::ItemsOpened { attempt, from, count, .. } => {
+            NodeEvent::ItemsOpened { attempt, from, count, failed, .. } => {
                 seen.is_at(*attempt)?;
-                self.may_open_items(at, seen, *from, *count)
+                self.may_open_items(at, seen, *from, *count)?;
+                seen.has_failures(*failed)
             }
-            NodeEvent::BodyEnding { node, attempt, index, .. } => {
+            NodeEvent::BodyEnding { node, attempt, index, whole, origin, .. } => {
                 seen.is_at(*attempt)?;
-                self.may_end(place, (at, seen), (node, *index))
+                let asked = origin.message.is_some() && !whole;
+                self.may_end(place, (at, seen), (node, *index), asked)
+            }
+            NodeEvent::Tuned { attempt, held, concurrency, .. } => {
+                seen.is_at(*attempt)?;
+                self.may_tune(at, seen, *held, *concurrency)
             }
             NodeEvent::Cancelled { reason, .. } => {
                 seen.is_open()?;
@@ -172,7 +178,8 @@ impl Seen {
             NodeEvent::BodyOpened { .. }
             | NodeEvent::MapOpened { .. }
             | NodeEvent::ItemsOpened { .. }
-            | NodeEvent::BodyEnding { .. } => waiting(Wait::Body),
+            | NodeEvent::BodyEnding { .. }
+            | NodeEvent::Tuned { .. } => waiting(Wait::Body),
             NodeEvent::Skipped { .. } => Phase::Settled(End::Skipped),
             NodeEvent::Cancelled { .. } => Phase::Settled(End::Cancelled),
         };

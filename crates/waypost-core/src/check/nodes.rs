@@ -133,6 +133,7 @@ impl Nodes {
                 self.items_opened(at, node, *from, *count);
             }
             NodeEvent::BodyEnding { node, index, .. } => self.body_ending(place, node, *index),
+            NodeEvent::Tuned { held, concurrency, .. } => self.tuned(at, *held, *concurrency),
             NodeEvent::Failed { .. } | NodeEvent::Cancelled { .. } => self.drop_body(at),
             NodeEvent::Scheduled { .. }
             | NodeEvent::Started { .. }

@@ -328,7 +328,11 @@ impl RunCheck {
 /// The message that an event consumes.
 fn message_of(event: &Event) -> Option<&MessageId> {
     let event = match event {
-        Event::Node(NodeEvent::Resumed { origin, .. }) => return origin.message.as_ref(),
+        Event::Node(
+            NodeEvent::Resumed { origin, .. }
+            | NodeEvent::BodyEnding { origin, .. }
+            | NodeEvent::Tuned { origin, .. },
+        ) => return origin.message.as_ref(),
         Event::Node(_) => return None,
         Event::Run(event) => event,
     };

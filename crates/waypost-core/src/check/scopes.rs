@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use super::attempts::{End, Phase, Seen};
 use super::graph::Turn;
-use super::invariant::Invariant::{BodiesInOrder, CauseDecides, Justified, Limits, WaitsEndInTime};
+use super::invariant::Invariant::{BodiesInOrder, CauseDecides, Justified, WaitsEndInTime};
+use super::maps::MapSeen;
 use super::nodes::Nodes;
 use super::{EventAt, Verdict, require, require_with};
 use crate::event::{NodeEvent, Wait};
 use crate::id::NodeIx;
-use crate::kind::{Behaviour, Container, Tolerate};
-use crate::limits::{ITEMS_MAX, MAP_CONCURRENCY_MAX};
+use crate::kind::{Behaviour, Container};
 use crate::path::{At, ScopeNo};
 use crate::plan::{OnError, Plan};
 
@@ -30,22 +30,14 @@ pub(super) struct ScopeSeen {
 /// What was seen of a container's body, in its current attempt.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BodySeen {
-    opened: u64,
+    pub(super) opened: u64,
     /// How many of its scopes are open.
     pub(super) open: u64,
     /// Has one of them ended as failed?
     failed: bool,
     /// Will the container fail, whatever its other scopes do?
     pub(super) whole: bool,
-    map: Option<MapSeen>,
-}
-
-/// What was seen of a map.
-#[derive(Clone, Debug, Default)]
-struct MapSeen {
-    count: u64,
-    tolerated: u64,
-    failed: u64,
+    pub(super) map: Option<MapSeen>,
 }
 
 impl ScopeSeen {
@@ -127,23 +119,6 @@ impl Nodes {
         None
     }
 
-    /// Has a container nothing left to wait for, or a map items to open and places for them?
-    fn has_turn_in_body(&self, plan: &Plan, at: At, seen: &Seen) -> bool {
-        if !seen.waits_for_body() {
-            return false;
-        }
-        let free = match (&plan.node(at.node).behaviour, &seen.body.map) {
-            (Behaviour::Map(spec), Some(map)) => {
-                let stopped = spec.stop_on_failure && map.failed > map.tolerated;
-                let left = seen.body.opened < map.count && !stopped && !seen.body.whole;
-                left && seen.body.open < u64::from(spec.concurrency)
-                    && !self.is_ending_scope(Some(at))
-            }
-            _ => false,
-        };
-        seen.body.open == 0 || free
-    }
-
     /// Nothing begins in a scope that is ending.
     pub(super) fn may_begin_in(&self, at: Option<At>, event: &NodeEvent) -> Verdict {
         let scope = at.and_then(|at| self.scopes.get(&at.scope));
@@ -176,56 +151,14 @@ impl Nodes {
         require_with(fits, BodiesInOrder, || format!("scope {index:?} is not number {next}"))
     }
 
-    /// A map has no more items than are allowed, and tolerates what its definition says.
-    pub(super) fn may_map(&self, at: Option<At>, count: u64, tolerated: u64) -> Verdict {
-        let (Some(plan), Some(at)) = (&self.plan, at) else { return Ok(()) };
-        require_with(count <= ITEMS_MAX, Limits, || format!("it has {count} items"))?;
-        let fits = match plan.node(at.node).behaviour.container() {
-            Some(Container::Map(spec)) => match spec.tolerate {
-                Tolerate::Count(most) => tolerated == most,
-                Tolerate::Percent(percent) => {
-                    let exact = count as f64 * percent / 100.0;
-                    (exact - tolerated as f64) < 1.0 && tolerated as f64 <= exact + 1e-6
-                }
-            },
-            _ => false,
-        };
-        require(fits, BodiesInOrder, "it is no map, or tolerates another number of failures")
-    }
-
-    /// Items are opened in order, once, and no more at a time than the map allows.
-    pub(super) fn may_open_items(
-        &self,
-        at: Option<At>,
-        seen: &Seen,
-        from: u64,
-        count: u64,
-    ) -> Verdict {
-        let (Some(plan), Some(at), Some(map)) = (&self.plan, at, &seen.body.map) else {
-            return require(self.plan.is_none(), BodiesInOrder, "the map has no items");
-        };
-        let Behaviour::Map(spec) = &plan.node(at.node).behaviour else {
-            return require(false, BodiesInOrder, "it is no map");
-        };
-        let last = from.saturating_add(count);
-        let next = from == seen.body.opened && count > 0 && last <= map.count;
-        require(next, BodiesInOrder, "these are not its next items")?;
-        let open = seen.body.open.saturating_add(count);
-        require(open <= u64::from(spec.concurrency), BodiesInOrder, "too many items are open")?;
-        let stopped = seen.body.whole || spec.stop_on_failure && map.failed > map.tolerated;
-        require(
-            !stopped,
-            BodiesInOrder,
-            "too many items have failed to open more, or it is too late",
-        )
-    }
-
-    /// A scope ends as failed for a failure in it that nothing handles, or for a deadline.
+    /// A scope ends as failed for a failure in it that nothing handles, for a deadline, or, if it is an
+    /// item of a map, on request.
     pub(super) fn may_end(
         &self,
         place: EventAt,
         (at, seen): (Option<At>, &Seen),
         (container, index): (&str, Option<u64>),
+        asked: bool,
     ) -> Verdict {
         let (Some(plan), Some(_)) = (&self.plan, at) else { return Ok(()) };
         let number = self.by_prefix.get(prefix(container, index).as_str());
@@ -236,7 +169,9 @@ impl Nodes {
         let unhandled = scope.has_failed(plan);
         let late = seen.deadline.is_some_and(|deadline| deadline <= place.at);
         let stopped = seen.body.map.as_ref().is_some_and(|map| map.failed > map.tolerated);
-        require(unhandled || late || stopped, Justified, "nothing in the scope has failed")
+        let cancelled = asked && seen.body.map.is_some();
+        let justified = unhandled || late || stopped || cancelled;
+        require(justified, Justified, "nothing in the scope has failed")
     }
 
     /// May a container settle, or begin again? What is in its body has to settle first, except
@@ -264,19 +199,6 @@ impl Nodes {
 
     pub(super) fn is_ending_scope(&self, at: Option<At>) -> bool {
         at.and_then(|at| self.scopes.get(&at.scope)).is_some_and(|scope| scope.ending)
-    }
-
-    pub(super) fn mapped(&mut self, at: At, count: u64, tolerated: u64) {
-        if let Some(seen) = self.seen_mut(at) {
-            seen.body.map = Some(MapSeen { count, tolerated, failed: 0 });
-        }
-    }
-
-    pub(super) fn items_opened(&mut self, at: At, path: &str, from: u64, count: u64) {
-        // A damaged log may name any number; one frame opens few.
-        for index in from..from.saturating_add(count.min(u64::from(MAP_CONCURRENCY_MAX))) {
-            self.body_opened(at, path, Some(index));
-        }
     }
 
     pub(super) fn body_opened(&mut self, at: At, path: &str, index: Option<u64>) {

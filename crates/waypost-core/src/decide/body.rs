@@ -14,7 +14,7 @@ use super::Decider;
 use super::evaluate::{duration, invalid};
 use crate::apply::GRACE;
 use crate::blob::BlobRef;
-use crate::event::{CancelReason, NodeEvent, Wait};
+use crate::event::{CancelReason, NodeEvent, Origin, Wait};
 use crate::expr::ITEMS_PAGE;
 use crate::failure::{Failure, kind};
 use crate::json::Json;
@@ -80,7 +80,7 @@ impl Decider<'_> {
         };
         let Some(map) = &body.map else { return };
         let open = if is_planted(Bug::WindowIgnored) { 0 } else { body.open.len() as u64 };
-        let free = u64::from(spec.concurrency).saturating_sub(open);
+        let free = map.places(spec).saturating_sub(open);
         let count = free.min(map.count - map.next).min(self.env.items_opened_max);
         let (items, count) = match map.source {
             None => (None, count),
@@ -90,9 +90,10 @@ impl Decider<'_> {
                 Err(failure) => return self.fail_map(at, failure),
             },
         };
-        let (from, first) = (map.next, self.state.scopes_opened + 1);
+        let (from, failed, first) = (map.next, map.failed, self.state.scopes_opened + 1);
         let (node, attempt) = (self.path(at), self.node(at).attempt);
-        self.emit_at(at, NodeEvent::ItemsOpened { node, attempt, from, count, items });
+        let opened = NodeEvent::ItemsOpened { node, attempt, from, count, items, failed };
+        self.emit_at(at, opened);
         for scope in first..first + count {
             self.open_scope(ScopeNo(scope));
         }
@@ -121,7 +122,7 @@ impl Decider<'_> {
         }
         for scope in open {
             if !self.state.is_scope_ending(scope) {
-                self.end_scope(scope, failure.clone(), true);
+                self.end_scope(scope, failure.clone(), true, Origin::default());
             }
         }
     }
@@ -180,7 +181,8 @@ impl Decider<'_> {
         let open = open.filter(|scope| !self.state.is_scope_ending(*scope));
         for scope in open.collect::<Vec<_>>() {
             let message = "the map was stopped because too many items failed";
-            self.end_scope(scope, Failure::permanent(kind::TOO_MANY_FAILURES, message), false);
+            let failure = Failure::permanent(kind::TOO_MANY_FAILURES, message);
+            self.end_scope(scope, failure, false, Origin::default());
         }
     }
 
@@ -273,15 +275,22 @@ impl Decider<'_> {
         self.open_scope(scope);
     }
 
-    /// A failure in a body that nothing handles: its scope ends.
-    pub(super) fn end_scope(&mut self, scope: ScopeNo, failure: Failure, whole: bool) {
+    /// A failure in a body that nothing handles, or the request of `origin`: its scope ends.
+    pub(super) fn end_scope(
+        &mut self,
+        scope: ScopeNo,
+        failure: Failure,
+        whole: bool,
+        origin: Origin,
+    ) {
         let Some((at, index)) = self.state.scope(scope).and_then(|s| Some((s.container?, s.index)))
         else {
             return;
         };
         let (node, attempt) = (self.path(at), self.node(at).attempt);
         let grace = self.env.now_max.plus(GRACE);
-        self.emit_at(at, NodeEvent::BodyEnding { node, attempt, index, failure, whole, grace });
+        let ending = NodeEvent::BodyEnding { node, attempt, index, failure, whole, grace, origin };
+        self.emit_at(at, ending);
         let ending = self.state.scopes_in(scope);
         let not_handed_off = self.withdraw(|at| ending.contains(&at.scope));
         for number in ending {
@@ -340,7 +349,7 @@ impl Decider<'_> {
         let open: Vec<ScopeNo> = body.map_or_else(Vec::new, |b| b.open.values().copied().collect());
         for scope in &open {
             if !self.state.is_scope_ending(*scope) {
-                self.end_scope(*scope, deadline_passed(), true);
+                self.end_scope(*scope, deadline_passed(), true, Origin::default());
             }
         }
         !open.is_empty()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Decider;
 use crate::apply::{GRACE, SILENCE, is_taken};
 use crate::command::Effect;
-use crate::event::{CancelReason, EndCause, FailureEnd, NodeEvent, PauseReason, RunEvent};
+use crate::event::{CancelReason, EndCause, FailureEnd, NodeEvent, Origin, PauseReason, RunEvent};
 use crate::failure::{Failure, kind};
 use crate::id::{InstanceId, Token, WorkerId};
 use crate::json::{BadJson, Json};
@@ -263,7 +263,7 @@ impl Decider<'_> {
         }
         let unhandled = *self.plan_node(at).error_handling(Some(&failure)) == OnError::Fail;
         if unhandled && at.scope != ScopeNo::ROOT {
-            self.end_scope(at.scope, failure, false);
+            self.end_scope(at.scope, failure, false, Origin::default());
             return false;
         }
         if unhandled && self.plan.failure_policy == FailurePolicy::FailFast {

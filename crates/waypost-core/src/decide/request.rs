@@ -1,4 +1,6 @@
-//! Requests to an execution: pause, resume, cancel, retry, signals, completing a wait.
+//! Requests to an execution: pause, resume, cancel, retry, signals, completing a wait; and to one map
+//! of it: cancel an item, hold, release, tune. People pause first and look then, so those are done in
+//! a pause, too.
 //!
 //! A request with a message id must be consumed by an event even if it changes nothing: as mail it
 //! would stay in the inbox for ever, and a repeat must be answered as received. A request without
@@ -7,8 +9,8 @@
 use std::sync::Arc;
 
 use super::Decider;
-use crate::command::{Refusal, Request};
-use crate::event::{EndCause, MessageId, Origin, RunEvent, Wait};
+use crate::command::{Refusal, Request, Tuning};
+use crate::event::{EndCause, MessageId, NodeEvent, Origin, RunEvent, Wait};
 use crate::expr::WORK_MAX;
 use crate::failure::{Failure, kind};
 use crate::json::Json;
@@ -36,6 +38,8 @@ impl Decider<'_> {
             Request::Resume { reason } => self.resume(reason, origin),
             Request::CompleteWait { wait, body } => self.complete_wait(wait, body, origin),
             Request::Retry { reason } => self.retry(reason, origin),
+            Request::CancelItem { node, reason } => self.cancel_item(&node, reason, origin),
+            Request::Tune { node, tuning, reason } => self.tune(&node, tuning, reason, origin),
         }
     }
 
@@ -210,6 +214,46 @@ impl Decider<'_> {
             }
         }
         (takers, unjudged)
+    }
+
+    /// Ends one item as a failure in it would: what runs in it is cancelled and awaited.
+    fn cancel_item(
+        &mut self,
+        path: &Arc<str>,
+        reason: Option<String>,
+        origin: Origin,
+    ) -> Result<(), Refusal> {
+        let scope = match self.state.item_to_cancel(self.plan, path) {
+            Ok(scope) if self.state.is_awake() => scope,
+            Ok(_) => return self.ignore(origin, Refusal::JustPaused),
+            Err(refusal) => return self.ignore(origin, refusal),
+        };
+        let by = origin.actor.as_ref().map_or_else(String::new, |actor| format!(" by {actor}"));
+        let why = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+        let failure =
+            Failure::permanent(kind::CANCELLED, format!("the item was cancelled{by}{why}"));
+        // The message names the request in the log: it is what justifies the end.
+        let origin = self.identified(origin);
+        self.end_scope(scope, failure, false, origin);
+        Ok(())
+    }
+
+    fn tune(
+        &mut self,
+        path: &Arc<str>,
+        tuning: Tuning,
+        reason: Option<String>,
+        origin: Origin,
+    ) -> Result<(), Refusal> {
+        let at = match self.state.map_to_tune(self.plan, path, tuning) {
+            Ok(at) if self.state.is_awake() => at,
+            Ok(_) => return self.ignore(origin, Refusal::JustPaused),
+            Err(refusal) => return self.ignore(origin, refusal),
+        };
+        let (node, attempt) = (Arc::clone(path), self.node(at).attempt);
+        let Tuning { held, concurrency } = tuning;
+        self.emit_at(at, NodeEvent::Tuned { node, attempt, held, concurrency, reason, origin });
+        Ok(())
     }
 
     /// Opens the next generation; see [`State::retries`](crate::state::State::retries).

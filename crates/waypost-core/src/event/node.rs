@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BLOBS_LOG_FORMAT, BODIES_LOG_FORMAT, MessageId, Origin, REMOTE_LOG_FORMAT};
+use super::{
+    BLOBS_LOG_FORMAT, BODIES_LOG_FORMAT, MessageId, Origin, REMOTE_LOG_FORMAT, STEERED_LOG_FORMAT,
+};
 use crate::failure::Failure;
 use crate::id::{InstanceId, Token, WorkerId};
 use crate::json::{Json, present};
@@ -158,6 +160,9 @@ pub enum NodeEvent {
         /// These items, where they come from a blob.
         #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
         items: Option<Json>,
+        /// How many items had failed so far, for lists. Logs of older builds do not have it.
+        #[serde(default, skip_serializing_if = "is_none_failed")]
+        failed: u64,
     },
     /// A scope of a container will end as failed: nothing more begins in it.
     BodyEnding {
@@ -175,6 +180,29 @@ pub enum NodeEvent {
         whole: bool,
         /// When attempts that were cancelled and have not ended are abandoned.
         grace: Timestamp,
+        /// Who cancelled the item, through which message; unknown where no request did.
+        #[serde(default, skip_serializing_if = "Origin::is_unknown")]
+        origin: Origin,
+    },
+    /// A person changed how a map opens its items, for as long as this attempt of it lasts.
+    #[serde(rename = "NodeTuned")]
+    Tuned {
+        /// The map's path.
+        node: Arc<str>,
+        /// The number of the attempt, from 1.
+        attempt: u32,
+        /// Whether it opens no more items; absent where that stays as it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        held: Option<bool>,
+        /// How many items may be open at once; absent where that stays as it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        concurrency: Option<u32>,
+        /// Why, as the request gave it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// Who asked, through which message.
+        #[serde(default, skip_serializing_if = "Origin::is_unknown")]
+        origin: Origin,
     },
     #[serde(rename = "NodeSkipped")]
     Skipped {
@@ -194,6 +222,10 @@ pub enum NodeEvent {
 }
 
 fn is_none_tolerated(count: &u64) -> bool {
+    *count == 0
+}
+
+fn is_none_failed(count: &u64) -> bool {
     *count == 0
 }
 
@@ -278,6 +310,7 @@ impl NodeEvent {
             | Self::MapOpened { node, .. }
             | Self::ItemsOpened { node, .. }
             | Self::BodyEnding { node, .. }
+            | Self::Tuned { node, .. }
             | Self::Skipped { node, .. }
             | Self::Cancelled { node, .. } => node,
         }
@@ -297,6 +330,7 @@ impl NodeEvent {
             | Self::Waiting { .. }
             | Self::Resumed { .. }
             | Self::BodyOpened { .. }
+            | Self::Tuned { .. }
             | Self::Skipped { .. }
             | Self::Cancelled { .. } => 0,
             Self::MapOpened { items, .. } | Self::ItemsOpened { items, .. } => {
@@ -312,6 +346,8 @@ impl NodeEvent {
             Self::Failed { failure, .. } if failure.on_error_skipped => 4,
             Self::Resumed { origin, .. } if !origin.is_unknown() => 2,
             Self::ItemsOpened { items: Some(_), .. } => BLOBS_LOG_FORMAT,
+            Self::BodyEnding { origin, .. } if !origin.is_unknown() => STEERED_LOG_FORMAT,
+            Self::Tuned { .. } => STEERED_LOG_FORMAT,
             Self::BodyOpened { .. }
             | Self::BodyEnding { .. }
             | Self::MapOpened { .. }

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::{Created, End, ExecutionView, NodeChange};
+use super::{Created, End, ExecutionView, MapProgress, NodeChange};
 use crate::json::Json;
 use crate::status::{NodeStatus, Status};
 use crate::time::Timestamp;
@@ -122,7 +122,7 @@ macro_rules! column {
 }
 
 /// The part of an execution's row that changes over its life.
-pub static VIEW: [Column<ExecutionView>; 15] = [
+pub static VIEW: [Column<ExecutionView>; 16] = [
     column!(seq: u64),
     column!(status: Status),
     column!(generation: u32),
@@ -136,6 +136,7 @@ pub static VIEW: [Column<ExecutionView>; 15] = [
     column!(resumed_by: Option<Arc<str>>),
     column!(nodes_executed: u64),
     column!(current_node: Option<Arc<str>>, ColumnKind::Path),
+    column!(progress: Option<MapProgress>),
     column!(waited: bool),
     column!(error: Option<Arc<str>>),
 ];
@@ -301,6 +302,22 @@ impl<T: Field> Field for Option<T> {
     }
 }
 
+impl Field for MapProgress {
+    const KIND: ColumnKind = ColumnKind::Text;
+
+    fn cell(&self) -> Cell<'_> {
+        let json = serde_json::to_string(self).expect("names and numbers always serialise");
+        Cell::Text(Cow::Owned(json))
+    }
+
+    fn read(cell: Cell<'_>) -> Option<Self> {
+        match cell {
+            Cell::Text(text) => serde_json::from_str(&text).ok(),
+            Cell::Null | Cell::Number(_) | Cell::Flag(_) => None,
+        }
+    }
+}
+
 impl Field for Arc<str> {
     const KIND: ColumnKind = ColumnKind::Text;
 
@@ -343,6 +360,7 @@ mod tests {
             resumed_by: Some("ada".into()),
             nodes_executed: 8,
             current_node: Some("a".into()),
+            progress: Some(MapProgress { node: "a".into(), count: 9, begun: 4, failed: 1 }),
             error: Some("no".into()),
             waited: true,
         };

@@ -366,3 +366,33 @@ fn settled_statuses_have_the_numbers_from_4_on() {
         assert_eq!(status.is_settled(), status as i64 >= 4, "{}", status.name());
     }
 }
+
+#[test]
+fn progress_is_that_of_the_map_that_was_opened_last_until_it_settles() {
+    let attempt = 1;
+    let mapped = |node: &str, count| {
+        let (node, items, tolerated) = (node.into(), None, 0);
+        Event::Node(NodeEvent::MapOpened { node, attempt, count, items, tolerated })
+    };
+    let opened = |node: &str, from, count, failed| {
+        let node = node.into();
+        Event::Node(NodeEvent::ItemsOpened { node, attempt, from, count, items: None, failed })
+    };
+    let begun = vec![created(), mapped("m", 9), opened("m", 0, 2, 0), opened("m", 2, 1, 1)];
+    let after = |more: Vec<Event>| {
+        let progress = fold([begun.clone(), more].concat()).view.progress;
+        progress.map_or_else(String::new, |map| {
+            format!("{} {}/{}, {} failed", map.node, map.begun, map.count, map.failed)
+        })
+    };
+    assert_eq!(after(vec![]), "m 3/9, 1 failed");
+    // What is in an item is not shown, nor another map that was opened before.
+    assert_eq!(after(vec![mapped("m[0]/n", 5), opened("l", 0, 7, 0)]), "m 3/9, 1 failed");
+    assert_eq!(after(vec![completed("m[0]/t", "1"), completed("a", "1")]), "m 3/9, 1 failed");
+    assert_eq!(after(vec![mapped("l", 4)]), "l 0/4, 0 failed");
+    for over in [completed("m", "1"), failed("m", FailureEnd::Final)] {
+        assert_eq!(after(vec![over]), "");
+    }
+    let ended = Event::Run(RunEvent::Completed { output: Json::null() });
+    assert_eq!(after(vec![ended]), "");
+}

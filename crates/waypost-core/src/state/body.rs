@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{MapState, NodeState, Scope, State, Timer};
 use crate::event::Wait;
-use crate::failure::Failure;
+use crate::failure::{Failure, kind};
 use crate::id::NodeIx;
 use crate::json::{Json, present};
 use crate::path::{At, ScopeNo};
@@ -40,6 +40,20 @@ pub struct Body {
 }
 
 impl Body {
+    /// What is left of a map or a loop after its end, without items and outputs. Scopes that were open
+    /// are cancelled.
+    pub(crate) fn into_kept(self) -> Self {
+        let mut map = self.map;
+        if let Some(map) = &mut map {
+            for index in self.open.keys().filter_map(|index| *index) {
+                map.item_failed(index, Some(Box::new(cut_short())));
+            }
+            (map.items, map.outputs) = (None, BTreeMap::new());
+            (map.held, map.concurrency) = (None, None);
+        }
+        Self { opened: self.opened, failure: self.failure, map, ..Self::default() }
+    }
+
     /// The open scope of this index.
     pub fn scope(&self, index: Option<u64>) -> Option<ScopeNo> {
         self.open.get(&index).copied()
@@ -115,6 +129,11 @@ impl State {
             due.map(|due| self.timers.remove(&(due, timer)));
         }
     }
+}
+
+/// The failure of an item that was open when its map or its execution ended.
+pub(crate) fn cut_short() -> Failure {
+    Failure::permanent(kind::CANCELLED, "the item was cancelled because its map ended")
 }
 
 /// The value of a scope: that of the only node that gives one, or a map of several.

@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::blob::BlobRef;
 use crate::failure::Failure;
 use crate::json::Json;
+use crate::kind::MapSpec;
 use crate::limits::{ITEM_FAILURE_CHARS_MAX, ITEM_FAILURES_MAX, MAP_RESULTS_BYTES_MAX};
 use crate::planted::{Bug, is_planted};
+use crate::time::Timestamp;
 
 /// A map that has evaluated its items.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -44,6 +46,31 @@ pub struct MapState {
     pub failures: BTreeMap<u64, Box<Failure>>,
     /// More failed than are tolerated, and no more items are opened.
     pub stopped: bool,
+    /// A person holds it: no more items are opened until it is released.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<MapHold>,
+    /// How many items may be open at once, where a person changed that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
+}
+
+/// Who holds a map, why, and since when.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct MapHold {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<Arc<str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    pub since: Timestamp,
+}
+
+impl MapHold {
+    /// "held by alice (the API is slow)".
+    pub fn describe(&self) -> String {
+        let by = self.actor.as_ref().map_or_else(String::new, |actor| format!(" by {actor}"));
+        let why = self.reason.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
+        format!("held{by}{why}")
+    }
 }
 
 impl MapState {
@@ -62,6 +89,8 @@ impl MapState {
             failed_ranges: Vec::new(),
             failures: BTreeMap::new(),
             stopped: false,
+            held: None,
+            concurrency: None,
         }
     }
 
@@ -82,6 +111,14 @@ impl MapState {
     /// Are there items to open, sooner or later?
     pub fn has_items_left(&self) -> bool {
         self.next < self.count && !self.stopped
+    }
+
+    /// How many items may be open at once.
+    pub fn places(&self, spec: &MapSpec) -> u64 {
+        match self.held {
+            Some(_) => 0,
+            None => u64::from(self.concurrency.unwrap_or(spec.concurrency)),
+        }
     }
 
     /// Are the outputs too large to be kept here?
@@ -141,6 +178,13 @@ impl MapState {
             }
             (false, false) => self.failed_ranges.insert(at, (index, index)),
         }
+    }
+
+    /// Did this item fail?
+    pub fn has_failed(&self, index: u64) -> bool {
+        let at = self.failed_ranges.partition_point(|(first, _)| *first <= index);
+        let range = at.checked_sub(1).and_then(|at| self.failed_ranges.get(at));
+        range.is_some_and(|(_, last)| index <= *last)
     }
 
     /// The indexes of the items that failed, in order.

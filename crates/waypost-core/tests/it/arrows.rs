@@ -21,7 +21,8 @@ use waypost_core::transitions::{NODE, NodePhase, RUN, RunPhase};
 use super::run::{Arrow, Arrows, EPOCH, Run};
 use super::script::check;
 use super::{
-    attempts, bodies, delivery, ending, pausing, queue, recovery, remote, repair, rules, waits,
+    attempts, bodies, delivery, ending, pausing, queue, recovery, remote, repair, rules, steering,
+    waits,
 };
 
 /// An execution of one node, in a phase; ready for every event that the phase allows.
@@ -140,7 +141,7 @@ fn node_events(attempt: u32) -> Vec<NodeEvent> {
         NodeEvent::Resumed { node: node(), attempt, message: None, origin: by_hand },
         NodeEvent::BodyOpened { node: node(), attempt, index: Some(1) },
         NodeEvent::MapOpened { node: node(), attempt, count: 2, items: None, tolerated: 0 },
-        NodeEvent::ItemsOpened { node: node(), attempt, from: 0, count: 1, items: None },
+        NodeEvent::ItemsOpened { node: node(), attempt, from: 0, count: 1, items: None, failed: 0 },
         NodeEvent::BodyEnding {
             node: node(),
             attempt,
@@ -148,6 +149,15 @@ fn node_events(attempt: u32) -> Vec<NodeEvent> {
             failure: failure(),
             whole: false,
             grace: EPOCH,
+            origin: Origin::default(),
+        },
+        NodeEvent::Tuned {
+            node: node(),
+            attempt,
+            held: Some(true),
+            concurrency: None,
+            reason: None,
+            origin: Origin::default(),
         },
         NodeEvent::Skipped { node: node(), cause: vec![] },
         NodeEvent::Cancelled { node: node(), reason: CancelReason::Join },
@@ -239,7 +249,7 @@ const LOOP: &str = "a = loop(until true) {b}";
 const MAP: &str = "a = map(2) {b}";
 
 fn is_of_maps(row: &str) -> bool {
-    matches!(row, "MapOpened" | "ItemsOpened")
+    matches!(row, "MapOpened" | "ItemsOpened" | "NodeTuned")
 }
 
 /// Only a scope that is open can end.
@@ -251,7 +261,9 @@ fn open_scope_for(plan: &Plan, state: &mut State, row: &str) {
         state.root.nodes[0].details_mut().body.clone_from(&opened.root.nodes[0].body);
         state.inner = opened.inner;
     }
-    if row == "ItemsOpened" && state.root.nodes[0].phase() == NodePhase::WaitingBody {
+    if matches!(row, "ItemsOpened" | "NodeTuned")
+        && state.root.nodes[0].phase() == NodePhase::WaitingBody
+    {
         let mut running = execution_at(plan, "RUNNING");
         node_at(&mut running, "RUNNING");
         let mapped = step(plan, &running, node_event("MapOpened")).expect("it knows its items");
@@ -380,6 +392,7 @@ fn the_tables_take_every_arrow() {
     for cases in [
         rules::CASES,
         bodies::CASES,
+        steering::CASES,
         attempts::CASES,
         waits::CASES,
         pausing::CASES,

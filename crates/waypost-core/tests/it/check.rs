@@ -7,7 +7,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use uuid::Uuid;
 use waypost_core::check::{Invariant, LogCheck};
-use waypost_core::command::{Command, Outcome, Report, Request};
+use waypost_core::command::{Command, Outcome, Report, Request, Tuning};
 use waypost_core::event::{
     CancelReason, Event, FailureEnd, NodeEvent, Origin, PauseReason, RunEvent,
 };
@@ -283,7 +283,75 @@ fn one_damage_gives_one_finding() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+const STEERED: &str = "m = map(5, at 1, tolerate 5) {a}";
+
+/// One item after the other, then three at once; then one is cancelled, and the map is held.
+fn steered(draft: &mut Draft<'_>) {
+    let tune = |tuning| Request::Tune { node: "m".into(), tuning, reason: None };
+    draft.complete("m[0]/a");
+    let wider = Tuning { held: None, concurrency: Some(3) };
+    draft.command(Command::Request(tune(wider), origin()));
+    let item = Request::CancelItem { node: "m[2]".into(), reason: None };
+    draft.command(Command::Request(item, origin()));
+    let held = Tuning { held: Some(true), concurrency: None };
+    draft.command(Command::Request(tune(held), origin()));
+    draft.complete("m[1]/a");
+}
+
+/// The only event of a kind, or the first.
+fn seq_of(frames: &[Frame], name: &str) -> u64 {
+    let events = frames.iter().flat_map(|frame| &frame.events);
+    (1..).zip(events).find(|(_, event)| event.name() == name).expect("as the case says").0
+}
+
 const CASES: &[Case] = &[
+    Case {
+        name: "more items are open than the map allows",
+        flow: STEERED,
+        write: steered,
+        damage: |frames| {
+            let seq = seq_of(frames, "NodeTuned");
+            remove(frames, seq);
+        },
+        finds: &[("body.in-order", 13)],
+    },
+    Case {
+        name: "an item ends, and no request asked for it",
+        flow: STEERED,
+        write: steered,
+        damage: |frames| {
+            let seq = seq_of(frames, "BodyEnding");
+            if let Event::Node(NodeEvent::BodyEnding { origin, .. }) = event(frames, seq) {
+                *origin = Origin::default();
+            }
+        },
+        finds: &[("graph.justified", 19)],
+    },
+    Case {
+        name: "a map that is held opens an item",
+        flow: STEERED,
+        write: steered,
+        damage: |frames| {
+            let (node, attempt) = ("m".into(), 1);
+            let opened =
+                NodeEvent::ItemsOpened { node, attempt, from: 4, count: 1, items: None, failed: 0 };
+            let last = frames.len() - 1;
+            insert(frames, last, vec![opened.into()]);
+        },
+        finds: &[("body.in-order", 22)],
+    },
+    Case {
+        name: "a map is tuned to more items than are allowed",
+        flow: STEERED,
+        write: steered,
+        damage: |frames| {
+            let seq = seq_of(frames, "NodeTuned");
+            if let Event::Node(NodeEvent::Tuned { concurrency, .. }) = event(frames, seq) {
+                *concurrency = Some(10_001);
+            }
+        },
+        finds: &[("limits.hold", 13)],
+    },
     Case {
         name: "a remote attempt that nobody has a token for",
         flow: FAR,

@@ -4,8 +4,9 @@
 //! | --- | --- |
 //! | `run` | one execution, driven by hand; checks replay and snapshots at every step |
 //! | `script` | the language of the tables: `command -> what must be so` |
-//! | `rules`, `attempts`, `bodies`, `waits`, `pausing`, `ending`, `recovery`, `repair`, `delivery`, `remote`, `queue` | the tables |
+//! | `rules`, `attempts`, `bodies`, `steering`, `waits`, `pausing`, `ending`, `recovery`, `repair`, `delivery`, `remote`, `queue` | the tables |
 //! | `arrows` | both state machines, every pair, legal and refused |
+//! | `items` | the items of maps, listed |
 //! | `laws` | laws over random plans and random commands |
 //! | `check` | the checker: a good log, one damage, one finding |
 //! | `programs`, `programs_end` | random expressions; each ends within its budget |
@@ -18,6 +19,7 @@ mod bodies;
 mod check;
 mod delivery;
 mod ending;
+mod items;
 mod laws;
 mod pausing;
 mod permits;
@@ -32,4 +34,5 @@ mod rules;
 mod run;
 mod scale;
 mod script;
+mod steering;
 mod waits;

@@ -10,7 +10,7 @@
 //! Commands: `start [input] [slots n] [within span]`, `born`, `hold` (evaluate by hand from here on),
 //! `evaluate node`, `start-queued node`, `slots n`, `complete|fail|lose|stopped|mark node[@attempt] …`,
 //! `forge node`, `far worker start|complete|fail|… node[@attempt] …` (a report from elsewhere), `unofferable node`,
-//! `signal name [body] [#message]`, `end-wait node|seq [body] [#message]`, `cancel|pause|pause-now|resume|reopen [#message]`,
+//! `cancel-item path [#message]`, `tune path hold|release|concurrency… [#message]`, `signal name [body] [#message]`, `end-wait node|seq [body] [#message]`, `cancel|pause|pause-now|resume|reopen [#message]`,
 //! `hand-over` (the process stops in order), `take-over` (with recovery, by another instance), `own` and `recover` (its halves), `park`,
 //! `lose-4 node` (its attempt is lost four times and made again: the next loss quarantines the execution), `admit`, `wait span` (time passes and is noticed), `later span` (it passes).
 //!
@@ -19,7 +19,7 @@
 
 use serde_json::Value;
 use uuid::Uuid;
-use waypost_core::command::{Command, Effect, Mark, Outcome, Refusal, Report, Request};
+use waypost_core::command::{Command, Effect, Mark, Outcome, Refusal, Report, Request, Tuning};
 use waypost_core::event::{Event, Origin, PauseReason};
 use waypost_core::failure::Failure;
 use waypost_core::flow::{millis, plan, split};
@@ -158,6 +158,15 @@ impl Line<'_, '_> {
                 let body = rest.first().filter(|text| !text.starts_with('#')).unwrap_or(&"null");
                 let body = Json::parse(body).expect("a body");
                 Command::Request(Request::CompleteWait { wait, body }, origin(words))
+            }
+            ["cancel-item", path, ..] => {
+                let request = Request::CancelItem { node: path.into(), reason: None };
+                Command::Request(request, origin(words))
+            }
+            ["tune", path, ref rest @ ..] => {
+                let request =
+                    Request::Tune { node: path.into(), tuning: tuning(rest), reason: None };
+                Command::Request(request, origin(words))
             }
             ["cancel", ..] => Command::Request(Request::Cancel { reason: None }, origin(words)),
             ["pause", ..] => {
@@ -365,6 +374,14 @@ fn failure(words: &[&str]) -> Failure {
     failure.retry_after = words.get(3).map(|span| millis(span));
     failure.unsent = words.get(2) == Some(&"unsent");
     failure
+}
+
+fn tuning(words: &[&str]) -> Tuning {
+    let held = words.contains(&"hold").then_some(true);
+    Tuning {
+        held: held.or(words.contains(&"release").then_some(false)),
+        concurrency: words.iter().find_map(|word| word.parse().ok()),
+    }
 }
 
 fn origin(words: &[&str]) -> Origin {

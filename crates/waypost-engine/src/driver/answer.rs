@@ -17,7 +17,7 @@ pub enum Answer {
     Exists { existing: ExecutionNo, taken: TakenName },
     /// So many hold the slots of the submission's concurrency key, and it does not wait for one.
     Rejected { holding: u64 },
-    /// The definition needs a log format that not all live instances read.
+    /// The definition, or the request, needs a log format that not all live instances read.
     ClusterTooOld { needs: u16, readable: u16 },
     /// The store refuses the submission's data.
     Poisoned(String),

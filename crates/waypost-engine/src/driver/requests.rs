@@ -15,7 +15,15 @@ use super::live::{Letter, Live};
 impl Driver {
     /// A request from this process: straight to the mailbox where the execution is live, through
     /// the inbox where it is not.
+    ///
+    /// A request that an older instance could not read is refused while one is alive: it may own the
+    /// execution, or take it over.
     pub(super) fn request(&mut self, request: ControlRequest, ticket: Ticket) {
+        let (needs, readable) = (request.request.requires(), self.readable);
+        if needs > readable {
+            let refused = Answer::ClusterTooOld { needs, readable };
+            return self.outputs.push(Output::Answer(ticket, refused));
+        }
         if self.live.contains_key(&request.execution) {
             return self.post_request(request, ticket);
         }

@@ -22,6 +22,7 @@ mod requests;
 mod retrying;
 mod sharing;
 mod slots;
+mod steering;
 mod suspects;
 mod takeover;
 mod time;

@@ -2,7 +2,7 @@
 //! other.
 
 use uuid::Uuid;
-use waypost_core::command::{Outcome, Report, Request};
+use waypost_core::command::{Outcome, Report, Request, Tuning};
 use waypost_core::id::{Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::time::Timestamp;
@@ -139,6 +139,12 @@ pub fn mail_is_kept_exactly_and_in_order<B: StoreUnderTest>(rig: &mut Rig<B>) {
         MailBody::from(Request::Pause { now: true, reason: None }),
         MailBody::from(Request::Resume { reason: None }),
         MailBody::from(Request::CompleteWait { wait: 7, body: Json::null() }),
+        MailBody::from(Request::CancelItem { node: "m[3]".into(), reason: None }),
+        MailBody::from(Request::Tune {
+            node: "m".into(),
+            tuning: Tuning { held: Some(true), concurrency: Some(5) },
+            reason: Some("slow".to_owned()),
+        }),
         Request::Resume { reason: Some("fixed".to_owned()) }.into(),
         Request::Pause { now: false, reason: Some("maintenance".to_owned()) }.into(),
         Request::Retry { reason: None }.into(),
@@ -150,7 +156,7 @@ pub fn mail_is_kept_exactly_and_in_order<B: StoreUnderTest>(rig: &mut Rig<B>) {
             outcome: Outcome::Completed(Json::parse("[1, 2.50]").expect("it is JSON")),
         }),
     ];
-    let sent: Vec<Mail> = ["m9", "m1", "m5", "", "m2", "m7", "m4", "m8", "m3"]
+    let sent: Vec<Mail> = ["m9", "m1", "m5", "", "m2", "m7", "m4", "m8", "m3", "m6", "m0"]
         .into_iter()
         .zip(bodies)
         .map(|(message, body)| Mail {

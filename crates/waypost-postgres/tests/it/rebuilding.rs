@@ -112,11 +112,11 @@ fn migration_of_the_read_tables_derives_their_rows_again() {
         "DROP VIEW executions, node_executions, execution_wait_states; DROP TABLE variable_rows;
          CREATE VIEW executions AS SELECT 1; CREATE VIEW node_executions AS SELECT 1;
          CREATE VIEW execution_wait_states AS SELECT 1;
-         ALTER TABLE execution_rows DROP COLUMN owner;
+         ALTER TABLE execution_rows DROP COLUMN owner, DROP COLUMN progress;
          ALTER TABLE node_rows DROP COLUMN seq, DROP COLUMN created_at, DROP COLUMN updated_at,
              DROP COLUMN deadline, DROP COLUMN input, ADD COLUMN completed_at bigint;
          DROP TABLE blob_refs, blob_sweep, blobs, blob_parts, blob_uploads;
-         DELETE FROM migrations WHERE name IN ('true rows', 'node ends', 'blobs')",
+         DELETE FROM migrations WHERE name IN ('true rows', 'node ends', 'blobs', 'progress')",
     );
     let _store = database.open_with(options());
     let executions = rows.lines().filter(|line| line.starts_with("(life-")).count();

@@ -1,4 +1,4 @@
-//! Control executions: pause, resume, cancel, retry, signals, waits.
+//! Control executions: pause, resume, cancel, retry, signals, waits; and maps: cancel items, tune.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::problem::{Code, Problem, undecided};
 use crate::reader::{Found, Reader};
 use crate::server::Server;
 use crate::wire;
-use crate::wire::ControlBody;
+use crate::wire::{ControlBody, NodeBody};
 
 /// How long a request that went through the inbox is awaited.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -55,6 +55,17 @@ pub(crate) async fn complete_wait(server: Arc<Server>, call: Call) -> Result<Rep
     })?;
     let (request, message) = asked.into_request(wait.seq);
     send(&server, &call, (wait.execution.as_str(), execution), request, message).await
+}
+
+/// A request to the node in the path.
+pub(crate) async fn to_node<B: NodeBody>(
+    server: Arc<Server>,
+    call: Call,
+) -> Result<Reply, Problem> {
+    let (request, message) = call.json::<B>()?.to_node(call.values.text("node").into());
+    let id = call.values.text("id");
+    let execution = server.find(id).await?;
+    send(&server, &call, (id, execution), request, message).await
 }
 
 async fn send(

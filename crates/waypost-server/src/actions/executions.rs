@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use waypost_core::id::ExecutionNo;
-use waypost_core::status::Status;
+use waypost_core::state::ItemsRequest;
+use waypost_core::status::{NodeStatus, Status};
 use waypost_ports::query::{EventsRequest, ListRequest, Read};
 
 use super::page_size;
 use crate::http::call::{Call, Reply};
-use crate::problem::Problem;
+use crate::problem::{Code, Problem};
 use crate::reader::{Nodes, PAGE_BYTES_MAX, Reader};
 use crate::server::Server;
 use crate::stream::{self, Reach};
@@ -80,6 +81,26 @@ async fn folded<T: Send + 'static>(
 
 pub(crate) async fn nodes(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
     let key = call.values.text("id").to_owned();
+    if let Some(under) = call.values.get("under").map(str::to_owned) {
+        if call.values.get("state").is_some() {
+            let detail = "`state` is about nodes; with `under`, items have a `status`";
+            return Err(Problem::new(Code::BadParameter, detail));
+        }
+        let wanted = call.values.get("status");
+        let request = ItemsRequest {
+            status: NodeStatus::ALL.into_iter().find(|status| Some(status.name()) == wanted),
+            after: call.values.number("after"),
+            limit: page_size(&call),
+        };
+        let look = move |reader: &Reader, key: &str| reader.items(key, &under, request);
+        return Reply::ok(&folded(&server, key, look).await?);
+    }
+    for needs_under in ["status", "after", "limit"] {
+        if call.values.get(needs_under).is_some() {
+            let detail = format!("`{needs_under}` is about items, and needs `under`");
+            return Err(Problem::new(Code::BadParameter, detail));
+        }
+    }
     let incomplete = call.values.get("state") == Some("incomplete");
     let which = if incomplete { Nodes::Incomplete } else { Nodes::All };
     Reply::ok(&folded(&server, key, move |reader, key| reader.nodes(key, which)).await?)

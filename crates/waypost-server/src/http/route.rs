@@ -10,7 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use waypost_ports::access::Role;
 
 use super::call::{Call, Reply};
-use super::parameter::Parameter;
+use super::parameter::{Form, Parameter};
 use crate::problem::{Code, Problem};
 use crate::server::Server;
 
@@ -212,7 +212,8 @@ pub enum Matched<'a> {
 pub fn find<'a>(routes: &'a [Route], method: &Method, path: &str) -> Matched<'a> {
     let mut methods = Vec::new();
     for route in routes {
-        let Some(values) = fit(route.path, path) else { continue };
+        let long = route.parameters.iter().find(|of| of.form == Form::NodePath);
+        let Some(values) = fit(route.path, path, long.map(|of| of.name)) else { continue };
         // Every GET route answers HEAD as well.
         let head = method == Method::HEAD && route.method == GET;
         if route.method == method || head {
@@ -226,20 +227,31 @@ pub fn find<'a>(routes: &'a [Route], method: &Method, path: &str) -> Matched<'a>
     if methods.is_empty() { Matched::Nothing } else { Matched::Methods(methods) }
 }
 
-fn fit(pattern: &'static str, path: &str) -> Option<BTreeMap<&'static str, String>> {
+/// The values of a path. The one named `long` is the path of a node, and takes as many segments as the
+/// others leave; a slash in it may be encoded, since that means the same.
+fn fit(
+    pattern: &'static str,
+    path: &str,
+    long: Option<&str>,
+) -> Option<BTreeMap<&'static str, String>> {
     let mut values = BTreeMap::new();
-    let (mut wanted, mut given) = (pattern.split('/'), path.split('/'));
-    loop {
-        match (wanted.next(), given.next()) {
-            (None, None) => return Some(values),
-            (Some(wanted), Some(given)) => match name_in(wanted) {
-                Some(name) => drop(values.insert(name, decode_segment(given)?)),
-                None if wanted == given => {}
-                None => return None,
-            },
-            _ => return None,
+    let given: Vec<&str> = path.split('/').collect();
+    let more = given.len().checked_sub(pattern.split('/').count())?;
+    let mut given = given.into_iter();
+    for wanted in pattern.split('/') {
+        let segment = given.next()?;
+        match name_in(wanted) {
+            Some(name) if Some(name) == long => {
+                let rest = given.by_ref().take(more);
+                let steps = std::iter::once(segment).chain(rest).map(decode_steps);
+                values.insert(name, steps.collect::<Option<Vec<_>>>()?.join("/"));
+            }
+            Some(name) => drop(values.insert(name, decode_segment(segment)?)),
+            None if wanted == segment => {}
+            None => return None,
         }
     }
+    given.next().is_none().then_some(values)
 }
 
 fn name_in(segment: &'static str) -> Option<&'static str> {
@@ -248,9 +260,15 @@ fn name_in(segment: &'static str) -> Option<&'static str> {
 
 /// The value of one segment; `None` where it cannot be one.
 fn decode_segment(text: &str) -> Option<String> {
+    decode_steps(text).filter(|value| !value.contains('/'))
+}
+
+/// The value of a segment that may have encoded slashes.
+fn decode_steps(text: &str) -> Option<String> {
     let value = super::parameter::decode(text, super::parameter::Plus::Literal)?;
-    let whole = !value.is_empty() && value != "." && value != "..";
-    (whole && !value.contains(['/', '\\']) && !value.chars().any(char::is_control)).then_some(value)
+    let whole = |step: &str| !step.is_empty() && step != "." && step != "..";
+    let plain = !value.contains('\\') && !value.chars().any(char::is_control);
+    (plain && value.split('/').all(whole)).then_some(value)
 }
 
 #[cfg(test)]
@@ -260,7 +278,7 @@ mod tests {
     #[test]
     fn paths_are_compared_as_they_were_sent() {
         const PATTERN: &str = "/v1/executions/{id}/pause";
-        let id = |path| fit(PATTERN, path).and_then(|values| values.get("id").cloned());
+        let id = |path| fit(PATTERN, path, None).and_then(|values| values.get("id").cloned());
         assert_eq!(id("/v1/executions/a%20b/pause").as_deref(), Some("a b"));
         for path in [
             "/v1/executions/a/pause/",
@@ -284,6 +302,33 @@ mod tests {
             "/",
         ] {
             assert_eq!(id(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn path_of_a_node_may_have_several_segments() {
+        const PATTERN: &str = "/v1/executions/{id}/nodes/{node}/cancel";
+        let node = |path| fit(PATTERN, path, Some("node")).and_then(|v| v.get("node").cloned());
+        for (path, found) in [
+            ("/v1/executions/a/nodes/each[17]/cancel", "each[17]"),
+            ("/v1/executions/a/nodes/each%5B17%5D/cancel", "each[17]"),
+            ("/v1/executions/a/nodes/outer[2]/each[17]/cancel", "outer[2]/each[17]"),
+            ("/v1/executions/a/nodes/outer[2]%2Feach[17]/cancel", "outer[2]/each[17]"),
+            ("/v1/executions/a/nodes/cancel/cancel", "cancel"),
+        ] {
+            assert_eq!(node(path).as_deref(), Some(found), "{path}");
+        }
+        for path in [
+            "/v1/executions/a/nodes/cancel",
+            "/v1/executions/a/nodes//cancel",
+            "/v1/executions/a/nodes/b//c/cancel",
+            "/v1/executions/a/nodes/b%2F/cancel",
+            "/v1/executions/a/nodes/b/../c/cancel",
+            "/v1/executions/a/nodes/b%2F..%2Fc/cancel",
+            "/v1/executions/a/nodes/b/cancel/",
+            "/v1/executions/a/b/nodes/c/cancel",
+        ] {
+            assert_eq!(node(path), None, "{path}");
         }
     }
 }

@@ -6,13 +6,13 @@ use waypost_core::json::Json;
 use waypost_core::kind::Behaviour;
 use waypost_core::path::{At, ScopeNo};
 use waypost_core::slot::SlotClass;
-use waypost_core::state;
+use waypost_core::state::{self, ItemView, ItemsPage};
 use waypost_core::why::{UnblockedBy, why as reasons};
 use waypost_ports::access::{AuditEntry, KeyRow};
 use waypost_ports::query::{DefinitionRow, EventRow, ExecutionRow};
 use waypost_ports::store::Definition;
 
-use super::{Found, Nodes, PAGE_BYTES_MAX};
+use super::{Found, ITEM_OUTPUT_BYTES_MAX, Nodes, PAGE_BYTES_MAX};
 use crate::problem::Problem;
 use crate::wire;
 use crate::wire::payload::{ExecutionStatus, NodeState, Payload, Time};
@@ -80,7 +80,32 @@ pub(super) fn nodes(found: &Found, which: Nodes) -> wire::NodeList {
             outputs_left_out += 1;
         }
     }
-    wire::NodeList { nodes, seq: found.state.seq, outputs_left_out }
+    wire::NodeList { nodes, seq: found.state.seq, outputs_left_out, items: None }
+}
+
+/// A page of items, as a list of nodes without nodes.
+pub(super) fn item_list(found: &Found, page: ItemsPage) -> wire::NodeList {
+    let last = page.items.last().filter(|_| page.more);
+    let items = wire::execution::ItemList {
+        count: page.count,
+        next: last.map(|last| last.index),
+        page: page.items.into_iter().map(item).collect(),
+    };
+    let (nodes, seq) = (Vec::new(), found.state.seq);
+    wire::NodeList { nodes, seq, outputs_left_out: 0, items: Some(items) }
+}
+
+fn item(item: ItemView) -> wire::execution::Item {
+    let bytes = item.output.as_ref().map_or(0, Json::bytes);
+    let is_large = bytes > ITEM_OUTPUT_BYTES_MAX;
+    wire::execution::Item {
+        index: item.index,
+        status: NodeState(item.status),
+        started_at: item.started_at.map(Time),
+        output: item.output.filter(|_| !is_large).map(Payload),
+        output_bytes: is_large.then_some(bytes as u64),
+        failure: item.failure.as_ref().map(failure),
+    }
 }
 
 fn node(found: &Found, at: At, state: &state::NodeState) -> wire::Node {
@@ -112,7 +137,13 @@ fn items(state: &state::NodeState) -> Option<wire::execution::Items> {
     let body = state.body.as_ref()?;
     let map = body.map.as_ref()?;
     let open = u64::try_from(body.open.len()).unwrap_or(u64::MAX);
-    Some(wire::execution::Items { count: map.count, open, done: map.done, failed: map.failed })
+    let held = map.held.as_ref().map(|held| wire::execution::MapHold {
+        by: held.actor.as_deref().map(str::to_owned),
+        reason: held.reason.clone(),
+        since: Time(held.since),
+    });
+    let (count, done, failed) = (map.count, map.done, map.failed);
+    Some(wire::execution::Items { count, open, done, failed, held, concurrency: map.concurrency })
 }
 
 fn wait(found: &Found, node: &state::NodeState) -> Option<wire::Wait> {
@@ -178,6 +209,7 @@ fn unblocked_by(by: &UnblockedBy) -> (&'static str, Option<String>) {
         UnblockedBy::Worker(_) => ("worker", None),
         UnblockedBy::Engine => ("engine", None),
         UnblockedBy::Retry => ("retry", None),
+        UnblockedBy::Release => ("release", None),
         UnblockedBy::Nothing => ("nothing", None),
     }
 }
@@ -196,6 +228,9 @@ pub(crate) fn event(row: EventRow) -> wire::Event {
 }
 
 pub(super) fn summary(row: ExecutionRow) -> wire::ExecutionSummary {
+    let current = row.view.current_node;
+    // An older instance of a rolling upgrade does not know the column.
+    let progress = row.view.progress.filter(|progress| current.as_ref() == Some(&progress.node));
     wire::ExecutionSummary {
         id: row.key.to_string(),
         workflow: row.workflow.to_string(),
@@ -209,7 +244,13 @@ pub(super) fn summary(row: ExecutionRow) -> wire::ExecutionSummary {
             kind: row.failure.map(|failure| failure.kind.into_owned()),
             message: message.to_string(),
         }),
-        current_node: row.view.current_node.map(|path| path.to_string()),
+        progress: progress.map(|progress| wire::execution::MapProgress {
+            node: progress.node.to_string(),
+            count: progress.count,
+            begun: progress.begun,
+            failed: progress.failed,
+        }),
+        current_node: current.map(|path| path.to_string()),
         resume_at: row.resume_at.map(Time),
     }
 }

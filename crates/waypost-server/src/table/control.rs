@@ -20,6 +20,15 @@ const PROBLEMS: &[Code] = &[
     Code::IllegalTransition,
 ];
 
+const STEERING: &[Code] = &[
+    Code::UnknownExecution,
+    Code::UnknownNode,
+    Code::ExecutionDamaged,
+    Code::ExecutionEnded,
+    Code::IllegalTransition,
+    Code::ClusterTooOld,
+];
+
 const fn post(action: Action) -> Route {
     Route::new(POST, "control", (CONTROL, Effect::Audited), action)
 }
@@ -55,6 +64,31 @@ pub(super) static ROUTES: &[Route] = &[
         replies: REPLIES,
         problems: PROBLEMS,
         ..post(|server, call| Box::pin(control::control::<wire::Cancel>(server, call)))
+    },
+    Route {
+        name: "cancelItem",
+        path: "/v1/executions/{id}/nodes/{node}/cancel",
+        summary: "Cancel one item of a map",
+        notes: "The item counts as failed, with kind `cancelled`: what runs in it is cancelled and awaited, and the other items go on. Only an item that is open can be cancelled: 404 `unknown_node` says how many items there are, 409 that the item has not begun or has ended.",
+        parameters: &[
+            EXECUTION,
+            in_path("node", Form::NodePath, "The item's path: `each[17]`, `outer[2]/each[17]`."),
+        ],
+        body: Body::Json { schema: of::<wire::Cancel>, optional: true },
+        replies: REPLIES,
+        problems: STEERING,
+        ..post(|server, call| Box::pin(control::to_node::<wire::Cancel>(server, call)))
+    },
+    Route {
+        name: "tuneMap",
+        path: "/v1/executions/{id}/nodes/{node}/tune",
+        summary: "Hold or release a map, or change its concurrency",
+        notes: "It lasts as long as the map runs. In a paused execution it is done at once, too, and takes effect when the execution is resumed.",
+        parameters: &[EXECUTION, in_path("node", Form::NodePath, "The map's path: `each`.")],
+        body: Body::Json { schema: of::<wire::Tune>, optional: false },
+        replies: REPLIES,
+        problems: STEERING,
+        ..post(|server, call| Box::pin(control::to_node::<wire::Tune>(server, call)))
     },
     Route {
         name: "retryExecution",

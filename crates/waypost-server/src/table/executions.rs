@@ -100,7 +100,8 @@ pub(super) static ROUTES: &[Route] = &[
     Route {
         name: "listNodes",
         path: "/v1/executions/{id}/nodes",
-        summary: "List the nodes of an execution",
+        summary: "List the nodes of an execution, or the items of a map in it",
+        notes: "With `under`, a page of the items of a map or of the iterations of a loop. It is computed from the state of the execution and costs what `GET /v1/executions/{id}` costs, however many items there are. Items keep their status and the first 1,000 failures; outputs are kept with `collect`, and after a failure only in the log.",
         parameters: &[
             EXECUTION,
             in_query(
@@ -108,9 +109,26 @@ pub(super) static ROUTES: &[Route] = &[
                 Form::OneOf(&["all", "incomplete"]),
                 "`incomplete` leaves out settled nodes.",
             ),
+            in_query("under", Form::NodePath, "The path of a map or a loop: list its items."),
+            in_query(
+                "status",
+                Form::OneOf(&["PENDING", "RUNNING", "COMPLETED", "FAILED", "CANCELLED"]),
+                "With `under`: only items with this status.",
+            ),
+            in_query(
+                "after",
+                Form::Integer(0, MAX_I64),
+                "With `under`: only items after this index.",
+            ),
+            LIMIT,
         ],
-        replies: &[json::<wire::NodeList>(200, "The nodes.")],
-        problems: &[Code::UnknownExecution, Code::ExecutionDamaged],
+        replies: &[json::<wire::NodeList>(200, "The nodes, or a page of items.")],
+        problems: &[
+            Code::UnknownExecution,
+            Code::UnknownNode,
+            Code::ExecutionDamaged,
+            Code::IllegalTransition,
+        ],
         ..get(|server, call| Box::pin(executions::nodes(server, call)))
     },
     Route {

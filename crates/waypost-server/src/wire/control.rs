@@ -1,9 +1,11 @@
 //! The bodies of control requests, and their way to a [`Request`] and back. Unknown fields are refused:
 //! a misspelt one would otherwise do nothing, silently.
 
+use std::sync::Arc;
+
 use serde::de::DeserializeOwned;
 use serde_json::to_vec;
-use waypost_core::command::Request;
+use waypost_core::command::{Request, Tuning};
 use waypost_core::event::MessageId;
 use waypost_core::id::{ExecutionId, WaitId};
 
@@ -18,6 +20,12 @@ pub type MessageIdText = Short<256>;
 pub trait ControlBody: DeserializeOwned {
     /// The request, and its message id where the sender chose one.
     fn into_request(self) -> (Request, Option<MessageId>);
+}
+
+/// The body of a control request to the node in the path.
+pub trait NodeBody: DeserializeOwned {
+    /// The request, and its message id where the sender chose one.
+    fn to_node(self, node: Arc<str>) -> (Request, Option<MessageId>);
 }
 
 wire! {
@@ -51,6 +59,22 @@ wire! {
     #[serde(deny_unknown_fields)]
     #[schemars(rename = "CancelRequest")]
     pub struct Cancel {
+        /// The reason; recorded in the log.
+        pub reason?: ReasonText,
+        /// The request's id: a repeat with the same id has no further effect.
+        pub message_id?: MessageIdText,
+    }
+
+    /// A request to change how a map opens its items. What is left out stays as it is.
+    #[derive(Default)]
+    #[serde(deny_unknown_fields)]
+    #[schemars(rename = "TuneRequest")]
+    pub struct Tune {
+        /// `true` opens no more items, and those that are open finish; `false` releases the map.
+        pub held?: bool,
+        /// How many items may be open at once. With a lower number, open items finish.
+        #[schemars(range(min = 1, max = 10_000))]
+        pub concurrency?: u32,
         /// The reason; recorded in the log.
         pub reason?: ReasonText,
         /// The request's id: a repeat with the same id has no further effect.
@@ -116,6 +140,21 @@ requests! {
     Signal(self) => Request::Signal { name: self.name.0.into(), body: self.body.0 };
 }
 
+impl NodeBody for Cancel {
+    fn to_node(self, node: Arc<str>) -> (Request, Option<MessageId>) {
+        let message = self.message_id.map(|id| id.0.into());
+        (Request::CancelItem { node, reason: text(self.reason) }, message)
+    }
+}
+
+impl NodeBody for Tune {
+    fn to_node(self, node: Arc<str>) -> (Request, Option<MessageId>) {
+        let message = self.message_id.map(|id| id.0.into());
+        let tuning = Tuning { held: self.held, concurrency: self.concurrency };
+        (Request::Tune { node, tuning, reason: text(self.reason) }, message)
+    }
+}
+
 impl CompleteWait {
     /// The request to end this wait, and its message id where the sender chose one.
     pub fn into_request(self, wait: u64) -> (Request, Option<MessageId>) {
@@ -133,9 +172,13 @@ pub fn call_of(
     execution: &str,
     request: Request,
     message: Option<String>,
-) -> serde_json::Result<([String; 3], Vec<u8>)> {
+) -> serde_json::Result<(Vec<String>, Vec<u8>)> {
     let message_id = message.map(Short);
-    let path = |verb: &str| ["executions", execution, verb].map(str::to_owned);
+    let path = |verb: &str| ["executions", execution, verb].map(str::to_owned).to_vec();
+    let node = |path: &str, verb: &str| {
+        let steps = ["executions", execution, "nodes"].into_iter().chain(path.split('/'));
+        steps.chain([verb]).map(str::to_owned).collect()
+    };
     let (path, body) = match request {
         Request::Pause { now, reason } => {
             (path("pause"), to_vec(&Pause { now, reason: reason.map(Short), message_id }))
@@ -156,8 +199,15 @@ pub fn call_of(
         }
         Request::CompleteWait { wait, body } => {
             let wait = WaitId { execution: ExecutionId(execution.into()), seq: wait }.to_string();
-            let path = ["waits".to_owned(), wait, "complete".to_owned()];
+            let path = vec!["waits".to_owned(), wait, "complete".to_owned()];
             (path, to_vec(&CompleteWait { body: Payload(body), message_id }))
+        }
+        Request::CancelItem { node: item, reason } => {
+            (node(&item, "cancel"), to_vec(&Cancel { reason: reason.map(Short), message_id }))
+        }
+        Request::Tune { node: map, tuning: Tuning { held, concurrency }, reason } => {
+            let body = Tune { held, concurrency, reason: reason.map(Short), message_id };
+            (node(&map, "tune"), to_vec(&body))
         }
     };
     Ok((path, body?))

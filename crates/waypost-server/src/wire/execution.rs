@@ -105,8 +105,22 @@ wire! {
         pub failure?: FailureNote,
         /// The node that changed last.
         pub current_node?: String,
+        /// How far that node is, if it is a map.
+        pub progress?: MapProgress,
         /// When it continues by itself.
         pub resume_at?: Time,
+    }
+
+    /// How far a map is, as of the last time that it opened items; its node has the exact numbers.
+    pub struct MapProgress {
+        /// The map.
+        pub node: String,
+        /// How many items there are.
+        pub count: u64,
+        /// How many of them are open or done.
+        pub begun: u64,
+        /// How many of them have failed.
+        pub failed: u64,
     }
 
     /// A page of executions, newest first.
@@ -155,9 +169,9 @@ wire! {
         pub failure?: Failure,
         /// Its open wait.
         pub wait?: Wait,
-        /// For a loop that is under way: how many iterations it has begun.
+        /// For a loop: how many iterations it has begun.
         pub iterations?: u64,
-        /// For a map that is under way: how far it is.
+        /// For a map: how far it is, or was at its end.
         pub items?: Items,
     }
 
@@ -171,6 +185,20 @@ wire! {
         pub done: u64,
         /// How many of those have failed.
         pub failed: u64,
+        /// Who holds the map, if it is held: no more items are opened.
+        pub held?: MapHold,
+        /// How many items may be open at once, if a request changed it.
+        pub concurrency?: u32,
+    }
+
+    /// Who holds a map.
+    pub struct MapHold {
+        /// The name of the API key, or the local user.
+        pub by?: String,
+        /// The reason that the request gave.
+        pub reason?: String,
+        /// Since when.
+        pub since: Time,
     }
 
     /// The nodes of an execution, in the definition's order, and after them those of the bodies
@@ -183,6 +211,34 @@ wire! {
         /// Outputs that would have made this too large, and were left out; the events have them.
         #[serde(default, skip_serializing_if = "is_zero")]
         pub outputs_left_out: u64,
+        /// With `under`: the items of the map, or the iterations of the loop, instead of nodes.
+        pub items?: ItemList,
+    }
+
+    /// A page of the items of a map, or of the iterations of a loop.
+    pub struct ItemList {
+        /// How many items the map has, or how many iterations the loop has begun; absent before it begins.
+        pub count?: u64,
+        /// The items on this page, in the order of their indexes.
+        pub page: Vec<Item>,
+        /// Pass this as `after` for the next page; absent on the last page.
+        pub next?: u64,
+    }
+
+    /// One item of a map, or one iteration of a loop.
+    pub struct Item {
+        /// Items count from 0, iterations from 1.
+        pub index: u64,
+        /// PENDING, RUNNING while it is open, COMPLETED, FAILED, or CANCELLED if it was not begun before the end.
+        pub status: NodeState,
+        /// When its first node was scheduled; only while it is open.
+        pub started_at?: Time,
+        /// Its output, if it is kept and has at most 4 KiB.
+        pub output?: Payload,
+        /// The size of an output that is larger.
+        pub output_bytes?: u64,
+        /// Why it failed; kept for the first 1,000 items that do.
+        pub failure?: Failure,
     }
 }
 

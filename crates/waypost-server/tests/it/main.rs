@@ -19,6 +19,7 @@ mod paging;
 mod racing;
 mod slow_readers;
 mod starting;
+mod steering;
 mod streams;
 mod support;
 mod tls;

@@ -314,6 +314,8 @@ impl NodeRan {
             NodeEvent::MapOpened { .. } | NodeEvent::ItemsOpened { .. } => {
                 self.read_map(seq, event)
             }
+            // No user of the simulator tunes maps.
+            NodeEvent::Tuned { .. } => {}
             NodeEvent::BodyEnding { index, .. } => {
                 let mut bodies = self.bodies.iter_mut().rev();
                 if let Some(body) = bodies.find(|body| body.index == *index) {

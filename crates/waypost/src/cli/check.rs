@@ -155,7 +155,7 @@ fn several(count: u64, what: &str) -> String {
 }
 
 /// A number with its thousands set apart.
-fn grouped(number: u64) -> String {
+pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {

@@ -8,6 +8,7 @@ use waypost_ports::clock::{Clock, SystemClock};
 use waypost_ports::query::ListRequest;
 use waypost_server::wire;
 
+use super::check::grouped;
 use super::{Context, Exit, Usage, input, when};
 use crate::output::{print_columns, print_line};
 use crate::target::Target;
@@ -88,9 +89,17 @@ fn status(name: &str) -> Result<Status> {
     })
 }
 
+/// "each 412,310/1,000,000 begun, 17 failed".
+fn far(progress: &wire::execution::MapProgress) -> String {
+    let wire::execution::MapProgress { node, count, begun, failed } = progress;
+    let failed = if *failed > 0 { format!(", {} failed", grouped(*failed)) } else { String::new() };
+    format!("{node} {}/{} begun{failed}", grouped(*begun), grouped(*count))
+}
+
 fn columns(row: &wire::ExecutionSummary, now: Timestamp) -> Vec<String> {
     let note = match (&row.failure, row.resume_at, &row.current_node) {
         (Some(failure), ..) => failure.message.clone(),
+        (None, _, Some(_)) if let Some(progress) = &row.progress => far(progress),
         (None, Some(at), Some(node)) => format!("{node} until {}", at.0),
         (None, None, Some(node)) => format!("at {node}"),
         (None, ..) => String::new(),

@@ -1,10 +1,11 @@
-//! `waypost pause`, `cancel`, `signal`, `complete-wait`, and `resume` if an engine is running:
+//! `waypost pause`, `cancel`, `tune`, `signal`, `complete-wait`, and `resume` if an engine is running:
 //! requests to an execution.
 
 use anyhow::Result;
 use serde::Serialize;
-use waypost_core::command::Request;
+use waypost_core::command::{Request, Tuning};
 use waypost_core::id::{BadWaitId, WaitId};
+use waypost_core::limits::MAP_CONCURRENCY_MAX;
 use waypost_server::wire;
 
 use super::{Context, Exit, Usage, find, input};
@@ -49,6 +50,28 @@ pub(crate) struct PauseArgs {
 pub(crate) struct CancelArgs {
     #[command(flatten)]
     named: find::Named,
+    /// Cancel only this item of a map, such as `each[17]`: it counts as failed
+    #[arg(long, value_name = "ITEM")]
+    node: Option<String>,
+    #[command(flatten)]
+    stated: Stated,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct TuneArgs {
+    #[command(flatten)]
+    named: find::Named,
+    /// The map's path, such as `each`
+    node: String,
+    /// Open no more items; those that are open finish
+    #[arg(long, conflicts_with = "release")]
+    hold: bool,
+    /// Open items again
+    #[arg(long)]
+    release: bool,
+    /// How many items may be open at once, from 1 to 10,000; open ones finish
+    #[arg(long, value_name = "N", value_parser = concurrency())]
+    concurrency: Option<u32>,
     #[command(flatten)]
     stated: Stated,
 }
@@ -83,8 +106,22 @@ pub(crate) async fn pause(args: PauseArgs, context: &Context) -> Result<Exit> {
 }
 
 pub(crate) async fn cancel(args: CancelArgs, context: &Context) -> Result<Exit> {
-    let CancelArgs { named, stated: Stated { reason, sent } } = args;
-    send(&named, Request::Cancel { reason }, sent, context).await
+    let CancelArgs { named, node, stated: Stated { reason, sent } } = args;
+    let request = match node {
+        Some(node) => Request::CancelItem { node: node.into(), reason },
+        None => Request::Cancel { reason },
+    };
+    send(&named, request, sent, context).await
+}
+
+pub(crate) async fn tune(args: TuneArgs, context: &Context) -> Result<Exit> {
+    let TuneArgs { named, node, hold, release, concurrency, stated } = args;
+    let Stated { reason, sent } = stated;
+    let tuning = Tuning { held: (hold || release).then_some(hold), concurrency };
+    if tuning == Tuning::default() {
+        return Err(Usage("say what to change: --hold, --release or --concurrency N".into()).into());
+    }
+    send(&named, Request::Tune { node: node.into(), tuning, reason }, sent, context).await
 }
 
 pub(crate) async fn signal(args: SignalArgs, context: &Context) -> Result<Exit> {
@@ -99,6 +136,10 @@ pub(crate) async fn complete_wait(args: CompleteWaitArgs, context: &Context) -> 
     let request = Request::CompleteWait { wait: wait.seq, body };
     let (target, id) = (Target::Remote(server), wait.execution.as_str());
     show_outcome(&target.control(id, request, args.sent.message_id).await?, context)
+}
+
+fn concurrency() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=i64::from(MAP_CONCURRENCY_MAX))
 }
 
 /// Sends a request and prints its outcome.

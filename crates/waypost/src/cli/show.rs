@@ -146,9 +146,20 @@ fn note(node: &wire::Node) -> String {
 }
 
 fn progress(items: &wire::execution::Items) -> String {
-    let wire::execution::Items { count, done, failed, .. } = items;
-    let failed = if *failed > 0 { format!(", {failed} failed") } else { String::new() };
-    format!("{done} of {count} items{failed}")
+    let wire::execution::Items { count, done, failed, held, concurrency, .. } = items;
+    let mut line = format!("{done} of {count} items");
+    if *failed > 0 {
+        line += &format!(", {failed} failed");
+    }
+    if let Some(wire::execution::MapHold { by, reason, .. }) = held {
+        line += ", held";
+        line += &by.as_ref().map_or_else(String::new, |by| format!(" by {by}"));
+        line += &reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
+    }
+    if let Some(concurrency) = concurrency {
+        line += &format!(", {concurrency} at once");
+    }
+    line
 }
 
 /// A bar from `begin` to `end` in a line that spans the execution.

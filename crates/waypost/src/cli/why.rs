@@ -68,19 +68,26 @@ fn sentence(reason: &wire::Reason, id: &str, now: Timestamp) -> String {
         Some(until) => format!(", until {until} (due)"),
         None => String::new(),
     };
-    let next = next_step(&reason.unblocked_by, reason.signal.as_deref(), id);
+    let name = reason.signal.as_deref().or(reason.node.as_deref());
+    let next = next_step(&reason.unblocked_by, name, id);
     format!("{subject} {}, {since}{until}.{next}", reason.what)
 }
 
-/// What unblocks it, as a sentence; nothing where the reason itself says so.
-fn next_step(unblocked_by: &str, signal: Option<&str>, id: &str) -> String {
-    match (unblocked_by, signal) {
+/// What unblocks it, as a sentence; nothing where the reason itself says so. The name is that of the
+/// signal, or of the node.
+fn next_step(unblocked_by: &str, name: Option<&str>, id: &str) -> String {
+    match (unblocked_by, name) {
         ("signal", Some(name)) => format!(" `waypost signal {id} {name}` sends it."),
         ("resume", _) => {
             format!(" `waypost resume {id}` continues it, `waypost cancel {id}` ends it.")
         }
         ("retry", _) => {
             format!(" `waypost retry {id}` runs the failed nodes again, and those after them.")
+        }
+        ("release", Some(node)) => {
+            // A shell would take brackets for a pattern.
+            let node = if node.contains('[') { format!("'{node}'") } else { node.to_owned() };
+            format!(" `waypost tune {id} {node} --release` lets it open items again.")
         }
         ("attempt", _) => " It continues when the attempt ends.".to_owned(),
         ("slot", _) => {
@@ -110,7 +117,7 @@ mod tests {
         let schema = serde_json::to_value(schemars::schema_for!(wire::Reason)).unwrap();
         let about = schema["properties"]["unblockedBy"]["description"].as_str().unwrap();
         let names: Vec<&str> = about.split('`').skip(1).step_by(2).collect();
-        assert_eq!(names.len(), 11, "{about}");
+        assert_eq!(names.len(), 12, "{about}");
         for name in names {
             let said = !next_step(name, Some("go"), "e").is_empty();
             assert_eq!(said, !["time", "nothing"].contains(&name), "{name}");

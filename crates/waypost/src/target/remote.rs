@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use reqwest::StatusCode;
 use waypost_core::command::Request;
+use waypost_core::state::ItemsRequest;
 use waypost_ports::query::ListRequest;
 use waypost_server::wire;
 use waypost_server::workflows::Deploy;
@@ -39,6 +40,20 @@ impl Client {
             .query("type", wanted.kind.as_ref())
             .query("after", Some(wanted.after))
             .query("limit", Some(wanted.limit));
+        Ok(self.ask(ask).await?.body)
+    }
+
+    pub(super) async fn items(
+        &self,
+        id: &str,
+        node: &str,
+        request: ItemsRequest,
+    ) -> Result<wire::NodeList> {
+        let ask = Ask::get(&["executions", id, "nodes"])
+            .query("under", Some(node))
+            .query("status", request.status)
+            .query("after", request.after)
+            .query("limit", Some(request.limit));
         Ok(self.ask(ask).await?.body)
     }
 
@@ -102,8 +117,9 @@ impl Client {
         request: Request,
         message: Option<String>,
     ) -> Result<RequestOutcome> {
-        let ([first, id, verb], body) = wire::control::call_of(id, request, message)?;
-        self.send_control(Ask::post(&[&first, &id, &verb]).body("application/json", body)).await
+        let (path, body) = wire::control::call_of(id, request, message)?;
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        self.send_control(Ask::post(&path).body("application/json", body)).await
     }
 
     pub(super) async fn dry_retry(&self, id: &str) -> Result<RequestOutcome> {

@@ -35,7 +35,7 @@ const VIEWS: [(&str, &str); 3] = [
 const EVENTS: &str = "RunCreated RunOwned RunQueued RunAdmitted RunPauseRequested RunPaused RunResumed \
     RunQuarantined RunEnding RunCompleted RunFailed RunCancelled RunTimedOut RunReopened \
     SignalReceived MessageIgnored NodeScheduled NodeStarted NodeCheckpointed NodeCompleted NodeFailed \
-    NodeWaiting NodeResumed NodeSkipped NodeCancelled BodyOpened BodyEnding MapOpened ItemsOpened";
+    NodeWaiting NodeResumed NodeSkipped NodeCancelled BodyOpened BodyEnding MapOpened ItemsOpened NodeTuned";
 
 /// One log, as it was stored.
 struct Golden {

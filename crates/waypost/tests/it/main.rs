@@ -24,6 +24,7 @@ mod reference;
 mod remote;
 mod secrets;
 mod snippets;
+mod steering;
 mod streams;
 mod tables;
 mod terminal;

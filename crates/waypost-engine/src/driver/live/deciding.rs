@@ -15,7 +15,7 @@ use waypost_core::time::Timestamp;
 use waypost_ports::store::{Settled, Side};
 
 use super::orders::Consequences;
-use super::{Live, Recovery, panic_text};
+use super::{Letter, Live, Recovery, panic_text};
 use crate::config::Config;
 use crate::driver::io::{Answer, EndSummary, Output, Ticket};
 use crate::driver::slots::Slots;

@@ -21,6 +21,8 @@ pub enum Form {
     Id,
     /// The id of a wait: an execution's id, `~`, a number.
     Wait,
+    /// The path of a node: ids with slashes between them. In a URL it may be several segments.
+    NodePath,
     /// A whole number in this range, both ends included.
     Integer(u64, u64),
     Flag,
@@ -44,6 +46,8 @@ pub enum Form {
 
 /// Longest id of an execution.
 pub const ID_CHARS_MAX: usize = 128;
+/// Longest path of a node: 9 ids with indexes.
+const NODE_PATH_CHARS_MAX: usize = 1_024;
 /// Longest name and value of a label.
 pub const LABEL_CHARS_MAX: usize = 256;
 /// The pattern of ids, as documented and as checked. None begins with a dot: `.` and `..` have
@@ -68,9 +72,8 @@ impl Form {
     /// Does the value have this form? If not, returns the rule.
     pub fn check(self, value: &str) -> Result<(), String> {
         let fits = match self {
-            Self::Text(max) => {
-                (1..=max).contains(&value.chars().count()) && !value.chars().any(char::is_control)
-            }
+            Self::Text(max) => is_text(value, max),
+            Self::NodePath => is_text(value, NODE_PATH_CHARS_MAX),
             Self::Token(max) => {
                 (1..=max).contains(&value.len())
                     && value.bytes().all(|byte| byte.is_ascii_graphic())
@@ -116,6 +119,7 @@ impl Form {
                 )
             }
             Self::Wait => "a wait's id, as the node shows it".to_owned(),
+            Self::NodePath => format!("a node's path of at most {NODE_PATH_CHARS_MAX} characters"),
             Self::Integer(min, max) => format!("a whole number from {min} to {max}"),
             Self::Flag => "true or false".to_owned(),
             Self::Patience => "a time like 30s or 500ms, at most 60s".to_owned(),
@@ -133,6 +137,7 @@ impl Form {
     /// Its JSON Schema.
     pub fn schema(self) -> Value {
         match self {
+            Self::NodePath => Self::Text(NODE_PATH_CHARS_MAX).schema(),
             Self::Text(max) => {
                 json!({ "type": "string", "minLength": 1, "maxLength": max, "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]+$" })
             }
@@ -186,6 +191,10 @@ const PATIENCE_PATTERN: &str =
 /// A whole number as JSON writes it: without a sign, and with no zeros before it.
 fn is_number(text: &str) -> bool {
     is_digits(text, 20) && (text == "0" || !text.starts_with('0'))
+}
+
+fn is_text(text: &str, max: usize) -> bool {
+    (1..=max).contains(&text.chars().count()) && !text.chars().any(char::is_control)
 }
 
 fn is_digits(text: &str, most: usize) -> bool {

@@ -68,7 +68,7 @@ impl House {
         house
     }
 
-    fn deploy(&self, definition: &Value) {
+    pub(crate) fn deploy(&self, definition: &Value) {
         let (source, how) =
             (definition.to_string(), waypost_server::workflows::Deploy::MakeCurrent);
         let deployed = self.server.workflows.deploy(source.as_bytes(), how);

@@ -1,0 +1,49 @@
+//! What the core refuses, as a problem: its code, and what to do about it.
+
+use waypost_core::command::Refusal;
+
+use super::{Code, Problem};
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let code = match refusal {
+            Refusal::Ended(_) => Code::ExecutionEnded,
+            Refusal::NoSuchWait(_) => Code::UnknownWait,
+            Refusal::Stale { .. } | Refusal::UnknownNode(_) | Refusal::Closed(_) => {
+                Code::StaleAttempt
+            }
+            Refusal::ForeignToken { .. } => Code::ForeignToken,
+            Refusal::NoSuchNode(_) | Refusal::NoSuchItem { .. } => Code::UnknownNode,
+            Refusal::BadTuning => Code::BadBody,
+            _ => Code::IllegalTransition,
+        };
+        let hint = match refusal {
+            Refusal::Ended(_) => "what has ended cannot be controlled; start another execution",
+            Refusal::Stale { .. }
+            | Refusal::UnknownNode(_)
+            | Refusal::Closed(_)
+            | Refusal::ForeignToken { .. } => {
+                "drop the task: it is done, or another worker runs it"
+            }
+            Refusal::Paused => "POST /v1/executions/{id}/resume first",
+            Refusal::Queued => "POST /v1/executions/{id}/cancel takes it out of the line",
+            Refusal::NoSuchNode(_)
+            | Refusal::NoSuchItem { .. }
+            | Refusal::NotAMap(_)
+            | Refusal::NoItems(_) => {
+                "GET /v1/executions/{id}/nodes lists the nodes, with the progress of maps"
+            }
+            Refusal::NotAnItem(_) | Refusal::ItemEnded(_) | Refusal::ItemEnding(_) => {
+                "GET /v1/executions/{id}/nodes?under=each&status=RUNNING lists the open items of map each"
+            }
+            Refusal::NotListed(_) => "GET /v1/executions/{id}/events has the events of its nodes",
+            Refusal::ItemPending(_) => {
+                "cancel it when it is open; POST /v1/executions/{id}/nodes/{node}/tune holds the map"
+            }
+            Refusal::BadTuning => "an example: {\"held\": true}",
+            Refusal::Waits => "a signal, or resuming its wait, makes it go on sooner",
+            _ => "GET /v1/executions/{id}/why says where it stands",
+        };
+        Self::new(code, refusal.to_string()).hint(hint)
+    }
+}
