@@ -27,6 +27,7 @@ impl Decider<'_> {
         self.take_over()?;
         self.take(report)?;
         if self.state.status == Status::Resuming {
+            self.settle_in_ending_bodies();
             self.emit(RunEvent::Paused { reason: PauseReason::User });
         }
         Ok(())
@@ -170,6 +171,7 @@ impl Decider<'_> {
             }
         }
         if self.state.status != Status::Ending {
+            self.settle_in_ending_bodies();
             self.emit(RunEvent::Quarantined { reason });
         }
     }
