@@ -22,7 +22,7 @@ use crate::kind::{Behaviour, Collect, Container, Loop, LoopTest, MapSpec};
 use crate::limits::{ITEM_FAILURES_MAX, ITEMS_MAX, PAYLOAD_BYTES_MAX};
 use crate::path::{At, ScopeNo};
 use crate::planted::{Bug, is_planted};
-use crate::state::MapState;
+use crate::state::{MapState, State};
 use crate::status::{NodeStatus, Status};
 
 impl Decider<'_> {
@@ -35,6 +35,21 @@ impl Decider<'_> {
                 Err(failure) => self.attempt_failed(at, failure),
                 Ok(()) => {}
             }
+        }
+    }
+
+    /// Settles the containers in bodies that end, if nothing is left in them: before the execution is
+    /// parked, since no node moves after that.
+    pub(super) fn settle_in_ending_bodies(&mut self) {
+        let next = |state: &State| {
+            let settles = |at: &&At| {
+                let body = state.node(**at).body.as_ref();
+                state.is_ending(**at) && body.is_none_or(|body| body.open.is_empty())
+            };
+            state.due_bodies.iter().find(settles).copied()
+        };
+        while let Some(at) = next(self.state) {
+            self.cancel_node(at, CancelReason::Body);
         }
     }
 

@@ -33,6 +33,7 @@ impl Decider<'_> {
         self.take_over()?;
         self.take(report)?;
         if self.state.status == Status::Resuming {
+            self.settle_in_ending_bodies();
             self.emit(RunEvent::Paused { reason: PauseReason::User });
         }
         Ok(())
@@ -176,6 +177,7 @@ impl Decider<'_> {
             }
         }
         if self.state.status != Status::Ending {
+            self.settle_in_ending_bodies();
             self.emit(RunEvent::Quarantined { reason });
         }
     }

@@ -228,6 +228,22 @@ pub(super) const CASES: &[Case] = &[
          resume           -> execution FAILED, g FAILED",
     ),
     case(
+        "bug: the end of a body within a body, by a report to a paused execution, was a panic",
+        "g = group {h = group {a; b}; c}",
+        "start slots 0        -> offers g/c g/h/a g/h/b
+         pause                -> execution PAUSED
+         far 1 fail g/c broken -> execution PAUSED, g WAITING
+         resume               -> execution FAILED, g FAILED",
+    ),
+    case(
+        "bug: the end of a body within a body, by a quarantine, was a panic",
+        "g = group {h = group {a; b}; c}; d",
+        "start           -> runs d g/c g/h/a g/h/b
+         lose-4 d
+         fail g/c broken -> stops g/h/a g/h/b
+         lose d          -> execution QUARANTINED, g WAITING",
+    ),
+    case(
         "a signal reaches a wait in a body",
         "g = group {w = signal(go)}; o = output(${{ nodes.g.output }}) needs g",
         "start       -> g/w WAITING

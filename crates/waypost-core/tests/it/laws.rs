@@ -108,9 +108,13 @@ fn statement((at, (behaviour, edges, join, retry, error, extra)): (usize, Words)
     }
     if CONTAINERS.contains(&behaviour) {
         // What the language allows.
-        let retry = if behaviour.starts_with("group") { retry } else { "" };
+        let retry = match behaviour.starts_with("group") {
+            // A group fails at the end of a decision: a try without a wait is left to the next one.
+            true => retry.replace("wait 0s", "wait 1s"),
+            false => String::new(),
+        };
         let allowed = extra.starts_with(" deadline") || extra.starts_with(" set");
-        return text + retry + error + if allowed { extra } else { "" };
+        return text + &retry + error + if allowed { extra } else { "" };
     }
     text + retry + error + extra
 }

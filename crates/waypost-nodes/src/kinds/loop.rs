@@ -47,7 +47,8 @@ static SPEC: KindSpec = KindSpec {
 
 fn read(config: &ConfigMap) -> Result<Loop, ConfigFault> {
     exactly_one(config, "while", "until").map_err(|fault| {
-        fault.hint("`while` is evaluated before each iteration, `until` after it: write one of them")
+        fault
+            .hint("`while` is evaluated before each iteration, `until` after it: write one of them")
     })?;
     let test = match (expression(config, "while")?, expression(config, "until")?) {
         (Some(holds), _) => LoopTest::While(holds),

@@ -50,7 +50,8 @@ fn read(config: &ConfigMap) -> Result<MapSpec, ConfigFault> {
     let items = required_template(config, "items")?;
     if !config.get("items").is_some_and(may_be_items) {
         let message = "`items` must be a list, or a whole number that is not negative";
-        let hint = "write a list, a number n for the items 0 to n-1, or `${{ … }}` that gives either";
+        let hint =
+            "write a list, a number n for the items 0 to n-1, or `${{ … }}` that gives either";
         return Err(ConfigFault::at("items", message).hint(hint));
     }
     let collect = match config.get("collect").map(|value| value.as_str()) {
