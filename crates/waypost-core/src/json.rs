@@ -33,6 +33,12 @@ pub struct Json(Arc<RawValue>);
 #[error("{0}")]
 pub struct BadJson(String);
 
+impl From<&str> for BadJson {
+    fn from(reason: &str) -> Self {
+        Self(reason.to_owned())
+    }
+}
+
 impl Json {
     /// `null`.
     pub fn null() -> Self {

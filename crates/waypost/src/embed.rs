@@ -38,7 +38,7 @@ use waypost_core::command::Refusal;
 use waypost_core::event::Origin;
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
-use waypost_core::limits::PAYLOAD_BYTES_MAX;
+use waypost_core::limits::OUTPUT_BYTES_MAX;
 use waypost_engine::{ControlRequest, Engine, EngineError, StartRequest};
 use waypost_ports::query::Query as _;
 use waypost_ports::secret::{NoSecrets, Secrets};
@@ -269,8 +269,8 @@ impl Waypost {
 fn payload(value: impl Serialize) -> Result<Json, EmbedError> {
     let text = serde_json::to_string(&value);
     let text = text.map_err(|error| EmbedError::Payload(format!("not JSON: {error}")))?;
-    if text.len() > PAYLOAD_BYTES_MAX {
-        let what = format!("{} bytes of JSON; the limit is {PAYLOAD_BYTES_MAX}", text.len());
+    if text.len() > OUTPUT_BYTES_MAX {
+        let what = format!("{} bytes of JSON; the limit is {OUTPUT_BYTES_MAX}", text.len());
         return Err(EmbedError::Payload(what));
     }
     Json::parse(&text).map_err(|error| EmbedError::Payload(error.to_string()))

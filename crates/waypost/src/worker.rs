@@ -21,6 +21,7 @@
 //! | `worker/in_hand` | running attempts, so that one is not run twice at once |
 //! | `worker/delivery` | one task, from its start to the answer to its report |
 
+mod blobs;
 mod delivery;
 mod finished;
 mod in_hand;

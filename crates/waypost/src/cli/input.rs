@@ -28,9 +28,12 @@ fn read(text: &str) -> Result<Json> {
         }
         None => text.as_bytes().to_vec(),
     };
-    let limit = waypost_core::limits::PAYLOAD_BYTES_MAX;
+    let limit = waypost_core::limits::OUTPUT_BYTES_MAX;
     if bytes.len() > limit {
-        bail!("it has {} bytes; at most {limit} are kept", bytes.len());
+        bail!(
+            "it has {} bytes; at most {limit} are taken; `waypost blob put` stores more",
+            bytes.len()
+        );
     }
     Json::parse_bytes(&bytes).map_err(|error| anyhow::anyhow!("it is not JSON: {error}"))
 }

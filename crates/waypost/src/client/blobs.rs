@@ -18,15 +18,25 @@ const CHUNKS: usize = 4;
 impl Client {
     /// Sends content as it is read, on a thread of its own.
     pub(crate) async fn put_blob(&self, content: impl Read + Send + 'static) -> Result<BlobRef> {
+        Ok(self.put_blob_for(content, None).await?.0)
+    }
+
+    /// Sends content that is the output of the task with this token. Returns the receipt, too.
+    pub(crate) async fn put_blob_for(
+        &self,
+        content: impl Read + Send + 'static,
+        task: Option<&str>,
+    ) -> Result<(BlobRef, Option<String>)> {
         let (sender, receiver) = mpsc::channel(CHUNKS);
         tokio::task::spawn_blocking(move || read(content, &sender));
         let chunks = futures_util::stream::unfold(receiver, async |mut receiver| {
             Some((receiver.recv().await?, receiver))
         });
-        let ask = Ask::put(&["blobs"]).stream(Body::wrap_stream(chunks)).endless();
-        let wire::Blob { digest, bytes, .. } = self.ask(ask).await?.body;
+        let ask = Ask::put(&["blobs"]).query("task", task);
+        let ask = ask.stream(Body::wrap_stream(chunks)).endless();
+        let wire::Blob { digest, bytes, receipt } = self.ask(ask).await?.body;
         let digest = digest.parse().context("the server's answer has no digest")?;
-        Ok(BlobRef { digest, bytes })
+        Ok((BlobRef { digest, bytes }, receipt))
     }
 
     /// The head of a blob; its content follows.

@@ -131,13 +131,17 @@ impl TaskDelivery<'_> {
         let options = &self.worker.options;
         let handler = options.handlers.get(self.task.handler.as_str()).cloned();
         let token = u128::from_str_radix(&self.task.token, 16).unwrap_or_default();
+        let config = match self.inline(&self.task.input.0).await {
+            Ok(config) => config,
+            Err(outcome) => return outcome,
+        };
         let task = Task {
             execution: ExecutionId(self.task.execution.as_str().into()),
             workflow: self.task.workflow.as_str().into(),
             path: self.task.node.as_str().into(),
             attempt: self.task.attempt,
             handler: self.task.handler.as_str().into(),
-            config: self.task.input.0.clone(),
+            config,
             checkpoint: self.task.checkpoint.clone().map(|mark| mark.0),
             placeholders: Vec::new(),
             secrets: Vec::new(),
@@ -163,6 +167,7 @@ impl TaskDelivery<'_> {
     /// failure instead: the attempt is this worker's until it ends.
     async fn report(&self, outcome: &Outcome) -> bool {
         let Some(mut report) = self.wire(outcome) else { return true };
+        report.output.0 = self.reported(&report.output.0).await;
         let mut is_plain = false;
         loop {
             match self.tell("report", &report).await {
@@ -183,7 +188,7 @@ impl TaskDelivery<'_> {
     }
 
     /// Waits before a request is repeated, and logs a warning now and then.
-    async fn keep(&self, error: &anyhow::Error, what: &str) {
+    pub(super) async fn keep(&self, error: &anyhow::Error, what: &str) {
         if let Some(others) = KEPT.may_log() {
             warn!(%error, node = self.task.node, others, "{what}");
         }

@@ -69,6 +69,11 @@ pub(super) fn is_over(error: &anyhow::Error) -> bool {
     )
 }
 
+/// Is a blob gone, or damaged?
+pub(super) fn is_gone(error: &anyhow::Error) -> bool {
+    is_one_of(error, &[Code::UnknownBlob, Code::BlobDamaged])
+}
+
 /// Is the content of the report rejected, and not the right to send it?
 pub(super) fn is_unfit(error: &anyhow::Error) -> bool {
     is_one_of(error, &[Code::BadBody, Code::BodyTooLarge, Code::Unstorable])
