@@ -95,6 +95,7 @@ settings! {
         frame_commands_max: engine.frame_commands_max, Set("N"), Between("1", "100000"), "Maximum number of commands decided into one frame.";
         decide_max: engine.decide_max, Set("DURATION"), Between("1ms", "1s"), "How long one execution decides commands before other executions have their turn; the rest follows after its commit. Shorter: others wait less; longer: fewer and larger frames.";
         frame_bytes_max: engine.frame_bytes_max, Set("N"), Between("1024", "67108864"), "A frame takes no further command once the payloads of its events have this many bytes; the remaining commands go into the next frame.";
+        inline_bytes_max: engine.inline_bytes_max, Set("N"), Between("64", "1048576"), "Payloads of up to this many bytes are kept in the log; larger ones are kept as [blobs](blobs.md) and passed on by reference. Smaller: shorter logs; larger: fewer reads of the blob store.";
         snapshot_bytes_min: engine.snapshot_bytes_min, Set("N"), AtLeast("1024"), "How much a log grows before a snapshot is taken; more if the last snapshot was larger.";
         id_block_size: engine.id_block_size, Set("N"), Between("1", "1000000"), "How many internal execution numbers are reserved at a time.";
         offer_again: engine.offer_again, Set("DURATION"), Between("1s", "1h"), "How long a task waits for a worker to start it before it is published again; doubles each time.";

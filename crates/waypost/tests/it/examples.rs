@@ -19,6 +19,7 @@ const EXPECTED: &[(&str, &str, &str)] = &[
     ("errors", "COMPLETED", r#"{"optional":"exit_code 3","used":"replacement"}"#),
     ("fan-out", "COMPLETED", r#""days":365"#),
     ("hello", "COMPLETED", r#"{"letters":11,"text":"Hello, Ada!"}"#),
+    ("large-data", "COMPLETED", r#""total":10074750}"#),
     ("loop", "COMPLETED", r#"{"asked":3,"tries":2}"#),
     (
         "map",
@@ -71,6 +72,7 @@ runs! {
     errors "errors"
     fan_out "fan-out"
     hello "hello"
+    large_data "large-data"
     repeat "loop"
     each "map"
     order "order"

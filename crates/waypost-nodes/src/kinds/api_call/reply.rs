@@ -18,7 +18,7 @@ use waypost_ports::blobs::Blobs;
 
 use super::call::Call;
 use super::exchange::failure_of;
-use super::streams::{Form, save};
+use super::streams::{Form, not_text, save};
 use super::verdict::Judged;
 use crate::outcome::{self, INVALID_RESPONSE};
 
@@ -163,7 +163,7 @@ fn read_value(bytes: &[u8], is_json: bool) -> Result<Json, String> {
     }
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(Json::from_value(&text.into())),
-        Err(error) => Err(format!("the response is not text in UTF-8: {error}")),
+        Err(error) => Err(not_text(&error)),
     }
 }
 

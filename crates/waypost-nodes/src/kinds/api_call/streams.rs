@@ -130,7 +130,7 @@ impl Encoder {
         let whole = match std::str::from_utf8(&self.rest) {
             Ok(text) => text.len(),
             Err(error) if error.error_len().is_none() => error.valid_up_to(),
-            Err(error) => return Err(not_text(&error)),
+            Err(error) => return Err(Failure::permanent(INVALID_RESPONSE, not_text(&error))),
         };
         let after = self.rest.split_off(whole);
         let text = String::from_utf8_lossy(&self.rest);
@@ -148,15 +148,13 @@ impl Encoder {
         match (self.form, std::str::from_utf8(&self.rest)) {
             (Form::Bytes, _) => Ok(Vec::new()),
             (Form::Text, Ok(_)) => Ok(vec![b'"']),
-            (Form::Text, Err(error)) => Err(not_text(&error)),
+            (Form::Text, Err(error)) => Err(Failure::permanent(INVALID_RESPONSE, not_text(&error))),
         }
     }
 }
 
-fn not_text(error: &std::str::Utf8Error) -> Failure {
-    let message =
-        format!("the response is not text in UTF-8: {error}; `download: true` keeps any bytes");
-    Failure::permanent(INVALID_RESPONSE, message)
+pub(super) fn not_text(error: &std::str::Utf8Error) -> String {
+    format!("the response is not text in UTF-8: {error}; `download: true` keeps any bytes")
 }
 
 /// A body that is read from the blob store while it is sent.
