@@ -19,7 +19,7 @@ const RARE: &[(Bug, u64)] = &[
     (Bug::PermitReleasedTwice, 150),
     (Bug::CrashUncounted, 50),
     (Bug::SuspectUnmarked, 1_270),
-    (Bug::KeptBackRunsAnyway, 34_790),
+    (Bug::KeptBackRunsAnyway, 62_370),
     (Bug::KeptWhileOwned, 19_310),
     (Bug::CancelBeforeKept, 4_880),
     (Bug::CacheTrustedBySeq, 50),

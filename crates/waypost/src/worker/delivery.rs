@@ -149,10 +149,7 @@ impl TaskDelivery<'_> {
             idempotency_key: self.task.idempotency_key.clone(),
             token: Token(token),
         };
-        let outcome = match refuse_references(&task.config) {
-            Some(failure) => Outcome::Failed(failure),
-            None => attempt_outcome(handler, Arc::clone(&options.secrets), task, cancel).await,
-        };
+        let outcome = attempt_outcome(handler, Arc::clone(&options.secrets), task, cancel).await;
         let outcome = match outcome {
             // Cancelled because this process stops in order, which is no outcome of the task.
             Outcome::Cancelled if self.worker.leaving.load(Ordering::Relaxed) => Outcome::Lost(
@@ -277,15 +274,4 @@ fn shortened(message: &str) -> String {
     let clean = message.chars().map(|c| if c.is_control() { ' ' } else { c });
     let text: String = clean.take(4_000).collect();
     if text.is_empty() { "no message".to_owned() } else { text }
-}
-
-/// A handler here would take a reference for the payload: this process has no blob store.
-fn refuse_references(config: &Json) -> Option<Failure> {
-    let blob = config.references().next()?;
-    let message = format!(
-        "the config refers to blob {}, and `waypost worker` has no blob store; run the node on a \
-         server, or pass on the blob's address with `| ref`",
-        blob.digest
-    );
-    Some(Failure { unsent: true, ..Failure::permanent(kind::BLOB, message) })
 }
