@@ -92,9 +92,12 @@ impl Fetches {
 }
 
 impl Driver {
-    /// Asks for the contents that this execution misses.
+    /// Asks for the contents that this execution misses; after the commit of the frame in flight, because
+    /// the results of a map are read from the log.
     pub(super) fn fetch(&mut self, execution: ExecutionNo) {
-        let Some(live) = self.live.get_mut(&execution) else { return };
+        let Some(live) = self.live.get_mut(&execution).filter(|live| !live.is_in_flight()) else {
+            return;
+        };
         let wanted = live.fetches.ask();
         if live.mailbox.is_empty() && !live.fetches.is_waiting() {
             // Everything that needed the contents has used them; but one page of items serves for long.

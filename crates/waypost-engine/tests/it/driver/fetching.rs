@@ -124,6 +124,37 @@ fn signal_whose_filter_looks_into_its_body_is_acknowledged_when_it_was_decided()
 }
 
 #[test]
+fn nothing_is_asked_for_while_a_frame_is_in_flight() {
+    let world = World::new();
+    let flow = "a; b = if(nodes.a.output.go) needs a; x set n = output.n; c needs b:true, x";
+    let mut rig = Rig::new(&world);
+    let execution = rig.start(flow);
+    let [a, x] = ["a", "x"].map(|node| rig.take_task(node));
+    rig.report(&a, Outcome::Completed(Json::reference(blob())));
+    rig.settle();
+    assert_eq!(rig.fetches, [(execution, wanted())]);
+    // A frame that needs another content is not committed when the first one comes.
+    let other = BlobRef { digest: BlobDigest::of(b"other"), bytes: 5 };
+    rig.report(&x, Outcome::Completed(Json::reference(other)));
+    let signal = Request::Signal { name: "early".into(), body: Json::null() };
+    rig.request(execution, signal);
+    rig.step();
+    let append = rig.take_append();
+    rig.inputs.push(Input::Fetched { execution, wanted: wanted(), content: at_hand() });
+    rig.step();
+    assert_eq!(rig.fetches.len(), 1, "not before the commit");
+    let appended = world.append(&append);
+    rig.answer_append(&append, appended);
+    rig.step();
+    assert_eq!(rig.fetches.last(), Some(&(execution, Wanted::Content(other))));
+    let content = Content::read(other, br#"{"n":1}"#);
+    rig.inputs.push(Input::Fetched { execution, wanted: Wanted::Content(other), content });
+    rig.run_to_end();
+    assert_eq!(world.status(execution), Status::Completed);
+    world.check();
+}
+
+#[test]
 fn next_owner_fetches_what_the_last_one_missed() {
     let world = World::new();
     let (rig, execution) =
