@@ -10,7 +10,7 @@ use waypost_core::json::Json;
 use waypost_core::time::Millis;
 use waypost_nodes::Settings;
 use waypost_nodes::egress::Egress;
-use waypost_ports::handler::{Handler, Task};
+use waypost_ports::handler::{Handler, Marks, Task};
 
 /// Settings that allow what tests need: this machine, and commands.
 pub(crate) fn settings() -> Settings {
@@ -37,6 +37,8 @@ pub(crate) fn task(handler: &str, config: &Value) -> Task {
         placeholders: Vec::new(),
         secrets: Vec::new(),
         timeout: None,
+        heartbeat: None,
+        marks: Marks::none(),
         checkpoint: None,
         idempotency_key: "exe_test/profile/1".into(),
         token: Token(7),
