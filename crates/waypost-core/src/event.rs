@@ -34,7 +34,8 @@ pub use run::{EndCause, PauseReason, RunCreated, RunEvent};
 /// 5: nodes have bodies (`BodyOpened`, `BodyEnding`, `MapOpened`, `ItemsOpened`, paths with several
 /// steps).
 ///
-/// 6: people steer maps (`NodeTuned`, an origin in `BodyEnding`); payloads refer to blobs.
+/// 6: people steer maps (`NodeTuned`, an origin in `BodyEnding`); payloads refer to blobs; nodes have a
+/// `heartbeat`.
 pub const LOG_FORMAT: u16 = 6;
 
 /// The log format with references to blobs. An engine that writes an older one keeps payloads inline.
@@ -42,6 +43,9 @@ pub const BLOBS_LOG_FORMAT: u16 = 6;
 
 /// The log format with bodies. A definition that has some cannot be started in an older one.
 pub const BODIES_LOG_FORMAT: u16 = 5;
+
+/// The log format since which definitions may have a `heartbeat`: older instances cannot compile them.
+pub const HEARTBEAT_LOG_FORMAT: u16 = 6;
 
 /// The log format with maps that people steer. Such a request is refused while an older instance is
 /// alive: it could read neither the mail nor the event.

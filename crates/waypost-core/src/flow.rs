@@ -11,6 +11,7 @@
 //!   e retry 3 wait 1s on=timeout        three tries, no jitter, the wait doubles
 //!   f error continue                    fail | continue | <branch>
 //!   g timeout 5s deadline 1m once       once: at most once
+//!   h heartbeat 2s                      no longer silent than that
 //!   h set total = output.n              a variable, from the node's own output
 //!   i handler hold                      another handler than `work`
 //!   j = group {a; b needs a}            a container, with the nodes of its body
@@ -130,6 +131,7 @@ pub fn node(id: &str, behaviour: Behaviour, needs: Vec<Condition>) -> PlanNode {
         join: Join::All,
         retry: None,
         timeout: None,
+        heartbeat: None,
         deadline: None,
         on_error: OnError::Fail,
         on_definition_errors: false,
@@ -201,8 +203,18 @@ struct Statement<'a> {
     clauses: Vec<(&'a str, String)>,
 }
 
-const CLAUSES: &[&str] =
-    &["needs", "join", "retry", "error", "timeout", "deadline", "once", "set", "handler"];
+const CLAUSES: &[&str] = &[
+    "needs",
+    "join",
+    "retry",
+    "error",
+    "timeout",
+    "heartbeat",
+    "deadline",
+    "once",
+    "set",
+    "handler",
+];
 
 impl<'a> Statement<'a> {
     fn parse(text: &'a str) -> Self {
@@ -266,6 +278,7 @@ impl<'a> Statement<'a> {
                     }
                 }
                 "timeout" => node.timeout = Some(millis(text)),
+                "heartbeat" => node.heartbeat = Some(millis(text)),
                 "deadline" => node.deadline = Some(millis(text)),
                 "once" => node.delivery = Delivery::AtMostOnce,
                 "handler" => {

@@ -104,6 +104,8 @@ pub struct PlanNode {
     pub retry: Option<RetryPolicy>,
     /// How long one attempt may take.
     pub timeout: Option<Millis>,
+    /// How long one attempt may give no sign of life.
+    pub heartbeat: Option<Millis>,
     /// How long all attempts and the waits between them may take.
     pub deadline: Option<Millis>,
     pub on_error: OnError,

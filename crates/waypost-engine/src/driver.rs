@@ -253,6 +253,7 @@ impl Driver {
                 }
                 self.report(execution, report);
             }
+            Input::Mark { execution, report, ticket } => self.mark(execution, report, ticket),
             Input::TaskReport { report, ticket, only_here } => {
                 self.task_report(report, ticket, only_here);
             }

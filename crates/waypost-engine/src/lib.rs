@@ -52,8 +52,8 @@ pub use engine::{
 };
 pub use receipt::Receipt;
 pub use shell::{
-    Damage, Handlers, NotKept, Performed, PlanSource, Plans, Polled, RemoteTask, RemoteTasks,
-    StoreCalls, StoreTime, Taken, WorkerPoll, attempt_outcome, fold, holds_secrets,
+    Damage, Handlers, MarkReporter, NotKept, Performed, PlanSource, Plans, Polled, RemoteTask,
+    RemoteTasks, StoreCalls, StoreTime, Taken, WorkerPoll, attempt_outcome, fold, holds_secrets,
 };
 
 pub(crate) use driver::panic_text;

@@ -25,6 +25,8 @@ pub struct OfferedTask {
     pub input: Json,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heartbeat: Option<Millis>,
     /// For deduplication by outside systems.
     pub idempotency_key: String,
     /// The mark that an earlier attempt left last.
@@ -125,6 +127,7 @@ mod tests {
             workflow: "welcome".into(),
             input: Json::parse(r#"{"a": 1.50}"#).unwrap(),
             timeout: Some(Millis(5)),
+            heartbeat: Some(Millis(2)),
             idempotency_key: "exe_1/a/1".into(),
             checkpoint: Some(Json::null()),
             at_most_once: true,
@@ -142,7 +145,13 @@ mod tests {
         let opened = seal.open(&offer(&seal)).unwrap();
         assert_eq!(opened, task());
         assert_eq!(opened.input.text(), r#"{"a": 1.50}"#);
-        let plain = OfferedTask { timeout: None, checkpoint: None, at_most_once: false, ..task() };
+        let plain = OfferedTask {
+            timeout: None,
+            heartbeat: None,
+            checkpoint: None,
+            at_most_once: false,
+            ..task()
+        };
         let id = offer(&seal).id;
         let closed = seal.close(InstanceId(Uuid::nil()), id, "mail".into(), plain.clone());
         assert_eq!(seal.open(&closed), Ok(plain));

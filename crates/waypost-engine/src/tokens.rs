@@ -169,6 +169,7 @@ mod tests {
             workflow: "flow".into(),
             input: waypost_core::json::Json::null(),
             timeout: None,
+            heartbeat: None,
             idempotency_key: key.to_owned(),
             checkpoint: None,
             at_most_once: false,

@@ -87,6 +87,7 @@ fn node_fields<'d>(
     fields.put_unless("config", node.config.clone(), Map::new());
     fields.put_some("retry", node.retry.as_ref().map(retry_value));
     fields.put_some("timeout", node.timeout.map(|timeout| timeout.0));
+    fields.put_some("heartbeat", node.heartbeat.map(|heartbeat| heartbeat.0));
     fields.put_some("deadline", node.deadline.map(|deadline| deadline.0));
     let take = match on_error {
         OnError::Fail => None,

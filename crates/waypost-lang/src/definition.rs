@@ -90,6 +90,7 @@ pub(crate) struct ParsedNode<'t> {
     pub(crate) join_span: Span,
     pub(crate) retry: Option<RetryPolicy>,
     pub(crate) timeout: Option<Millis>,
+    pub(crate) heartbeat: Option<Millis>,
     pub(crate) deadline: Option<Millis>,
     /// As written; absent where it was not.
     pub(crate) on_error: Option<OnError>,

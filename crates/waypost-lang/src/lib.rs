@@ -133,6 +133,7 @@ fn plan(definition: ParsedDefinition<'_>, graph: Graph, hash: DefinitionHash) ->
             join: node.join,
             retry: node.retry,
             timeout: node.timeout,
+            heartbeat: node.heartbeat,
             deadline: node.deadline,
             on_error,
             on_definition_errors: node.on_definition_errors,

@@ -147,6 +147,7 @@ fn node(catalog: &Catalog<'_>) -> Value {
             "config": optional("What the kind needs to know.", of("object")),
             "retry": optional("What follows a failed attempt.", reference("retry")),
             "timeout": optional("How long one attempt may take.", duration()),
+            "heartbeat": optional("How long one attempt may give no sign of life.", duration()),
             "deadline": optional(
                 "How long all attempts and the waits between them may take.",
                 duration(),
@@ -217,6 +218,9 @@ fn config_of(spec: &KindSpec) -> Value {
     then["properties"]["nodes"] = nodes;
     for field in attempts.into_iter().flatten().chain(repeats.then_some("retry")) {
         then["properties"][field] = of("null");
+    }
+    if spec.family != Family::Action {
+        then["properties"]["heartbeat"] = of("null");
     }
     if !needed.is_empty() {
         then["required"] = json!(needed);

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 use waypost_core::expr::Placeholder;
-use waypost_core::failure::Failure;
+use waypost_core::failure::{Failure, kind};
 use waypost_core::id::{ExecutionId, Token};
 use waypost_core::json::Json;
+use waypost_core::limits::PAYLOAD_BYTES_MAX;
 use waypost_core::time::Millis;
 
 use crate::secret::Grant;
@@ -33,6 +34,10 @@ pub struct Task {
     /// How long the attempt may take; the caller enforces it, handlers may use it for their own
     /// timeouts.
     pub timeout: Option<Millis>,
+    /// How long the attempt may give no sign of life; the caller enforces it.
+    pub heartbeat: Option<Millis>,
+    /// Where the attempt records its own marks, and gives signs of life.
+    pub marks: Marks,
     /// The last mark of an earlier attempt of this node, from which this one may continue.
     pub checkpoint: Option<Json>,
     /// Equal for every attempt of this node: for deduplication by an outside system.
@@ -58,10 +63,74 @@ impl fmt::Debug for Task {
             .field("placeholders", &self.placeholders)
             .field("secrets", &self.secrets)
             .field("timeout", &self.timeout)
+            .field("heartbeat", &self.heartbeat)
             .field("checkpoint", &self.checkpoint)
             .field("idempotency_key", &self.idempotency_key)
             .field("token", &self.token)
-            .finish()
+            .finish_non_exhaustive()
+    }
+}
+
+/// What an attempt reports while it runs: marks, from which a later attempt may continue, and signs of
+/// life, which a node with a `heartbeat` needs.
+#[derive(Clone, Default)]
+pub struct Marks(Option<Arc<dyn MarkSink>>);
+
+/// Receives what an attempt reports while it runs. Neither method may block.
+pub trait MarkSink: Send + Sync {
+    /// Keeps a mark to be sent; it replaces one that was not sent yet.
+    fn record(&self, data: Json);
+
+    /// Takes note of a sign of life.
+    fn beat(&self);
+}
+
+/// A mark that is too large for the log: its bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the mark has {0} bytes; the limit is {PAYLOAD_BYTES_MAX}")]
+pub struct MarkTooLarge(pub usize);
+
+impl From<MarkTooLarge> for Failure {
+    fn from(error: MarkTooLarge) -> Self {
+        Self::permanent(kind::TOO_LARGE, error.to_string())
+    }
+}
+
+impl Marks {
+    /// Drops marks and signs of life.
+    pub fn none() -> Self {
+        Self(None)
+    }
+
+    /// Passes marks and signs of life to a sink.
+    pub fn to(sink: Arc<dyn MarkSink>) -> Self {
+        Self(Some(sink))
+    }
+
+    /// Records a mark: a later attempt of this node finds the last one in [`Task::checkpoint`]. It is
+    /// sent at once, unless an earlier mark is being committed; of those recorded meanwhile only the
+    /// last one is sent. It is a sign of life.
+    pub fn record(&self, data: Json) -> Result<(), MarkTooLarge> {
+        if data.bytes() > PAYLOAD_BYTES_MAX {
+            return Err(MarkTooLarge(data.bytes()));
+        }
+        if let Some(sink) = &self.0 {
+            sink.record(data);
+        }
+        Ok(())
+    }
+
+    /// Gives a sign of life without a mark. It costs little, and is not recorded in the log.
+    pub fn beat(&self) {
+        if let Some(sink) = &self.0 {
+            sink.beat();
+        }
+    }
+}
+
+impl fmt::Debug for Marks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Marks")
     }
 }
 

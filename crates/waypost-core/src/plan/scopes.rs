@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{Plan, PlanFault, PlanNode, id_at, position};
-use crate::event::BODIES_LOG_FORMAT;
+use crate::event::{BODIES_LOG_FORMAT, HEARTBEAT_LOG_FORMAT};
 use crate::id::NodeIx;
 use crate::kind::Behaviour;
 use crate::path::segments;
@@ -26,7 +26,12 @@ pub struct PlanScope {
 impl Plan {
     /// The lowest log format in which its executions can be recorded.
     pub fn requires(&self) -> u16 {
-        if self.scopes.len() > 1 { BODIES_LOG_FORMAT } else { 1 }
+        let heartbeat = self.nodes.iter().any(|node| node.heartbeat.is_some());
+        match heartbeat {
+            true => HEARTBEAT_LOG_FORMAT,
+            false if self.scopes.len() > 1 => BODIES_LOG_FORMAT,
+            false => 1,
+        }
     }
 
     /// The definition's own scope.

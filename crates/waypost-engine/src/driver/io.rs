@@ -35,6 +35,8 @@ pub enum Input {
     Appended(Vec<(ExecutionNo, Appended)>),
     /// A worker's report; `token_free` if it ends the delivery, and so frees its slot.
     Report { execution: ExecutionNo, report: Report, token_free: bool },
+    /// A mark of an attempt that runs here.
+    Mark { execution: ExecutionNo, report: Report, ticket: Ticket },
     /// A remote worker's report. With `only_here`, nothing is done unless the execution is in this
     /// memory, and the answer is [`Answer::NotHere`].
     TaskReport { report: super::TaskReport, ticket: Ticket, only_here: bool },

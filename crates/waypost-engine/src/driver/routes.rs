@@ -51,6 +51,7 @@ fn addressee(input: &Input, drivers: usize) -> Addressee {
         Input::Start(_) => Addressee::Any,
         Input::Appended(_) | Input::Mail(_) => Addressee::Several,
         Input::Report { execution, .. }
+        | Input::Mark { execution, .. }
         | Input::Delivered { execution, .. }
         | Input::Fetched { execution, .. }
         | Input::AwaitEnd { execution, .. }

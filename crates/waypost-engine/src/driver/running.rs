@@ -2,12 +2,12 @@
 //! cancelled.
 
 use waypost_core::command::{Command, Outcome, Report};
-use waypost_core::id::Token;
+use waypost_core::id::{ExecutionNo, Token};
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::Timestamp;
 
 use super::Driver;
-use super::io::{Output, TaskOrder};
+use super::io::{Answer, Output, TaskOrder, Ticket};
 use super::live::Letter;
 use super::slots::{Offer, SlotGrant};
 
@@ -48,6 +48,16 @@ impl Driver {
             self.outputs.push(Output::Run(order));
         } else if !self.draining {
             self.slots.keep_back(order, slot);
+        }
+    }
+
+    /// A mark of an attempt that runs here. It is answered when it is committed or refused.
+    pub(super) fn mark(&mut self, execution: ExecutionNo, report: Report, ticket: Ticket) {
+        if self.live.contains_key(&execution) {
+            let command = Command::Report(report);
+            self.post(execution, Letter { command, ticket: Some(ticket), mail: None });
+        } else {
+            self.outputs.push(Output::Answer(ticket, Answer::NotHere));
         }
     }
 

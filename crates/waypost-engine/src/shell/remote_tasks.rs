@@ -57,6 +57,8 @@ pub struct RemoteTask {
     pub input: Json,
     /// How long the attempt may take; the owner gives it up some seconds later.
     pub timeout: Option<Millis>,
+    /// How long the attempt may give no sign of life; the worker enforces it.
+    pub heartbeat: Option<Millis>,
     /// For deduplication by outside systems.
     pub idempotency_key: String,
     /// The mark that an earlier attempt left last.
@@ -184,6 +186,7 @@ impl RemoteTasks {
             handler,
             input: task.input,
             timeout: task.timeout,
+            heartbeat: task.heartbeat,
             idempotency_key: task.idempotency_key,
             checkpoint: task.checkpoint,
             at_most_once: task.at_most_once,

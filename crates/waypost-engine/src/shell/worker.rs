@@ -1,30 +1,40 @@
 //! The local worker: runs handlers in slots and reports the outcome of each attempt. Secrets enter
 //! a task here, and are removed from its outcome; no code outside of this file's attempts sees one.
 
+mod marks;
+
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
-use waypost_core::command::{Outcome, Report};
+use waypost_core::command::{Mark, Outcome, Report};
 use waypost_core::expr::Wanted;
 use waypost_core::failure::{Failure, kind};
-use waypost_core::id::ExecutionNo;
+use waypost_core::id::{ExecutionNo, Token};
 use waypost_core::json::Json;
-use waypost_ports::handler::{Handler, Task};
+use waypost_core::time::Millis;
+use waypost_ports::handler::{Handler, Marks, Task};
 use waypost_ports::secret::Secrets;
 use waypost_ports::store::Store;
 
 use super::results::ResultsOf;
-use super::secrets::supply;
+use super::secrets::{Scrubber, supply};
 use super::{Payloads, Plans, Shared};
 use crate::driver::{Input, TaskOrder};
 use crate::panic_text;
 
+use self::marks::AttemptMarks;
+pub use self::marks::MarkReporter;
+
 /// How long a cancelled handler may take to end before it is dropped.
 const STOP_GRACE: Duration = Duration::from_secs(5);
+
+/// How long the last mark of an attempt that did not complete may delay its report.
+const LAST_MARK_MAX: Duration = Duration::from_secs(5);
 
 tokio::task_local! {
     static HOLDS_SECRETS: bool;
@@ -64,6 +74,13 @@ impl LocalWorker {
             async move {
                 let TaskOrder { execution, mut task, .. } = order;
                 let (node, attempt, delivery) = (Arc::clone(&task.path), task.attempt, task.token);
+                let reporter = LocalMarks {
+                    shared: &shared,
+                    execution,
+                    node: Arc::clone(&node),
+                    attempt,
+                    token: delivery,
+                };
                 let inlined = match handler.as_ref().is_some_and(|h| h.takes_references()) {
                     true => Some(Ok(task.config.clone())),
                     false => payloads.inline(&task.config, &token).await,
@@ -73,7 +90,8 @@ impl LocalWorker {
                     Some(Err(failure)) => Outcome::Failed(failure),
                     Some(Ok(config)) => {
                         task.config = config;
-                        let outcome = attempt_outcome(handler, secrets, task, token.clone()).await;
+                        let outcome =
+                            attempt_outcome(handler, secrets, task, token.clone(), &reporter).await;
                         payloads.keep_outcome(outcome, &token).await
                     }
                 };
@@ -110,15 +128,42 @@ impl LocalWorker {
     }
 }
 
-/// Runs an attempt: secrets in, handler, time limit, secrets out. Remote workers use it as well.
+/// Reports the marks of an attempt that runs here to its driver.
+struct LocalMarks<'a> {
+    shared: &'a Shared,
+    execution: ExecutionNo,
+    node: Arc<str>,
+    attempt: u32,
+    token: Token,
+}
+
+impl MarkReporter for LocalMarks<'_> {
+    fn report_mark(&self, mark: Mark) -> BoxFuture<'_, ()> {
+        let (ticket, answer) = self.shared.questions.ask(None);
+        let report = Report {
+            node: Arc::clone(&self.node),
+            attempt: self.attempt,
+            token: self.token,
+            worker: None,
+            outcome: Outcome::Checkpoint(mark),
+        };
+        let execution = self.execution;
+        self.shared.inputs.push(Input::Mark { execution, report, ticket });
+        // Whatever the answer is: a mark that is refused is of no use to a later attempt.
+        Box::pin(async move { drop(answer.await) })
+    }
+}
+
+/// Runs an attempt: secrets in, handler, time limits, marks, secrets out. Remote workers use it as well.
 /// There is an outcome whatever panics: without a report, a slot would be taken for ever.
 pub async fn attempt_outcome(
     handler: Option<Arc<dyn Handler>>,
     secrets: Arc<dyn Secrets>,
     task: Task,
     cancel: CancellationToken,
+    marks: &dyn MarkReporter,
 ) -> Outcome {
-    let made = AssertUnwindSafe(make(handler, secrets, task, cancel)).catch_unwind().await;
+    let made = AssertUnwindSafe(make(handler, secrets, task, cancel, marks)).catch_unwind().await;
     made.unwrap_or_else(|_| {
         // The panic's message was not scrubbed.
         let message = "the attempt panicked outside of its handler";
@@ -131,6 +176,7 @@ async fn make(
     secrets: Arc<dyn Secrets>,
     task: Task,
     cancel: CancellationToken,
+    reporter: &dyn MarkReporter,
 ) -> Outcome {
     let Some(handler) = handler else {
         let message = format!("no handler for {:?} is registered here", task.handler);
@@ -143,17 +189,47 @@ async fn make(
         () = cancel.cancelled() => return Outcome::Cancelled,
     };
     match supplied {
-        Ok((task, scrubber)) => {
-            // A handler's future may also panic when it is dropped.
-            let ran = AssertUnwindSafe(run(handler, task, cancel)).catch_unwind().await;
-            scrubber.outcome(ran.unwrap_or_else(|panic| finished(Err(panic))))
-        }
+        Ok((task, scrubber)) => run_marking(handler, task, cancel, (&scrubber, reporter)).await,
         Err(failure) => Outcome::Failed(failure),
     }
 }
 
-async fn run(handler: Arc<dyn Handler>, task: Task, cancel: CancellationToken) -> Outcome {
-    let timeout = task.timeout;
+/// Runs the handler, and reports its marks meanwhile. The last one is reported before the outcome of
+/// an attempt that a later one may continue.
+async fn run_marking(
+    handler: Arc<dyn Handler>,
+    mut task: Task,
+    cancel: CancellationToken,
+    (scrubber, reporter): (&Scrubber, &dyn MarkReporter),
+) -> Outcome {
+    let marks = Arc::new(AttemptMarks::default());
+    task.marks = Marks::to(Arc::clone(&marks) as _);
+    // A handler's future may also panic when it is dropped.
+    let ran = AssertUnwindSafe(run(handler, task, cancel, &marks)).catch_unwind();
+    let sending = marks.send(scrubber, reporter);
+    tokio::pin!(ran, sending);
+    // Cancel-safe: both are pinned outside.
+    let ran = tokio::select! {
+        ran = &mut ran => ran,
+        () = &mut sending => unreachable!("marks are sent until the attempt has ended"),
+    };
+    let outcome = ran.unwrap_or_else(|panic| finished(Err(panic)));
+    if !matches!(outcome, Outcome::Completed(_)) {
+        marks.end();
+        if tokio::time::timeout(LAST_MARK_MAX, sending).await.is_err() {
+            tracing::warn!("the last mark of an attempt was not committed in time");
+        }
+    }
+    scrubber.outcome(outcome)
+}
+
+async fn run(
+    handler: Arc<dyn Handler>,
+    task: Task,
+    cancel: CancellationToken,
+    marks: &AttemptMarks,
+) -> Outcome {
+    let (timeout, heartbeat) = (task.timeout, task.heartbeat);
     let inner = cancel.child_token();
     let stop = inner.clone();
     // Built inside the guarded future: a handler may also panic before its first await.
@@ -167,6 +243,16 @@ async fn run(handler: Arc<dyn Handler>, task: Task, cancel: CancellationToken) -
             None => std::future::pending().await,
         }
     };
+    let span = |limit: Option<Millis>| limit.map(|limit| limit.to_string()).unwrap_or_default();
+    // Both are cancel-safe.
+    let given_up = async {
+        tokio::select! {
+            () = expired => format!("the attempt took longer than {}", span(timeout)),
+            () = marks.fall_silent(heartbeat) => {
+                format!("no sign of life for {}", span(heartbeat))
+            }
+        }
+    };
     // Cancel-safe: `attempt` is pinned outside and polled on in the branches below.
     tokio::select! {
         result = &mut attempt => match finished(result) {
@@ -175,15 +261,16 @@ async fn run(handler: Arc<dyn Handler>, task: Task, cancel: CancellationToken) -
             Outcome::Failed(_) if stop.is_cancelled() => Outcome::Cancelled,
             outcome => outcome,
         },
-        () = expired => {
+        message = given_up => {
             stop.cancel();
+            let failure = Failure::transient(kind::TIMEOUT, message);
             match tokio::time::timeout(STOP_GRACE, &mut attempt).await {
                 Ok(Ok(Ok(output))) => finished(Ok(Ok(output))),
-                _ => {
-                    let span = timeout.map(|t| t.to_string()).unwrap_or_default();
-                    let message = format!("the attempt took longer than {span}");
-                    Outcome::Failed(Failure::transient(kind::TIMEOUT, message))
+                // How far it came, such as a command's last output.
+                Ok(Ok(Err(Failure { details, .. }))) => {
+                    Outcome::Failed(Failure { details, ..failure })
                 }
+                _ => Outcome::Failed(failure),
             }
         }
         () = cancel.cancelled() => match tokio::time::timeout(STOP_GRACE, &mut attempt).await {

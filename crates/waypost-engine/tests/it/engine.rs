@@ -4,6 +4,7 @@ mod drivers;
 mod handlers;
 mod lanes;
 mod life;
+mod marks;
 mod payloads;
 mod relaying;
 mod remote;

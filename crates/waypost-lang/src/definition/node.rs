@@ -1,7 +1,7 @@
 //! One node: its fields, in the short and in the long form.
 
 use waypost_core::expr::Template;
-use waypost_core::kind::{Family, Kind};
+use waypost_core::kind::{Behaviour, Family, Kind};
 use waypost_core::plan::{Delivery, Join, OnError};
 
 use super::{
@@ -23,6 +23,7 @@ pub(crate) const NODE_FIELDS: &[&str] = &[
     "config",
     "retry",
     "timeout",
+    "heartbeat",
     "deadline",
     "onError",
     "delivery",
@@ -76,6 +77,7 @@ pub(super) fn read<'t>(
         join_span: join.map_or(0..0, |entry| entry.value.span.clone()),
         retry,
         timeout: fields::get(entries, "timeout", faults, fields::time_limit),
+        heartbeat: fields::get(entries, "heartbeat", faults, fields::time_limit),
         deadline: fields::get(entries, "deadline", faults, fields::time_limit),
         on_error: None,
         on_definition_errors: false,
@@ -87,6 +89,7 @@ pub(super) fn read<'t>(
         scope: 0,
         body: None,
     };
+    check_heartbeat(entries, &node, faults);
     if let Some(entry) = on_error {
         read_on_error(&entry.value, &mut node, faults);
     }
@@ -110,6 +113,30 @@ fn retry_entry<'t>(
         return None;
     }
     own.or(in_config)
+}
+
+/// Only attempts can fall silent, and one that reaches its timeout is stopped anyway.
+fn check_heartbeat(entries: &[TreeEntry], node: &ParsedNode<'_>, faults: &mut Faults) {
+    let Some(entry) = fields::present(entries, "heartbeat") else { return };
+    let makes_attempts = match &node.behaviour {
+        Some(behaviour) => matches!(behaviour, Behaviour::Task { .. }),
+        None => node.kind.is_none_or(|kind| kind.family == Family::Action),
+    };
+    if let Some(kind) = node.kind.filter(|_| !makes_attempts) {
+        let message = format!("`heartbeat` is not allowed on a `{}`", kind.name);
+        let hint = match kind.body {
+            Some(_) => "put it on the nodes in the body",
+            None => "put it on a node that runs a handler, such as `shell` or `worker`",
+        };
+        faults.error(Code::BadValue, &entry.key_span, message).hint(hint);
+    }
+    if let (Some(heartbeat), Some(timeout)) = (node.heartbeat, node.timeout)
+        && heartbeat >= timeout
+    {
+        let message = format!("`heartbeat` must be shorter than the `timeout` of {timeout}");
+        let hint = "remove it, or make it shorter: an attempt is stopped at its `timeout` anyway";
+        faults.error(Code::BadDuration, &entry.value.span, message).hint(hint);
+    }
 }
 
 /// `retryWhen` classifies failures; `retry` decides how often and when to try again.

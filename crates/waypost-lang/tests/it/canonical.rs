@@ -54,6 +54,18 @@ fn on_error_has_one_spelling() {
     assert_eq!(of(always), always);
 }
 
+#[test]
+fn heartbeat_is_in_the_canonical_form_as_milliseconds() {
+    let of = |heartbeat: &str| {
+        let call = format!("{{id: a, type: api-call, config: {{url: /}}{heartbeat}}}");
+        canonical(&format!("name: x\nnodes: [{call}]"))
+    };
+    let expected = r#"{"name":"x","nodes":[{"config":{"url":"/"},"heartbeat":30000,"id":"a","type":"api-call"}]}"#;
+    assert_eq!(of(", heartbeat: 30s"), expected);
+    assert_eq!(of(", heartbeat: PT30S"), expected);
+    assert_eq!(of(", heartbeat: null"), of(""));
+}
+
 /// Limits and policies that are as by default are left out.
 #[test]
 fn canonical_form_has_every_retry_field_that_is_not_default() {

@@ -361,6 +361,36 @@ fn cases_without_bodies() -> Vec<Case> {
         node(BadDuration, "must be a duration, not `NaN`", "30s", "timeout: «NaN»"),
         node(BadDuration, "longer than zero", "leave the field out", "deadline: «0»"),
         node(BadDuration, "is not allowed here", "30s", "timeout: «${{ input.t }}»"),
+        nodes(
+            BadDuration,
+            "`heartbeat` must be longer than zero",
+            "leave the field out",
+            "  - { id: a, type: api-call, config: { url: / }, heartbeat: «0s» }",
+        ),
+        nodes(
+            BadDuration,
+            "`heartbeat` cannot be negative",
+            "",
+            "  - { id: a, type: api-call, config: { url: / }, heartbeat: «-1s» }",
+        ),
+        nodes(
+            BadDuration,
+            "`heartbeat` must be shorter than the `timeout` of 30s",
+            "make it shorter",
+            "  - { id: a, type: api-call, config: { url: / }, heartbeat: «30s», timeout: 30s }",
+        ),
+        node(
+            BadValue,
+            "`heartbeat` is not allowed on a `noop`",
+            "such as `shell` or `worker`",
+            "«heartbeat»: 30s",
+        ),
+        nodes(
+            BadValue,
+            "`heartbeat` is not allowed on a `group`",
+            "the nodes in the body",
+            "  - { id: a, type: group, «heartbeat»: 30s, nodes: [{ id: b, type: noop }] }",
+        ),
         node(WrongType, "`deadline` must be a duration, not a boolean", "30s", "deadline: «true»"),
         node(
             BadValue,

@@ -1,5 +1,6 @@
 //! What a definition compiles to.
 
+use waypost_core::event::HEARTBEAT_LOG_FORMAT;
 use waypost_core::id::NodeIx;
 use waypost_core::json::Json;
 use waypost_core::plan::{ConcurrencyPolicy, Delivery, FailurePolicy, Join, OnError, Plan};
@@ -29,6 +30,7 @@ nodes:
     config: { url: "https://example.com/${{ input.userId }}", method: POST, body: { n: 9007199254740993 } }
     retry: { maxAttempts: 5, waitDuration: 2s, multiplier: 3, maxWait: 1m, jitter: 0, retryOn: [5xx, 429, IOException], ignoreExceptions: [timeout] }
     timeout: 30s
+    heartbeat: 5s
     deadline: PT1H
     delivery: at-most-once
     variables: { who: "${{ output.body.who }}", fixed: 3 }
@@ -88,6 +90,8 @@ fn every_field_reaches_the_plan() {
         })
     );
     assert_eq!((call.timeout, call.deadline), (Some(Millis(30_000)), Some(Millis(3_600_000))));
+    assert_eq!(call.heartbeat, Some(Millis(5_000)));
+    assert_eq!(plan.requires(), HEARTBEAT_LOG_FORMAT);
     assert_eq!(call.delivery, Delivery::AtMostOnce);
     assert_eq!(call.on_error, OnError::Branch("error".into()));
     let names: Vec<&str> = call.variables.iter().map(|(name, _)| &**name).collect();

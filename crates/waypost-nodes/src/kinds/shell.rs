@@ -213,6 +213,7 @@ fn invocation(task: &Task, grace: Millis) -> Result<Invocation, Failure> {
         output_bytes_max: rendered.output_bytes_max.unwrap_or(OUTPUT_BYTES_MAX),
         timeout: task.timeout,
         grace,
+        marks: task.marks.clone(),
     })
 }
 

@@ -1,12 +1,15 @@
 //! `api-call`: what is sent, and what is made of the answer.
 
+use std::sync::Arc;
+
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use waypost_core::json::Json;
 use waypost_core::time::Millis;
+use waypost_ports::handler::{Marks, Task};
 
 use crate::server::{Reply, Server, head};
-use crate::support::{call, call_err, call_ok, details, handler, run_with, settings, task};
+use crate::support::{Signs, call, call_err, call_ok, details, handler, run_with, settings, task};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 
@@ -323,4 +326,16 @@ async fn a_task_has_its_own_time_limit() {
     assert_eq!((&*failure.kind, failure.retryable), ("timeout", true));
     assert!(failure.message.contains("50ms"), "{}", failure.message);
     server.connection_ended().await;
+}
+
+#[tokio::test]
+async fn head_and_body_of_a_response_are_signs_of_life() {
+    for (body, expected) in [("", 1), ("received", 2)] {
+        let server = Server::fixed("200 OK", &[], body).await;
+        let signs = Arc::new(Signs::default());
+        let marks = Marks::to(Arc::clone(&signs) as _);
+        let task = Task { marks, ..task("api-call", &json!({"url": server.url("/")})) };
+        run_with(&settings(), task).await.unwrap();
+        assert_eq!(signs.count(), expected, "{body:?}");
+    }
 }

@@ -1,6 +1,7 @@
 //! `shell`: what a command sees, what is kept of it, and that it leaves nothing behind.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -10,9 +11,9 @@ use tokio::net::unix::pipe;
 use tokio_util::sync::CancellationToken;
 use waypost_core::time::Millis;
 use waypost_nodes::Settings;
-use waypost_ports::handler::Task;
+use waypost_ports::handler::{Marks, Task};
 
-use crate::support::{details, handler, run_with, settings, shell, task};
+use crate::support::{Signs, details, handler, run_with, settings, shell, task};
 
 #[tokio::test]
 async fn a_command_gives_its_output() {
@@ -309,4 +310,15 @@ async fn shell_background_process_neither_delays_the_end_nor_survives() {
     let output = outcome.unwrap().to_value().unwrap();
     assert_eq!((&output["stdout"], &output["exitCode"]), (&json!("started\n"), &json!(0)));
     watch.all_gone().await;
+}
+
+#[tokio::test]
+async fn output_of_a_command_is_a_sign_of_life() {
+    for (command, beats) in [("echo out", true), ("echo err >&2", true), ("true", false)] {
+        let signs = Arc::new(Signs::default());
+        let marks = Marks::to(Arc::clone(&signs) as _);
+        let task = Task { marks, ..task("shell", &json!({"command": command})) };
+        run_with(&settings(), task).await.unwrap();
+        assert_eq!(signs.count() > 0, beats, "{command}");
+    }
 }

@@ -1,6 +1,7 @@
 //! Running one task against a real handler.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -10,7 +11,27 @@ use waypost_core::json::Json;
 use waypost_core::time::Millis;
 use waypost_nodes::Settings;
 use waypost_nodes::egress::Egress;
-use waypost_ports::handler::{Handler, Task};
+use waypost_ports::handler::{Handler, MarkSink, Marks, Task};
+
+/// Counts the signs of life of an attempt.
+#[derive(Default)]
+pub(crate) struct Signs(AtomicUsize);
+
+impl Signs {
+    pub(crate) fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl MarkSink for Signs {
+    fn record(&self, data: Json) {
+        panic!("these kinds leave no marks: {data}");
+    }
+
+    fn beat(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
 
 /// Settings that allow what tests need: this machine, and commands.
 pub(crate) fn settings() -> Settings {
@@ -37,6 +58,8 @@ pub(crate) fn task(handler: &str, config: &Value) -> Task {
         placeholders: Vec::new(),
         secrets: Vec::new(),
         timeout: None,
+        heartbeat: None,
+        marks: Marks::none(),
         checkpoint: None,
         idempotency_key: "exe_test/profile/1".into(),
         token: Token(7),

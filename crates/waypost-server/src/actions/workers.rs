@@ -176,6 +176,7 @@ fn task(task: RemoteTask) -> wire::Task {
         handler: task.handler.to_string(),
         input: Payload(task.input),
         timeout_ms: task.timeout.map(|timeout| timeout.0),
+        heartbeat_ms: task.heartbeat.map(|heartbeat| heartbeat.0),
         idempotency_key: task.idempotency_key,
         at_most_once: task.at_most_once,
         checkpoint: task.checkpoint.map(Payload),

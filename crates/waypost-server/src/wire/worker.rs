@@ -76,6 +76,9 @@ wire! {
         pub input: Payload,
         /// How long the attempt may take, in milliseconds.
         pub timeout_ms?: u64,
+        /// How long the handler may give no sign of life before the worker gives the attempt up, in
+        /// milliseconds.
+        pub heartbeat_ms?: u64,
         /// Equal for every attempt of this node: for deduplication by an outside system.
         pub idempotency_key: String,
         /// If true, run it only after its start was answered with 200.

@@ -5,14 +5,16 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+use waypost_core::command::Mark;
 use waypost_core::failure::{Failure, kind};
 use waypost_core::id::{ExecutionId, Token};
 use waypost_core::json::Json;
 use waypost_core::time::Millis;
-use waypost_engine::attempt_outcome;
-use waypost_ports::handler::Task;
+use waypost_engine::{MarkReporter, attempt_outcome};
+use waypost_ports::handler::{Marks, Task};
 use waypost_server::rate_limited_log::RateLimitedLog;
 use waypost_server::wire;
 use waypost_server::wire::payload::{Count, Payload, Short, WorkerKey};
@@ -146,10 +148,13 @@ impl TaskDelivery<'_> {
             placeholders: Vec::new(),
             secrets: Vec::new(),
             timeout: self.task.timeout_ms.map(Millis),
+            heartbeat: self.task.heartbeat_ms.map(Millis),
+            marks: Marks::none(),
             idempotency_key: self.task.idempotency_key.clone(),
             token: Token(token),
         };
-        let outcome = attempt_outcome(handler, Arc::clone(&options.secrets), task, cancel).await;
+        let secrets = Arc::clone(&options.secrets);
+        let outcome = attempt_outcome(handler, secrets, task, cancel, self).await;
         let outcome = match outcome {
             // Cancelled because this process stops in order, which is no outcome of the task.
             Outcome::Cancelled if self.worker.leaving.load(Ordering::Relaxed) => Outcome::Lost(
@@ -231,6 +236,29 @@ impl TaskDelivery<'_> {
                 }
             })
             .await
+    }
+}
+
+impl MarkReporter for TaskDelivery<'_> {
+    /// Sends the mark until a server answers. Newer marks replace each other meanwhile.
+    fn report_mark(&self, mark: Mark) -> BoxFuture<'_, ()> {
+        let checkpoint = wire::TaskCheckpoint {
+            worker: WorkerKey(self.worker.id),
+            execution: Short(self.task.execution.clone()),
+            node: Short(self.task.node.clone()),
+            attempt: Count(self.task.attempt),
+            data: Payload(mark.data),
+            number: Some(Count(mark.number)),
+        };
+        Box::pin(async move {
+            while let Err(error) = self.tell("checkpoint", &checkpoint).await {
+                if is_over(&error) || is_unfit(&error) {
+                    info!(%error, node = self.task.node, "a checkpoint was refused");
+                    return;
+                }
+                self.keep(&error, "a checkpoint is not answered; kept").await;
+            }
+        })
     }
 }
 

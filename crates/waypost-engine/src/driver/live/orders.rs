@@ -14,7 +14,7 @@ use waypost_core::path::At;
 use waypost_core::plan::Delivery;
 use waypost_core::slot::{SlotClass, SlotCounts};
 use waypost_core::time::Timestamp;
-use waypost_ports::handler::Task;
+use waypost_ports::handler::{Marks, Task};
 use waypost_ports::tasks::OfferId;
 
 use super::{Live, panic_text};
@@ -139,6 +139,8 @@ impl Live {
             placeholders: rendered.secrets,
             secrets: Vec::new(),
             timeout: node.timeout,
+            heartbeat: node.heartbeat,
+            marks: Marks::none(),
             checkpoint: self.state.node(at).checkpoint.clone(),
             idempotency_key: idempotency_key(&self.plan, &self.state, at),
             token,
@@ -180,6 +182,7 @@ impl Live {
                 workflow: Arc::clone(&self.plan.workflow),
                 input: rendered.config,
                 timeout: node.timeout,
+                heartbeat: node.heartbeat,
                 idempotency_key: idempotency_key(&self.plan, &self.state, at),
                 checkpoint: self.state.node(at).checkpoint.clone(),
                 at_most_once: node.delivery == Delivery::AtMostOnce,

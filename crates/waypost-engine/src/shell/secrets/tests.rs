@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 use unicode_normalization::UnicodeNormalization as _;
 use waypost_core::command::Outcome;
 use waypost_core::id::{ExecutionId, Token};
+use waypost_ports::handler::Marks;
 use waypost_ports::secret::{NoSecrets, SECRET_BYTES_MAX, SecretText};
 
 use super::*;
@@ -48,6 +49,8 @@ fn task(config: &str, places: &[(usize, &str)]) -> Task {
         config: Json::parse(config).unwrap(),
         placeholders: places.iter().map(place).collect(),
         secrets: Vec::new(),
+        heartbeat: None,
+        marks: Marks::none(),
         checkpoint: None,
         timeout: None,
         idempotency_key: String::new(),

@@ -55,6 +55,10 @@ impl Held {
     pub(crate) fn complete(self) {
         drop(self.end.send(Ok(Json::null())));
     }
+
+    pub(crate) fn fail(self) {
+        drop(self.end.send(Err(Failure::transient("odd", "the test says so"))));
+    }
 }
 
 /// Everything that engines said they committed.
@@ -229,6 +233,13 @@ impl Lab {
         let events = self.log.events.lock();
         let found = events.iter().find(|(of, event)| *of == execution && event.name() == name);
         found.map(|(_, event)| event.clone())
+    }
+
+    /// All events of this name that an execution has, in order.
+    pub(crate) fn all(&self, execution: ExecutionNo, name: &str) -> Vec<Event> {
+        let events = self.log.events.lock();
+        let found = events.iter().filter(|(of, event)| *of == execution && event.name() == name);
+        found.map(|(_, event)| event.clone()).collect()
     }
 
     pub(crate) fn count(&self, name: &str) -> usize {

@@ -17,7 +17,7 @@ use waypost_core::limits::BLOB_BYTES_MAX;
 use waypost_core::retry::Matcher;
 use waypost_core::time::Millis;
 use waypost_ports::blobs::{Blobs, inline};
-use waypost_ports::handler::Task;
+use waypost_ports::handler::{Marks, Task};
 use waypost_ports::secret::{Grant, Target};
 
 use super::verdict::{Judgement, Verdict};
@@ -55,6 +55,8 @@ pub(super) struct Call {
     pub(super) verdict: Verdict,
     /// The secrets that are in it somewhere.
     pub(super) secrets: Vec<Grant>,
+    /// What is sent of a blob and what is received are signs of life.
+    pub(super) marks: Marks,
 }
 
 /// What is sent.
@@ -176,6 +178,7 @@ impl Call {
             connect_timeout: read_connect_timeout(rendered.connect_timeout.as_ref())?,
             verdict: Verdict::new(rendered.fail_when, rendered.retry_when)?,
             secrets: task.secrets.clone(),
+            marks: task.marks.clone(),
         })
     }
 

@@ -25,6 +25,7 @@ pub(super) async fn exchange(
     let mut redirects = 0;
     loop {
         let response = send(clients, blobs, &call).await?;
+        call.marks.beat();
         let Some(target) = redirect_target(&call, &response)? else {
             return reply::read(&call, blobs, response).await;
         };
@@ -51,7 +52,7 @@ async fn send(
     match (&call.body, blobs) {
         (Some(CallBody::Text(text)), _) => request = request.body(text.clone()),
         (Some(CallBody::Blob(blob)), Some(blobs)) => {
-            let body = streams::body(blobs, *blob).await?;
+            let body = streams::body(blobs, *blob, call.marks.clone()).await?;
             request = request.header(CONTENT_LENGTH, blob.bytes).body(body);
         }
         (Some(CallBody::Blob(_)), None) | (None, _) => {}

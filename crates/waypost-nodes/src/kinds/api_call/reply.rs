@@ -146,6 +146,7 @@ async fn read_body(
         }
         let chunk = response.chunk().await.map_err(|error| failure_of(call, &error))?;
         let Some(chunk) = chunk else { return Ok(ReadBody::Whole(body)) };
+        call.marks.beat();
         body.extend_from_slice(&chunk);
         if body.len() as u64 > max {
             return Err(too_large(call));

@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use waypost_core::blob::BlobRef;
 use waypost_core::failure::{Failure, kind};
 use waypost_ports::blobs::{BlobError, Blobs};
+use waypost_ports::handler::Marks;
 
 use super::call::Call;
 use super::exchange::failure_of;
@@ -56,6 +57,7 @@ pub(super) async fn save(
             sender.send(Piece::End).await.ok();
             break;
         };
+        call.marks.beat();
         read += chunk.len() as u64;
         if read > max {
             return Err(super::reply::too_large(call));
@@ -158,7 +160,11 @@ pub(super) fn not_text(error: &std::str::Utf8Error) -> String {
 }
 
 /// A body that is read from the blob store while it is sent.
-pub(super) async fn body(blobs: &Arc<dyn Blobs>, blob: BlobRef) -> Result<Body, Failure> {
+pub(super) async fn body(
+    blobs: &Arc<dyn Blobs>,
+    blob: BlobRef,
+    marks: Marks,
+) -> Result<Body, Failure> {
     let (sender, receiver) = mpsc::channel(PIECES_MAX);
     let store = Arc::clone(blobs);
     let opened = tokio::task::spawn_blocking(move || store.open(&blob.digest)).await;
@@ -173,9 +179,10 @@ pub(super) async fn body(blobs: &Arc<dyn Blobs>, blob: BlobRef) -> Result<Body, 
             }
         }
     });
-    let pieces = stream::unfold(receiver, |mut receiver| async {
+    let pieces = stream::unfold((receiver, marks), |(mut receiver, marks)| async {
         let piece = receiver.recv().await?;
-        Some((piece, receiver))
+        marks.beat();
+        Some((piece, (receiver, marks)))
     });
     Ok(Body::wrap_stream(pieces))
 }

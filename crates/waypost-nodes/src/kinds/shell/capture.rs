@@ -1,6 +1,7 @@
 //! Captured output: the start of a stream up to a cap, and its last lines for the case of failure.
 
 use tokio::io::{AsyncRead, AsyncReadExt};
+use waypost_ports::handler::Marks;
 
 /// Bytes of a stream's end that go into the details of a failure.
 const TAIL_BYTES: usize = 4 * 1024;
@@ -20,11 +21,13 @@ impl Capture {
     }
 
     /// Reads a stream to its end, so that the writer is never blocked by output that is not stored.
-    pub(super) async fn drain(&mut self, stream: Option<impl AsyncRead + Unpin>) {
+    /// Whatever comes is a sign of life.
+    pub(super) async fn drain(&mut self, stream: Option<impl AsyncRead + Unpin>, marks: &Marks) {
         let Some(mut stream) = stream else { return };
         let mut chunk = vec![0; CHUNK_BYTES];
         // An error of a pipe means that it is gone, which counts as its end.
         while let Ok(count @ 1..) = stream.read(&mut chunk).await {
+            marks.beat();
             self.keep(chunk.get(..count).unwrap_or_default());
         }
     }

@@ -21,6 +21,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use waypost_core::failure::Failure;
 use waypost_core::time::{DURATION_MAX, Millis};
+use waypost_ports::handler::Marks;
 
 use super::capture::Capture;
 use crate::outcome::{SPAWN, invalid_config};
@@ -34,6 +35,7 @@ pub(super) struct Invocation {
     pub(super) output_bytes_max: usize,
     pub(super) timeout: Option<Millis>,
     pub(super) grace: Millis,
+    pub(super) marks: Marks,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,8 +82,8 @@ pub(super) async fn run(
     let pipes = async {
         tokio::join!(
             feed(input, invocation.stdin.as_bytes()),
-            stdout.drain(output),
-            stderr.drain(errors),
+            stdout.drain(output, &invocation.marks),
+            stderr.drain(errors, &invocation.marks),
         );
     };
     tokio::pin!(pipes);
