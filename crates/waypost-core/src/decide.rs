@@ -19,6 +19,7 @@
 mod body;
 mod evaluate;
 mod graph;
+mod maps;
 mod queue;
 mod recover;
 mod report;

@@ -41,7 +41,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub use budget::{MEMORY_BYTES_MAX, WORK_MAX};
-pub use contents::{Content, Contents, ITEMS_PAGE, Wanted};
+pub use contents::{Contents, FetchedContent, ITEMS_PAGE, Wanted};
 pub use parser::NESTING_MAX;
 pub use paths::{PathRef, Step};
 pub use references::{NodeRef, References, SecretRef};

@@ -26,6 +26,7 @@ mod leaving;
 mod live;
 mod measures;
 mod output;
+mod posting;
 mod remote;
 mod requests;
 mod routes;
@@ -39,7 +40,7 @@ mod wheel;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use waypost_core::command::{Command, Env, Report};
+use waypost_core::command::{Command, Env};
 use waypost_core::expr::Contents;
 use waypost_core::id::{AppendId, ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::planted::{Bug, is_planted};
@@ -307,24 +308,6 @@ impl Driver {
         }
     }
 
-    fn post(&mut self, execution: ExecutionNo, letter: Letter) {
-        if let Some(live) = self.live.get_mut(&execution) {
-            live.receive(letter);
-            self.enqueue(execution);
-        }
-    }
-
-    /// Queues an execution to decide its mailbox, if it may.
-    fn enqueue(&mut self, execution: ExecutionNo) {
-        if self.live.get_mut(&execution).is_some_and(Live::becomes_ready) {
-            self.ready.push_back(execution);
-        }
-    }
-
-    fn report(&mut self, execution: ExecutionNo, report: Report) {
-        self.post(execution, Letter::command(Command::Report(report)));
-    }
-
     fn decide(&mut self, execution: ExecutionNo) {
         let Some(live) = self.live.get_mut(&execution) else { return };
         live.leave_ready();
@@ -371,11 +354,6 @@ impl Driver {
                 self.answer_all(tickets, &Answer::Moved);
             }
         }
-    }
-
-    fn answer_all(&mut self, tickets: impl IntoIterator<Item = Ticket>, answer: &Answer) {
-        let answers = tickets.into_iter().map(|ticket| Output::Answer(ticket, answer.clone()));
-        self.outputs.extend(answers);
     }
 
     fn ask_store(&mut self) {

@@ -1,22 +1,19 @@
 //! The engine as a library: open it over a store, start executions, talk to them, stop it.
 
 mod opening;
+mod payloads;
 mod relaying;
 mod remote;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, oneshot};
-use waypost_core::blob::BlobDigest;
 use waypost_core::command::Refusal;
 use waypost_core::event::MessageId;
-use waypost_core::expr::{Content, Contents, Wanted};
-use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, Token};
-use waypost_core::json::Json;
+use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::status::Status;
 use waypost_core::time::Millis;
 use waypost_ports::blobs::Blobs;
@@ -214,29 +211,6 @@ impl Engine {
     /// Do the copies outside of the store work? Nothing depends on them but speed.
     pub fn mirror_health(&self) -> Health {
         self.mirror.health()
-    }
-
-    /// The payload as an execution keeps it: in the blob store, if it is too large for the log.
-    pub async fn keep(&self, payload: Json) -> Result<Json, NotKept> {
-        self.payloads.keep(payload).await
-    }
-
-    /// Proves that a blob was uploaded for the task of this token.
-    pub fn upload_receipt(&self, token: Token, digest: &BlobDigest) -> String {
-        self.issuer.receipt(token, digest)
-    }
-
-    /// The contents of the blobs that a payload refers to, as far as expressions can look into them.
-    async fn contents_of(&self, payload: &Json) -> Result<Contents, EngineError> {
-        let mut contents = BTreeMap::new();
-        for blob in payload.references() {
-            let content = match Content::refuse(blob) {
-                Some(refused) => Some(refused),
-                None => self.payloads.content(blob, &self.shared.over).await,
-            };
-            contents.insert(Wanted::Content(blob), content.ok_or(EngineError::Stopping)?);
-        }
-        Ok(Contents::of(contents))
     }
 
     /// This process, to the store.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use waypost_core::blob::BlobRef;
 use waypost_core::event::Event;
-use waypost_core::expr::{Content, Contents, ITEMS_PAGE, Wanted};
+use waypost_core::expr::{Contents, FetchedContent, ITEMS_PAGE, Wanted};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::frame::decode;
 use waypost_core::json::{BadJson, Json};
@@ -38,22 +38,22 @@ impl WorldBlobs {
     }
 
     /// As the shell reads what a decision needs.
-    pub fn read(&self, wanted: Wanted) -> Content {
+    pub fn read(&self, wanted: Wanted) -> FetchedContent {
         let items = |blob| -> Vec<Json> {
             let list = Json::parse_bytes(&self.bytes(blob)).ok();
             list.and_then(|list| serde_json::from_str(list.text()).ok()).unwrap_or_default()
         };
         match wanted {
-            Wanted::Content(blob) => Content::read(blob, &self.bytes(blob)),
-            Wanted::Count(blob) => Content::count(items(blob).len() as u64),
+            Wanted::Content(blob) => FetchedContent::read(blob, &self.bytes(blob)),
+            Wanted::Count(blob) => FetchedContent::count(items(blob).len() as u64),
             Wanted::Items { blob, page } => {
                 let page = usize::try_from(page * ITEMS_PAGE).unwrap_or(usize::MAX);
                 let items = items(blob).into_iter().skip(page);
-                Content::items(items.take(256).collect::<Vec<_>>())
+                FetchedContent::items(items.take(256).collect::<Vec<_>>())
             }
             Wanted::Results { .. } => {
                 let what = "the maps of programs have few results";
-                Content::failed(Failure::permanent(kind::BLOB, what))
+                FetchedContent::failed(Failure::permanent(kind::BLOB, what))
             }
         }
     }

@@ -54,15 +54,7 @@ pub(super) fn apply(
         }
         NodeEvent::Completed { attempt, output, branch, variables, .. } => {
             expect_attempt(plan, state, at, *attempt)?;
-            remember_end(state, at, || Said::completed(output.as_ref()));
-            let node = state.node_mut(at);
-            node.output = output.clone();
-            if let Some(details) = node.known_details_mut() {
-                (details.branch, details.failure) = (None, None);
-            }
-            if branch.is_some() {
-                node.details_mut().branch = branch.clone();
-            }
+            completed(state, at, output.as_ref(), branch.as_ref());
             settle(plan, state, at, next, now);
             set_variables(state, at, variables);
         }
@@ -103,6 +95,18 @@ fn expect_attempt(plan: &Plan, state: &State, at: At, attempt: u32) -> Step {
     let current = state.node(at).attempt;
     let stale = || format!("node {:?} is at attempt {current}", plan.node(at.node).id);
     if attempt == current { Ok(()) } else { Err(stale()) }
+}
+
+fn completed(state: &mut State, at: At, output: Option<&Json>, branch: Option<&Arc<str>>) {
+    remember_end(state, at, || Said::completed(output));
+    let node = state.node_mut(at);
+    node.output = output.cloned();
+    if let Some(details) = node.known_details_mut() {
+        (details.branch, details.failure) = (None, None);
+    }
+    if branch.is_some() {
+        node.details_mut().branch = branch.cloned();
+    }
 }
 
 fn scheduled(

@@ -86,24 +86,34 @@ impl Decider<'_> {
                 Ok(())
             }
             Behaviour::Signal { name, filter, timeout } => {
-                let scope = self.scope(at);
-                let name = text_of(&name.render(&scope)?, "a signal's name")?;
-                let span = timeout.as_ref().map(|timeout| duration(timeout, &scope)).transpose()?;
-                let due = span.map(|span| self.env.now_max.plus(span));
-                let early = self.find_early_signal(at, &name, filter.as_ref())?;
-                let body = early.as_ref().map(|(_, body)| body);
-                if body.is_some_and(|body| !self.has_variables_of(at, Some(body))) {
-                    return Err(missed());
-                }
-                self.wait(at, Wait::Signal { name: name.into(), due }, span);
-                if let Some((message, body)) = early {
-                    self.signal_arrived(at, message, body);
-                }
-                Ok(())
+                self.await_signal(at, name, filter.as_ref(), timeout.as_ref())
             }
             Behaviour::Task { .. } => Ok(()),
             Behaviour::Group | Behaviour::Loop(_) | Behaviour::Map(_) => self.open_container(at),
         }
+    }
+
+    fn await_signal(
+        &mut self,
+        at: At,
+        name: &Template,
+        filter: Option<&Expression>,
+        timeout: Option<&DurationTemplate>,
+    ) -> Result<(), Failure> {
+        let scope = self.scope(at);
+        let name = text_of(&name.render(&scope)?, "a signal's name")?;
+        let span = timeout.map(|timeout| duration(timeout, &scope)).transpose()?;
+        let due = span.map(|span| self.env.now_max.plus(span));
+        let early = self.find_early_signal(at, &name, filter)?;
+        let body = early.as_ref().map(|(_, body)| body);
+        if body.is_some_and(|body| !self.has_variables_of(at, Some(body))) {
+            return Err(missed());
+        }
+        self.wait(at, Wait::Signal { name: name.into(), due }, span);
+        if let Some((message, body)) = early {
+            self.signal_arrived(at, message, body);
+        }
+        Ok(())
     }
 
     pub(super) fn wait(&mut self, at: At, wait: Wait, span: Option<Millis>) {

@@ -2,7 +2,7 @@
 //!
 //! A reference goes through expressions as it is: `${{ nodes.fetch.output }}` gives it to the next
 //! node without a look at the content. Only an expression that looks inside, `nodes.fetch.output.id`,
-//! needs it. If it is not at hand, the evaluation stops and notes which blob it missed; whoever decides
+//! needs it. If it is not at hand, the evaluation stops and notes which blob it missed; the driver
 //! fetches the content and evaluates again.
 
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ pub const ITEMS_PAGE: u64 = 256;
 
 /// What was wanted; or why it cannot be had.
 #[derive(Clone, Debug)]
-pub struct Content(Result<Found, Failure>);
+pub struct FetchedContent(Result<Found, Failure>);
 
 #[derive(Clone, Debug)]
 enum Found {
@@ -48,7 +48,7 @@ enum Found {
     Results(BlobRef),
 }
 
-impl Content {
+impl FetchedContent {
     /// Reads a content of JSON. What fails here fails each time.
     pub fn read(blob: BlobRef, content: &[u8]) -> Self {
         let digest = blob.digest;
@@ -106,13 +106,13 @@ pub struct Contents(Option<Arc<AtHand>>);
 
 #[derive(Debug, Default)]
 struct AtHand {
-    known: BTreeMap<Wanted, Content>,
+    known: BTreeMap<Wanted, FetchedContent>,
     missed: Mutex<Vec<Wanted>>,
 }
 
 impl Contents {
     /// These contents are at hand.
-    pub fn of(known: BTreeMap<Wanted, Content>) -> Self {
+    pub fn of(known: BTreeMap<Wanted, FetchedContent>) -> Self {
         Self(Some(Arc::new(AtHand { known, missed: Mutex::default() })))
     }
 
@@ -138,7 +138,7 @@ impl Contents {
 
     pub(super) fn get(&self, blob: BlobRef) -> Result<Value, Stop> {
         let stop = |failure| Err(Stop::Blob(Box::new(failure)));
-        if let Some(Content(Err(failure))) = Content::refuse(blob) {
+        if let Some(FetchedContent(Err(failure))) = FetchedContent::refuse(blob) {
             return stop(failure);
         }
         match self.find(Wanted::Content(blob)) {
@@ -174,7 +174,7 @@ impl Contents {
 
     fn find(&self, wanted: Wanted) -> Result<Found, Failure> {
         let known = self.0.as_ref().and_then(|at_hand| at_hand.known.get(&wanted));
-        if let Some(Content(found)) = known {
+        if let Some(FetchedContent(found)) = known {
             return found.clone();
         }
         if let Some(at_hand) = &self.0 {

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use waypost_core::command::{Command, Outcome, Report};
-use waypost_core::expr::{Content, Contents, Wanted};
+use waypost_core::expr::{Contents, FetchedContent, Wanted};
 use waypost_core::id::{ExecutionNo, Token};
 use waypost_core::path::At;
 use waypost_core::time::Timestamp;
@@ -20,7 +20,7 @@ use super::slots::SlotGrant;
 #[derive(Default)]
 pub(super) struct Fetches {
     asked: BTreeSet<Wanted>,
-    at_hand: BTreeMap<Wanted, Content>,
+    at_hand: BTreeMap<Wanted, FetchedContent>,
     letters: Vec<Letter>,
     /// Does something in the state wait: a container, a wait that is due, a signal?
     goes_on: bool,
@@ -76,7 +76,7 @@ impl Fetches {
         wanted
     }
 
-    fn take(&mut self, wanted: Wanted, content: Content) {
+    fn take(&mut self, wanted: Wanted, content: FetchedContent) {
         if let Wanted::Items { blob, .. } = wanted {
             let is_other =
                 |known: &Wanted| matches!(known, Wanted::Items { blob: of, .. } if *of == blob);
@@ -107,7 +107,12 @@ impl Driver {
     }
 
     /// A content is at hand, or cannot be had.
-    pub(super) fn fetched(&mut self, execution: ExecutionNo, wanted: Wanted, content: Content) {
+    pub(super) fn fetched(
+        &mut self,
+        execution: ExecutionNo,
+        wanted: Wanted,
+        content: FetchedContent,
+    ) {
         let Some(live) = self.live.get_mut(&execution) else { return };
         if !live.fetches.asked.remove(&wanted) {
             return;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use waypost_core::command::{Report, Request};
 use waypost_core::event::Origin;
-use waypost_core::expr::{Content, Contents, Wanted};
+use waypost_core::expr::{Contents, FetchedContent, Wanted};
 use waypost_core::frame::Parent;
 use waypost_core::id::{ExecutionId, ExecutionNo, Token, WorkerId};
 use waypost_core::json::Json;
@@ -69,7 +69,7 @@ pub enum Input {
     /// An execution of this instance was quarantined.
     Held,
     /// The result of [`Output::Fetch`]: what was wanted, or why it cannot be had.
-    Fetched { execution: ExecutionNo, wanted: Wanted, content: Content },
+    Fetched { execution: ExecutionNo, wanted: Wanted, content: FetchedContent },
     /// The result of [`StoreWork::Reload`].
     Reloaded(Box<Loaded>),
     /// The outcome of a request that went through the inbox.

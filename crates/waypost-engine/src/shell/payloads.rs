@@ -15,7 +15,7 @@ use tracing::warn;
 use waypost_core::blob::BlobRef;
 use waypost_core::command::Outcome;
 use waypost_core::event::BLOBS_LOG_FORMAT;
-use waypost_core::expr::Content;
+use waypost_core::expr::FetchedContent;
 use waypost_core::failure::{Failure, kind};
 use waypost_core::json::Json;
 use waypost_core::limits::{BLOB_BYTES_MAX, MAP_RESULTS_BYTES_MAX, PAYLOAD_BYTES_MAX};
@@ -147,23 +147,31 @@ impl Payloads {
     }
 
     /// The content of a blob that an expression looks into. Tries until the blob store answers.
-    pub(crate) async fn content(&self, blob: BlobRef, over: &CancellationToken) -> Option<Content> {
+    pub(crate) async fn content(
+        &self,
+        blob: BlobRef,
+        over: &CancellationToken,
+    ) -> Option<FetchedContent> {
         let read = || {
             self.call(move |blobs| {
                 let content = blobs.get(&blob.digest, blob.bytes)?;
-                Ok(Content::read(blob, &content))
+                Ok(FetchedContent::read(blob, &content))
             })
         };
         let read = self.until_answered(over, read, BlobError::is_passing).await?;
         Some(read.unwrap_or_else(|error| {
-            Content::failed(Failure::permanent(kind::BLOB, error.to_string()))
+            FetchedContent::failed(Failure::permanent(kind::BLOB, error.to_string()))
         }))
     }
 
     /// How many items a blob has.
-    pub(crate) async fn count(&self, blob: BlobRef, over: &CancellationToken) -> Option<Content> {
+    pub(crate) async fn count(
+        &self,
+        blob: BlobRef,
+        over: &CancellationToken,
+    ) -> Option<FetchedContent> {
         let lists = self.lists.clone();
-        self.of_items(over, move |blobs| Ok(Content::count(lists.count(blobs, blob)?))).await
+        self.of_items(over, move |blobs| Ok(FetchedContent::count(lists.count(blobs, blob)?))).await
     }
 
     /// A page of its items.
@@ -172,18 +180,19 @@ impl Payloads {
         blob: BlobRef,
         page: u64,
         over: &CancellationToken,
-    ) -> Option<Content> {
+    ) -> Option<FetchedContent> {
         let lists = self.lists.clone();
-        self.of_items(over, move |blobs| Ok(Content::items(lists.page(blobs, blob, page)?))).await
+        self.of_items(over, move |blobs| Ok(FetchedContent::items(lists.page(blobs, blob, page)?)))
+            .await
     }
 
     async fn of_items(
         &self,
         over: &CancellationToken,
-        read: impl Fn(&dyn Blobs) -> Result<Content, BadItems> + Clone + Send + 'static,
-    ) -> Option<Content> {
+        read: impl Fn(&dyn Blobs) -> Result<FetchedContent, BadItems> + Clone + Send + 'static,
+    ) -> Option<FetchedContent> {
         let failed = |kind: &'static str, error: &dyn std::fmt::Display| {
-            Content::failed(Failure::permanent(kind, error.to_string()))
+            FetchedContent::failed(Failure::permanent(kind, error.to_string()))
         };
         let call = || {
             let read = read.clone();
@@ -207,13 +216,13 @@ impl Payloads {
         plans: Arc<Plans>,
         of: ResultsOf,
         over: &CancellationToken,
-    ) -> Option<Content> {
+    ) -> Option<FetchedContent> {
         if self.readable.load(Ordering::Relaxed) < BLOBS_LOG_FORMAT {
             let message = format!(
                 "the results have more than {MAP_RESULTS_BYTES_MAX} bytes, and cannot be kept as a \
                  blob as long as an older instance of this cluster runs"
             );
-            return Some(Content::failed(Failure::permanent(kind::TOO_LARGE, message)));
+            return Some(FetchedContent::failed(Failure::permanent(kind::TOO_LARGE, message)));
         }
         let put = || {
             let (store, plans) = (Arc::clone(&store), Arc::clone(&plans));
@@ -226,15 +235,15 @@ impl Payloads {
             })
         };
         Some(match self.until_answered(over, put, BlobError::is_passing).await? {
-            Ok(Ok(blob)) => Content::results(blob),
+            Ok(Ok(blob)) => FetchedContent::results(blob),
             Ok(Err(damage)) => {
                 let message = format!("the results cannot be read from the log: {damage}");
-                Content::failed(Failure::permanent(kind::BLOB, message))
+                FetchedContent::failed(Failure::permanent(kind::BLOB, message))
             }
             Err(error @ BlobError::TooLarge { .. }) => {
-                Content::failed(Failure::permanent(kind::TOO_LARGE, error.to_string()))
+                FetchedContent::failed(Failure::permanent(kind::TOO_LARGE, error.to_string()))
             }
-            Err(error) => Content::failed(Failure::permanent(kind::BLOB, error.to_string())),
+            Err(error) => FetchedContent::failed(Failure::permanent(kind::BLOB, error.to_string())),
         })
     }
 

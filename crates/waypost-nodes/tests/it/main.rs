@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test, what is not there is a failure")]
 
 mod api_call;
+mod api_call_blobs;
 mod api_call_limits;
 mod egress;
 mod kinds;

@@ -114,21 +114,8 @@ impl Live {
         }) {
             left = left.saturating_sub(1);
             batch.deciding = letter.ticket;
-            let asked = match &letter.command {
-                Command::Request(_, origin) => origin.message.as_ref(),
-                _ => None,
-            };
-            if let Some(message) = asked.or(letter.mail.as_ref()) {
-                if !self.consumed.contains(message) {
-                    self.consumed.push(Arc::clone(message));
-                }
-                // Mail is read again until its frame is committed: a duplicate is not a request. A
-                // caller that awaits an answer learns that the message was already received.
-                let echo =
-                    self.state.messages.contains(message) || self.decided_mail.contains(message);
-                if letter.ticket.is_none() && (echo || is_planted(Bug::MailConsumedUnread)) {
-                    continue;
-                }
+            if self.consume_echo(&letter) {
+                continue;
             }
             if let Some(message) = &letter.mail {
                 self.decided_mail.truncate(DECIDED_MAIL_MAX - 1);
@@ -179,6 +166,22 @@ impl Live {
                 *answer = self.done();
             }
         }
+    }
+
+    /// Notes the message of a letter as consumed. Is it mail that was decided before?
+    fn consume_echo(&mut self, letter: &Letter) -> bool {
+        let asked = match &letter.command {
+            Command::Request(_, origin) => origin.message.as_ref(),
+            _ => None,
+        };
+        let Some(message) = asked.or(letter.mail.as_ref()) else { return false };
+        if !self.consumed.contains(message) {
+            self.consumed.push(Arc::clone(message));
+        }
+        // Mail is read again until its frame is committed: a duplicate is not a request. A caller
+        // that awaits an answer learns that the message was already received.
+        let echo = self.state.messages.contains(message) || self.decided_mail.contains(message);
+        letter.ticket.is_none() && (echo || is_planted(Bug::MailConsumedUnread))
     }
 
     /// Keeps a letter until contents are at hand. Its mail is not consumed yet.

@@ -2,7 +2,7 @@
 
 use waypost_core::blob::{BlobDigest, BlobRef};
 use waypost_core::command::{Outcome, Request};
-use waypost_core::expr::{Content, Wanted};
+use waypost_core::expr::{FetchedContent, Wanted};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
@@ -21,15 +21,15 @@ fn wanted() -> Wanted {
     Wanted::Content(blob())
 }
 
-fn fetched(rig: &mut Rig<'_>, execution: ExecutionNo, content: Content) {
+fn fetched(rig: &mut Rig<'_>, execution: ExecutionNo, content: FetchedContent) {
     assert_eq!(rig.fetches, [(execution, wanted())], "asked for once");
     rig.fetches.clear();
     rig.inputs.push(Input::Fetched { execution, wanted: wanted(), content });
     rig.settle();
 }
 
-fn at_hand() -> Content {
-    Content::read(blob(), CONTENT)
+fn at_hand() -> FetchedContent {
+    FetchedContent::read(blob(), CONTENT)
 }
 
 /// An execution whose first node has completed with a reference.
@@ -100,7 +100,7 @@ fn blob_that_cannot_be_had_fails_its_node() {
     let (mut rig, execution) =
         with_output(&world, "a; b = if(nodes.a.output.go) needs a; c needs b:true");
     let failure = Failure::permanent(kind::BLOB, format!("blob {} is damaged", blob().digest));
-    fetched(&mut rig, execution, Content::failed(failure));
+    fetched(&mut rig, execution, FetchedContent::failed(failure));
     let failure = world.state(execution).end.and_then(|end| end.failure).expect("it failed");
     assert_eq!(&*failure.kind, kind::BLOB);
     assert!(failure.message.contains(&blob().digest.to_string()), "{}", failure.message);

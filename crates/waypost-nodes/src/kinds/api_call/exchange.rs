@@ -8,7 +8,7 @@ use reqwest::header::{CONTENT_LENGTH, LOCATION};
 use reqwest::{Response, StatusCode, Url};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::json::Json;
-use waypost_ports::blobs::Blobs;
+use waypost_ports::blobs::{BlobError, Blobs};
 
 use super::call::{Call, CallBody, without_query};
 use super::clients::{ClientKey, Clients};
@@ -85,6 +85,10 @@ fn redirect_target(call: &Call, response: &Response) -> Result<Option<Url>, Fail
 pub(super) fn failure_of(call: &Call, error: &reqwest::Error) -> Failure {
     if let Some(denied) = denial(error) {
         return denied.into();
+    }
+    // The body that is sent could not be read to its end.
+    if let Some(error) = chain(error).find_map(|cause| cause.downcast_ref::<BlobError>()) {
+        return streams::blob_failure(error);
     }
     let message = format!("{}: {}", call.describe(), root_cause(error));
     let failure = failure_with(error, message);

@@ -18,7 +18,7 @@ use waypost_ports::blobs::Blobs;
 
 use super::call::Call;
 use super::exchange::failure_of;
-use super::streams::{Form, not_text, save};
+use super::streams::{BodyForm, not_text, save};
 use super::verdict::Judged;
 use crate::outcome::{self, INVALID_RESPONSE};
 
@@ -137,7 +137,7 @@ async fn read_body(
     if response.content_length().unwrap_or(0) > max {
         return Err(too_large(call));
     }
-    let form = if call.download || is_json { Form::Bytes } else { Form::Text };
+    let form = if call.download || is_json { BodyForm::Bytes } else { BodyForm::Text };
     let inline_max = if call.download { 0 } else { INLINE_BYTES_MAX };
     let mut body = Vec::new();
     loop {

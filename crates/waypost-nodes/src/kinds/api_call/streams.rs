@@ -20,7 +20,7 @@ const PIECES_MAX: usize = 4;
 
 /// How the bytes of a response become the content of a blob.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum BodyForm {
     /// As they are.
     Bytes,
     /// As a JSON string; they must be UTF-8.
@@ -32,14 +32,14 @@ pub(super) async fn save(
     call: &Call,
     blobs: &Arc<dyn Blobs>,
     (begun, mut response): (Vec<u8>, Response),
-    form: Form,
+    form: BodyForm,
 ) -> Result<BlobRef, Failure> {
     let max = call.response_bytes_max;
     let (sender, receiver) = mpsc::channel(PIECES_MAX);
     let putting = {
         let blobs = Arc::clone(blobs);
         // Escapes can make a text six times as long.
-        let most = if form == Form::Text { max.saturating_mul(6).saturating_add(2) } else { max };
+        let most = if form == BodyForm::Text { max.saturating_mul(6).saturating_add(2) } else { max };
         tokio::task::spawn_blocking(move || blobs.put(&mut Pieces::new(receiver), most))
     };
     let mut encoder = Encoder { form, rest: Vec::new() };
@@ -48,13 +48,13 @@ pub(super) async fn save(
     piece.extend(encoder.encode(begun)?);
     loop {
         // If the other side is gone, it says why.
-        if !piece.is_empty() && sender.send(Piece::Bytes(piece)).await.is_err() {
+        if !piece.is_empty() && sender.send(BodyPiece::Bytes(piece)).await.is_err() {
             break;
         }
         let chunk = response.chunk().await.map_err(|error| failure_of(call, &error))?;
         let Some(chunk) = chunk else {
-            sender.send(Piece::Bytes(encoder.close()?)).await.ok();
-            sender.send(Piece::End).await.ok();
+            sender.send(BodyPiece::Bytes(encoder.close()?)).await.ok();
+            sender.send(BodyPiece::End).await.ok();
             break;
         };
         call.marks.beat();
@@ -78,7 +78,7 @@ pub(super) fn blob_failure(error: &BlobError) -> Failure {
     }
 }
 
-enum Piece {
+enum BodyPiece {
     Bytes(Vec<u8>),
     /// That was all. Without it, the body was cut off.
     End,
@@ -86,13 +86,13 @@ enum Piece {
 
 /// Pieces as something that can be read, on a thread that may block.
 struct Pieces {
-    from: mpsc::Receiver<Piece>,
+    from: mpsc::Receiver<BodyPiece>,
     piece: io::Cursor<Vec<u8>>,
     over: bool,
 }
 
 impl Pieces {
-    fn new(from: mpsc::Receiver<Piece>) -> Self {
+    fn new(from: mpsc::Receiver<BodyPiece>) -> Self {
         Self { from, piece: io::Cursor::default(), over: false }
     }
 }
@@ -105,8 +105,8 @@ impl Read for Pieces {
                 return Ok(read);
             }
             match self.from.blocking_recv() {
-                Some(Piece::Bytes(bytes)) => self.piece = io::Cursor::new(bytes),
-                Some(Piece::End) => self.over = true,
+                Some(BodyPiece::Bytes(bytes)) => self.piece = io::Cursor::new(bytes),
+                Some(BodyPiece::End) => self.over = true,
                 None => return Err(io::Error::other("the response was cut off")),
             }
         }
@@ -114,18 +114,18 @@ impl Read for Pieces {
 }
 
 struct Encoder {
-    form: Form,
+    form: BodyForm,
     /// The beginning of a character whose end has not come.
     rest: Vec<u8>,
 }
 
 impl Encoder {
     fn open(&self) -> Vec<u8> {
-        if self.form == Form::Text { vec![b'"'] } else { Vec::new() }
+        if self.form == BodyForm::Text { vec![b'"'] } else { Vec::new() }
     }
 
     fn encode(&mut self, bytes: Vec<u8>) -> Result<Vec<u8>, Failure> {
-        if self.form == Form::Bytes {
+        if self.form == BodyForm::Bytes {
             return Ok(bytes);
         }
         self.rest.extend(bytes);
@@ -148,9 +148,9 @@ impl Encoder {
 
     fn close(&mut self) -> Result<Vec<u8>, Failure> {
         match (self.form, std::str::from_utf8(&self.rest)) {
-            (Form::Bytes, _) => Ok(Vec::new()),
-            (Form::Text, Ok(_)) => Ok(vec![b'"']),
-            (Form::Text, Err(error)) => Err(Failure::permanent(INVALID_RESPONSE, not_text(&error))),
+            (BodyForm::Bytes, _) => Ok(Vec::new()),
+            (BodyForm::Text, Ok(_)) => Ok(vec![b'"']),
+            (BodyForm::Text, Err(error)) => Err(Failure::permanent(INVALID_RESPONSE, not_text(&error))),
         }
     }
 }
