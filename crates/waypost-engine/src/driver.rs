@@ -39,7 +39,7 @@ mod wheel;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use waypost_core::command::{Command, Env, Report};
+use waypost_core::command::{Command, Env};
 use waypost_core::expr::Contents;
 use waypost_core::id::{AppendId, ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::planted::{Bug, is_planted};
@@ -245,13 +245,7 @@ impl Driver {
                 }
             }
             Input::Report { execution, report, token_free } => {
-                if token_free {
-                    self.slots.ended(report.token);
-                }
-                if let Some(live) = self.live.get_mut(&execution) {
-                    live.reported.push(now);
-                }
-                self.report(execution, report);
+                self.local_report(execution, report, token_free);
             }
             Input::Mark { execution, report, ticket } => self.mark(execution, report, ticket),
             Input::TaskReport { report, ticket, only_here } => {
@@ -319,10 +313,6 @@ impl Driver {
         if self.live.get_mut(&execution).is_some_and(Live::becomes_ready) {
             self.ready.push_back(execution);
         }
-    }
-
-    fn report(&mut self, execution: ExecutionNo, report: Report) {
-        self.post(execution, Letter::command(Command::Report(report)));
     }
 
     fn decide(&mut self, execution: ExecutionNo) {
