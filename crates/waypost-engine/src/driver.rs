@@ -246,13 +246,7 @@ impl Driver {
                 }
             }
             Input::Report { execution, report, token_free } => {
-                if token_free {
-                    self.slots.ended(report.token);
-                }
-                if let Some(live) = self.live.get_mut(&execution) {
-                    live.reported.push(now);
-                }
-                self.report(execution, report);
+                self.local_report(execution, report, token_free);
             }
             Input::Mark { execution, report, ticket } => self.mark(execution, report, ticket),
             Input::TaskReport { report, ticket, only_here } => {

@@ -51,6 +51,22 @@ impl Driver {
         }
     }
 
+    /// A report on an attempt that runs here; it may free the attempt's slot.
+    pub(super) fn local_report(
+        &mut self,
+        execution: ExecutionNo,
+        report: Report,
+        token_free: bool,
+    ) {
+        if token_free {
+            self.slots.ended(report.token);
+        }
+        if let Some(live) = self.live.get_mut(&execution) {
+            live.reported.push(self.now);
+        }
+        self.report(execution, report);
+    }
+
     /// A mark of an attempt that runs here. It is answered when it is committed or refused.
     pub(super) fn mark(&mut self, execution: ExecutionNo, report: Report, ticket: Ticket) {
         if self.live.contains_key(&execution) {

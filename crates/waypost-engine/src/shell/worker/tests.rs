@@ -222,8 +222,9 @@ async fn outcome_of(steps: Steps, task: Task) -> (Outcome, Vec<Mark>) {
 
 #[tokio::test(start_paused = true)]
 async fn attempt_without_a_sign_of_life_is_given_up() {
+    type Row = (fn(&Task), u64, Option<u64>, &'static str);
     let record = |task: &Task| task.marks.record(Json::null()).unwrap();
-    let rows: [(fn(&Task), u64, Option<u64>, &str); 6] = [
+    let rows: [Row; 6] = [
         (|task| task.marks.beat(), 9, Some(10), "Completed"),
         (record, 9, Some(10), "Completed"),
         (|_| {}, 9, Some(10), "no sign of life for 10ms"),

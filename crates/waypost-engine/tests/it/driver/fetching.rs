@@ -147,7 +147,7 @@ fn nothing_is_asked_for_while_a_frame_is_in_flight() {
     rig.answer_append(&append, appended);
     rig.step();
     assert_eq!(rig.fetches.last(), Some(&(execution, Wanted::Content(other))));
-    let content = Content::read(other, br#"{"n":1}"#);
+    let content = FetchedContent::read(other, br#"{"n":1}"#);
     rig.inputs.push(Input::Fetched { execution, wanted: Wanted::Content(other), content });
     rig.run_to_end();
     assert_eq!(world.status(execution), Status::Completed);
