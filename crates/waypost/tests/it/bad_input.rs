@@ -42,7 +42,7 @@ fn inputs_are_kept_to_the_letter_or_refused() {
     let deep = run_with(&program, ECHO, &deep);
     assert_eq!(deep.code, 2);
     assert!(deep.err.contains("nested deeper than 127"), "{}", deep.err);
-    let large = run_with(&program, ECHO, &format!("\"{}\"", "x".repeat(50 << 20)));
+    let large = run_with(&program, ECHO, &format!("\"{}\"", "x".repeat(65 << 20)));
     assert_eq!(large.code, 2);
     assert!(large.err.contains("at most"), "{}", large.err);
 }
