@@ -42,7 +42,8 @@ pub(super) fn apply(
         }
         NodeEvent::ItemsOpened { from, count, items, .. } => {
             may_open_items(state, at, *from, *count)?;
-            note_items(state, at, *from, items_of(*count, items.as_ref())?)?;
+            let items = items_of(*count, items.as_ref())?;
+            note_items(state, at, *from, items.as_deref())?;
             items_opened(plan, state, at, *count);
             note_due(plan, state, at);
         }
@@ -152,13 +153,13 @@ fn may_open_items(state: &State, at: At, from: u64, count: u64) -> Step {
 }
 
 /// Keeps the items of a blob that are about to be open.
-fn note_items(state: &mut State, at: At, from: u64, items: Option<Arc<[Json]>>) -> Step {
+fn note_items(state: &mut State, at: At, from: u64, items: Option<&[Json]>) -> Step {
     let Some(body) = state.node_mut(at).body_mut() else { return Ok(()) };
     let Some(map) = &mut body.map else { return Ok(()) };
     if map.source.is_some() != items.is_some() {
         return refuse("items come with the event if, and only if, they are in a blob");
     }
-    let items = items.iter().flat_map(|items| items.iter().cloned());
+    let items = items.unwrap_or_default().iter().cloned();
     map.open_items.extend((from..).zip(items));
     Ok(())
 }

@@ -153,7 +153,7 @@ mod tests {
         }
         let quoted = Json::from_value(&reference.text().into());
         assert_eq!(quoted.references().count(), 0);
-        let list = Json::list([reference.clone(), Json::null()].iter()).unwrap();
+        let list = Json::list([reference, Json::null()].iter()).unwrap();
         assert_eq!(list.references().collect::<Vec<_>>(), [blob(b"x")]);
         assert_eq!(list.as_reference(), None);
     }

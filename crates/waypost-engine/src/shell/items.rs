@@ -28,7 +28,9 @@ pub(crate) enum BadItems {
 
 /// The lists that were read.
 #[derive(Clone, Default)]
-pub(crate) struct ItemLists(Arc<Mutex<VecDeque<(BlobDigest, Arc<ItemIndex>)>>>);
+pub(crate) struct ItemLists(Arc<Mutex<VecDeque<KnownList>>>);
+
+type KnownList = (BlobDigest, Arc<ItemIndex>);
 
 /// Where the pages of a list begin.
 #[derive(Debug, Default, PartialEq, Eq)]
