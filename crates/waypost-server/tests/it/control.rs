@@ -60,7 +60,7 @@ async fn a_message_that_is_sent_twice_is_taken_once() {
 }
 
 /// The id of the only open wait, once there is one.
-async fn open_wait(house: &House, id: &str) -> String {
+pub(crate) async fn open_wait(house: &House, id: &str) -> String {
     house.wait_for(id, "NodeWaiting").await;
     let target = format!("/v1/executions/{id}/nodes?state=incomplete");
     let nodes = house.get(&target).await.expect(200).json();

@@ -16,6 +16,7 @@ mod limits;
 mod metrics;
 mod order;
 mod paging;
+mod payloads;
 mod racing;
 mod slow_readers;
 mod starting;

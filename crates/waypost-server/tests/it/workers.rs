@@ -64,7 +64,7 @@ async fn start(house: &House, retry: Option<Value>, id: &str) {
 }
 
 /// Polls until there is a task, which may be due only in a moment.
-async fn take(house: &House) -> Value {
+pub(crate) async fn take(house: &House) -> Value {
     let sign = json!({ "name": "w", "handlers": ["h"], "capacity": 4, "max": 1 });
     loop {
         let polled = house.post(&format!("{WORKER}/poll?wait=5s"), &sign).await.expect(200).json();
@@ -75,7 +75,7 @@ async fn take(house: &House) -> Value {
 }
 
 /// Says something of a task that was taken.
-async fn say(house: &House, task: &Value, what: &str, more: Value) -> Answer {
+pub(crate) async fn say(house: &House, task: &Value, what: &str, more: Value) -> Answer {
     let mut body = more;
     body["worker"] = json!(WORKER.rsplit('/').next());
     for field in ["execution", "node", "attempt"] {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use clap::builder::RangedU64ValueParser;
 use waypost_core::json::Json;
+use waypost_core::limits::{OUTPUT_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use waypost_server::wire;
 use waypost_server::wire::payload::{Labels, OwnId, Payload, Short};
 
@@ -15,10 +16,17 @@ use super::Usage;
 
 /// Reads a payload: JSON, `@file`, or `-` for standard input. `what` it is for is named in errors.
 pub(super) fn payload(what: &str, text: &str) -> Result<Json> {
-    read(text).map_err(|error| Usage(format!("{what} cannot be used: {error:#}")).into())
+    let payload = read(text, PAYLOAD_BYTES_MAX);
+    payload.map_err(|error| Usage(format!("{what} cannot be used: {error:#}")).into())
 }
 
-fn read(text: &str) -> Result<Json> {
+/// Reads the input of a new execution, which the engine keeps as a blob if it is large.
+pub(super) fn of_execution(text: &str) -> Result<Json> {
+    let input = read(text, OUTPUT_BYTES_MAX);
+    input.map_err(|error| Usage(format!("the input cannot be used: {error:#}")).into())
+}
+
+fn read(text: &str, limit: usize) -> Result<Json> {
     let bytes = match text.strip_prefix('@') {
         Some(path) => std::fs::read(path).with_context(|| format!("cannot read {path}"))?,
         None if text == "-" => {
@@ -28,12 +36,8 @@ fn read(text: &str) -> Result<Json> {
         }
         None => text.as_bytes().to_vec(),
     };
-    let limit = waypost_core::limits::OUTPUT_BYTES_MAX;
     if bytes.len() > limit {
-        bail!(
-            "it has {} bytes; at most {limit} are taken; `waypost blob put` stores more",
-            bytes.len()
-        );
+        bail!("it has {} bytes; at most {limit} are kept", bytes.len());
     }
     Json::parse_bytes(&bytes).map_err(|error| anyhow::anyhow!("it is not JSON: {error}"))
 }

@@ -129,7 +129,7 @@ async fn run_here(args: &Args, file: &Source, context: &Context) -> Result<Exit>
 
 /// The input, if it fits the definition.
 fn checked_input(args: &Args, compiled: Option<&Compiled>) -> Result<Json> {
-    let input = input::payload("the input", &args.input)?;
+    let input = input::of_execution(&args.input)?;
     let checked = compiled.map_or(Ok(()), |compiled| wiring::check_input(compiled, &input));
     checked.map_err(|faults| {
         let faults: String = faults.iter().map(|fault| format!("\n  {fault}")).collect();

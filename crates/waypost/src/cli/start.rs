@@ -39,7 +39,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
-    let input = input::payload("the input", &args.input)?;
+    let input = input::of_execution(&args.input)?;
     let start = wire::Start {
         workflow: Short(args.workflow.clone()),
         version: args.version.map(Count),

@@ -16,6 +16,7 @@ mod embed;
 mod examples;
 mod golden;
 mod hostile;
+mod large;
 mod markdown;
 mod newcomer;
 mod permits;

@@ -1,0 +1,246 @@
+//! Large payloads with the real program: passed on by reference, and a blob store that is away, full or
+//! damaged.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use waypost_core::blob::BlobDigest;
+use waypost_testbed::Sink;
+use waypost_testbed::postgres::Postgres;
+
+use crate::program::{Program, Ran, Running};
+
+/// What the log says while the blob store does not answer.
+const FAILS: &str = "the blob store fails; trying again";
+
+/// Waits for a signal, then looks into its input.
+const LOOKS: &str = "name: looks
+nodes:
+  - { id: wait, type: wait-for-events, config: { name: go } }
+  - { id: look, type: transform, needs: [wait], config: { value: '${{ input.n + 1 }}' } }
+  - { id: done, type: output, needs: [look], config: { value: '${{ nodes.look.output }}' } }
+";
+
+fn serve(program: &Program, more: &[&str]) -> Running {
+    let inner = program.command(&[&["serve", "--listen", "127.0.0.1:0"], more].concat());
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$0\" \"$@\" 2>&1"]).arg(inner.get_program()).args(inner.get_args());
+    for (name, value) in inner.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    Running::start(command, "http://")
+}
+
+fn succeed(program: &Program, args: &[&str]) -> String {
+    let Ran { code, out, err } = program.run(args);
+    assert_eq!(code, 0, "{args:?}: {out}{err}");
+    out
+}
+
+/// Deploys a workflow and starts it with this input, as execution `e`.
+fn start(program: &Program, flow: &str, input: &Value) {
+    let file = program.file("flow.yaml", flow);
+    succeed(program, &["deploy", file.to_str().unwrap()]);
+    let name = flow.lines().next().unwrap().trim_start_matches("name: ");
+    let input = program.file("input.json", input.to_string());
+    let input = format!("@{}", input.display());
+    succeed(program, &["start", name, "--id", "e", "--input", &input]);
+}
+
+fn large_input() -> Value {
+    json!({ "n": 7, "text": "x".repeat(2 << 20) })
+}
+
+/// A JSON response of 64 MiB goes through three nodes.
+fn large_response_is_passed_on(adapt: impl Fn(&mut Command)) {
+    let sink = Sink::start();
+    let mut body = String::from("[\"");
+    for number in 0_u64.. {
+        if body.len() > (64 << 20) - 100 {
+            break;
+        }
+        body.push_str(&number.to_string());
+    }
+    body.push_str("\"]");
+    sink.answer(200, &body);
+    let program = Program::new();
+    let flow = format!(
+        "name: carry
+nodes:
+  - {{ id: fetch, type: api-call, config: {{ url: '{url}' }}, timeout: 5m }}
+  - {{ id: pass, type: transform, needs: [fetch], config: {{ value: {{ file: '${{{{ nodes.fetch.output.body }}}}' }} }} }}
+  - id: send
+    type: api-call
+    needs: [pass]
+    config: {{ method: PUT, url: '{url}', upload: '${{{{ nodes.pass.output.file }}}}' }}
+    timeout: 5m
+  - {{ id: done, type: output, needs: [send], config: {{ value: '${{{{ nodes.send.output.body | ref }}}}' }} }}
+",
+        url = sink.url("/file")
+    );
+    let flow = program.file("carry.yaml", flow);
+    let args = ["run", flow.to_str().unwrap(), "--allow-egress", "127.0.0.1", "-o", "json"];
+    let mut command = program.command(&args);
+    adapt(&mut command);
+    let ran = Ran::from(command.output().unwrap());
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    let shown: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(shown["output"]["ref"], BlobDigest::of(body.as_bytes()).to_string());
+    let sent = sink.received().pop().unwrap();
+    assert_eq!((&*sent.method, sent.body.len()), ("PUT", body.len()));
+    assert!(sent.body == body.as_bytes());
+}
+
+#[test]
+fn large_response_is_passed_on_unchanged_in_a_folder() {
+    large_response_is_passed_on(|_| {});
+}
+
+#[test]
+fn large_response_is_passed_on_unchanged_in_a_cluster() {
+    let url = Postgres::shared().database();
+    large_response_is_passed_on(|command| {
+        command.env("WAYPOST_DATABASE_URL", &url);
+    });
+}
+
+/// The blob store of a program, which can be taken away.
+struct Away {
+    folder: PathBuf,
+    kept: PathBuf,
+}
+
+impl Away {
+    fn take(program: &Program) -> Self {
+        let folder = program.data().join("blobs");
+        let kept = program.path().join("kept");
+        fs::rename(&folder, &kept).unwrap();
+        // A file where the folder should be: it is neither there nor missing.
+        fs::write(&folder, "").unwrap();
+        Self { folder, kept }
+    }
+
+    fn give_back(self) {
+        fs::remove_file(&self.folder).unwrap();
+        fs::rename(&self.kept, &self.folder).unwrap();
+    }
+}
+
+#[test]
+fn execution_is_cancelled_while_the_blob_store_is_away() {
+    let program = Program::new();
+    let mut server = serve(&program, &[]);
+    start(&program, LOOKS, &large_input());
+    let _away = Away::take(&program);
+    succeed(&program, &["signal", "e", "go"]);
+    server.read_until(FAILS);
+    succeed(&program, &["cancel", "e"]);
+    program.run(&["watch", "e"]);
+    assert_eq!(program.json(&["show", "e"])["status"], "CANCELLED");
+    server.kill();
+}
+
+#[test]
+fn execution_continues_when_the_blob_store_is_back() {
+    let program = Program::new();
+    let mut server = serve(&program, &[]);
+    start(&program, LOOKS, &large_input());
+    let away = Away::take(&program);
+    succeed(&program, &["signal", "e", "go"]);
+    server.read_until(FAILS);
+    away.give_back();
+    succeed(&program, &["watch", "e"]);
+    let shown = program.json(&["show", "e"]);
+    assert_eq!((&shown["status"], &shown["output"]), (&json!("COMPLETED"), &json!(8)));
+    server.kill();
+}
+
+#[test]
+fn damaged_blob_fails_the_node_that_looks_into_it_and_is_named() {
+    let program = Program::new();
+    let server = serve(&program, &[]);
+    start(&program, LOOKS, &large_input());
+    let digest = BlobDigest::of(large_input().to_string().as_bytes()).to_string();
+    let file = program.data().join("blobs").join(&digest[..2]).join(&digest[2..]);
+    let mut bytes = fs::read(&file).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&file, bytes).unwrap();
+    succeed(&program, &["signal", "e", "go"]);
+    program.run(&["watch", "e"]);
+    let shown = program.json(&["show", "e"]);
+    assert_eq!((&shown["status"], &shown["failure"]["kind"]), (&json!("FAILED"), &json!("blob")));
+    let message = shown["failure"]["message"].as_str().unwrap();
+    assert!(message.contains(&digest), "{message}");
+    server.kill();
+}
+
+/// A small file system, until it is dropped; none without the right to mount one.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(folder: PathBuf) -> Option<Self> {
+        fs::create_dir(&folder).unwrap();
+        let mut mount = Command::new("mount");
+        let mount = mount.args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"]).arg(&folder);
+        mount.output().ok()?.status.success().then_some(Self(folder))
+    }
+
+    fn fill(&self) {
+        use std::io::Write as _;
+        let mut ballast = fs::File::create(self.0.join("ballast")).unwrap();
+        for bytes in [1 << 20, 4096] {
+            while ballast.write_all(&vec![7; bytes]).is_ok() {}
+        }
+    }
+
+    fn free(&self) {
+        fs::remove_file(self.0.join("ballast")).unwrap();
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // At once, or when the last process has left it.
+        Command::new("umount").arg("--lazy").arg(&self.0).output().unwrap();
+    }
+}
+
+/// The output is made while no blob can be stored: it is kept at its attempt until there is space.
+#[test]
+fn output_waits_for_space_and_its_attempt_is_not_repeated() {
+    let program = Program::new();
+    let Some(disk) = SmallDisk::mount(program.path().join("disk")) else {
+        eprintln!("skipped: mounting a small file system needs root");
+        return;
+    };
+    let place = format!("blobs=folder:{}", disk.0.join("blobs").display());
+    let more = ["--set", &place, "--set", "inline_bytes_max=4096", "--enable-shell"];
+    let mut server = serve(&program, &more);
+    disk.fill();
+    let marks = program.path().join("marks");
+    let flow = format!(
+        "name: makes
+nodes:
+  - {{ id: make, type: shell, config: {{ command: 'echo made >> {}; head -c 100000 /dev/urandom | base64 -w 0' }} }}
+  - {{ id: done, type: output, needs: [make], config: {{ value: '${{{{ nodes.make.output | ref }}}}' }} }}
+",
+        marks.display()
+    );
+    start(&program, &flow, &Value::Null);
+    server.read_until(FAILS);
+    assert_eq!(program.json(&["show", "e"])["status"], "RUNNING");
+    let events = succeed(&program, &["events", "e"]);
+    assert!(!events.contains("NodeCompleted"), "{events}");
+    disk.free();
+    succeed(&program, &["watch", "e"]);
+    let shown = program.json(&["show", "e"]);
+    assert_eq!(shown["status"], "COMPLETED");
+    assert!(shown["output"]["bytes"].as_u64().unwrap() > 100_000, "{shown}");
+    assert_eq!(fs::read_to_string(marks).unwrap(), "made\n");
+    server.kill();
+}
