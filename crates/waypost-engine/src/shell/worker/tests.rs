@@ -201,7 +201,7 @@ impl Handler for Steps {
         let Self { count, pause, at_each, then } = *self;
         Box::pin(async move {
             for _ in 0..count {
-                let slept = tokio::time::sleep(pause.to_std());
+                let slept = tokio::time::sleep_until(tokio::time::Instant::now() + pause.to_std());
                 if cancel.run_until_cancelled(slept).await.is_none() {
                     return Err(Failure::permanent("stopped", "cancelled"));
                 }
