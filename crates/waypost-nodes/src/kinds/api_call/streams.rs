@@ -39,7 +39,8 @@ pub(super) async fn save(
     let putting = {
         let blobs = Arc::clone(blobs);
         // Escapes can make a text six times as long.
-        let most = if form == BodyForm::Text { max.saturating_mul(6).saturating_add(2) } else { max };
+        let most =
+            if form == BodyForm::Text { max.saturating_mul(6).saturating_add(2) } else { max };
         tokio::task::spawn_blocking(move || blobs.put(&mut Pieces::new(receiver), most))
     };
     let mut encoder = Encoder { form, rest: Vec::new() };
@@ -150,7 +151,9 @@ impl Encoder {
         match (self.form, std::str::from_utf8(&self.rest)) {
             (BodyForm::Bytes, _) => Ok(Vec::new()),
             (BodyForm::Text, Ok(_)) => Ok(vec![b'"']),
-            (BodyForm::Text, Err(error)) => Err(Failure::permanent(INVALID_RESPONSE, not_text(&error))),
+            (BodyForm::Text, Err(error)) => {
+                Err(Failure::permanent(INVALID_RESPONSE, not_text(&error)))
+            }
         }
     }
 }
