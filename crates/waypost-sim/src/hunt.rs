@@ -12,7 +12,7 @@ use crate::simulation::{Finding, WorldOptions, run};
 /// seed to start from.
 const RARE: &[(Bug, u64)] = &[
     (Bug::LookBeforeCommit, 270),
-    (Bug::VersionIgnored, 50),
+    (Bug::VersionIgnored, 90),
     (Bug::SweepByIdAlone, 40),
     (Bug::HoldByIdAlone, 320),
     (Bug::ExpiryByOwnClock, 60),
@@ -20,10 +20,10 @@ const RARE: &[(Bug, u64)] = &[
     (Bug::CrashUncounted, 50),
     (Bug::SuspectUnmarked, 1_270),
     (Bug::KeptBackRunsAnyway, 62_370),
-    (Bug::KeptWhileOwned, 19_310),
+    (Bug::KeptWhileOwned, 22_320),
     (Bug::CancelBeforeKept, 4_880),
-    (Bug::CacheTrustedBySeq, 50),
-    (Bug::ForgottenTaskKept, 230),
+    (Bug::CacheTrustedBySeq, 130),
+    (Bug::ForgottenTaskKept, 260),
     (Bug::ForgottenAtOnce, 5_310),
     (Bug::AdmittedWithoutPermit, 260),
     (Bug::PermitForgottenInQueue, 16_050),

@@ -96,7 +96,7 @@ async fn waypost_says_what_is_wrong() {
     assert!(text(wrong.unwrap_err()).contains("definition:2:"), "the place of the fault is named");
     let wrong = engine.start(WAITS, json!({ "n": "one" })).await;
     assert!(matches!(&wrong, Err(EmbedError::Input(what)) if what.contains("/n")), "{wrong:?}");
-    let wrong = engine.start(WAITS, "x".repeat(20_000_000)).await;
+    let wrong = engine.start(WAITS, "x".repeat(70_000_000)).await;
     assert!(matches!(wrong, Err(EmbedError::Payload(_))), "{wrong:?}");
     let wrong = engine.signal("exe_nowhere", "go", ()).await;
     assert_eq!(text(wrong.unwrap_err()), "there is no execution exe_nowhere");
