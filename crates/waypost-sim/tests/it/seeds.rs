@@ -7,7 +7,7 @@ use waypost_sim::fleet::{jobs, sweep};
 use waypost_sim::shrink::{command, shrink};
 use waypost_sim::simulation::{WorldOptions, run};
 
-const SEEDS: u64 = 2_000;
+const SEEDS: u64 = 1_200;
 
 fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |text| text.parse().expect("a number"))
