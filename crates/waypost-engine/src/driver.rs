@@ -313,7 +313,6 @@ impl Driver {
         let Some(live) = self.live.get_mut(&execution) else { return };
         let time = live.not_before_parent(Now { least: env.now, most: env.now_max });
         (env.now, env.now_max) = (time.least, time.most);
-        env.contents = live.fetches.contents();
         live.starting.clear();
         if !self.draining {
             env.slots = self.slots.available_to(live.promised_slots(), self.now);
@@ -375,7 +374,7 @@ impl Driver {
         };
         let items_opened_max = self.config.items_opened_max;
         let Self { now, now_max, instance, .. } = *self;
-        let contents = Contents::default();
+        let contents = Contents::without_references();
         Env { now, now_max, instance, slots, entropy, items_opened_max, contents }
     }
 }

@@ -313,9 +313,6 @@ impl From<EngineError> for Problem {
                 Self::new(Code::ClusterTooOld, error.to_string())
                     .hint("GET /v1/instances shows the version of each instance")
             }
-            EngineError::NotKept(NotKept::TooLarge { .. }) => {
-                Self::new(Code::BodyTooLarge, error.to_string())
-            }
             EngineError::Refused(refusal) => refusal.into(),
             EngineError::Unknown => Self::new(Code::UnknownExecution, "there is no such execution"),
             EngineError::Stopping => draining(),

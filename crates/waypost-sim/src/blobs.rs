@@ -49,7 +49,11 @@ impl WorldBlobs {
             Wanted::Items { blob, page } => {
                 let page = usize::try_from(page * ITEMS_PAGE).unwrap_or(usize::MAX);
                 let items = items(blob).into_iter().skip(page);
-                FetchedContent::items(items.take(256).collect::<Vec<_>>())
+                FetchedContent::items(
+                    items
+                        .take(usize::try_from(ITEMS_PAGE).unwrap_or(usize::MAX))
+                        .collect::<Vec<_>>(),
+                )
             }
             Wanted::Results { .. } => {
                 let what = "the maps of programs have few results";

@@ -183,8 +183,10 @@ impl Decider<'_> {
     /// Is everything at hand that the variables of a node need, if it completes with this output?
     /// Asked before the first event of what leads to that.
     pub(super) fn has_variables_of(&self, at: At, output: Option<&Json>) -> bool {
-        // Failures come up when the node completes.
-        self.variables_of(at, output).ok();
+        if self.env.contents.has_references() {
+            // Failures come up when the node completes.
+            self.variables_of(at, output).ok();
+        }
         !self.env.contents.has_missed()
     }
 

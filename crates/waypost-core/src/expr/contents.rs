@@ -6,7 +6,7 @@
 //! fetches the content and evaluates again.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::budget::{Budget, Stop};
 use super::read;
@@ -108,31 +108,47 @@ pub struct Contents(Option<Arc<AtHand>>);
 struct AtHand {
     known: BTreeMap<Wanted, FetchedContent>,
     missed: Mutex<Vec<Wanted>>,
+    /// May payloads refer to blobs?
+    references: bool,
+}
+
+impl AtHand {
+    fn missed(&self) -> MutexGuard<'_, Vec<Wanted>> {
+        self.missed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Contents {
     /// These contents are at hand.
     pub fn of(known: BTreeMap<Wanted, FetchedContent>) -> Self {
-        Self(Some(Arc::new(AtHand { known, missed: Mutex::default() })))
+        Self(Some(Arc::new(AtHand { known, references: true, ..AtHand::default() })))
+    }
+
+    /// Nothing is at hand, for an execution without references to blobs: all that it can miss are the
+    /// results of its maps.
+    pub fn without_references() -> Self {
+        Self(Some(Arc::default()))
+    }
+
+    /// Can an expression miss something?
+    pub(crate) fn has_references(&self) -> bool {
+        self.0.as_ref().is_some_and(|at_hand| at_hand.references)
     }
 
     /// What was missed so far, each once.
     pub fn missed(&self) -> Vec<Wanted> {
-        let lock = |at_hand: &Arc<AtHand>| {
-            at_hand.missed.lock().unwrap_or_else(PoisonError::into_inner).clone()
-        };
-        self.0.as_ref().map(lock).unwrap_or_default()
+        self.0.as_ref().map(|at_hand| at_hand.missed().clone()).unwrap_or_default()
     }
 
     /// Was a content missed? Then failures of evaluations mean nothing.
     pub fn has_missed(&self) -> bool {
-        !self.missed().is_empty()
+        self.0.as_ref().is_some_and(|at_hand| !at_hand.missed().is_empty())
     }
 
     /// Forgets what was missed.
     pub fn forgive(&self) {
         if let Some(at_hand) = &self.0 {
-            at_hand.missed.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            at_hand.missed().clear();
         }
     }
 
@@ -178,7 +194,7 @@ impl Contents {
             return found.clone();
         }
         if let Some(at_hand) = &self.0 {
-            let mut missed = at_hand.missed.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut missed = at_hand.missed();
             if !missed.contains(&wanted) {
                 missed.push(wanted);
             }

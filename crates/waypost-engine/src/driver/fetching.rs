@@ -173,14 +173,16 @@ pub(super) enum NotRendered {
 }
 
 impl Live {
-    /// Does the execution, or this command, refer to blobs? Only then can a content be missed.
-    pub(super) fn may_miss(&self, command: &Command) -> bool {
+    /// Notes whether the execution refers to blobs once this command is decided. Only then can a letter
+    /// miss a content.
+    pub(super) fn note_references(&mut self, command: &Command) {
         let payload = match command {
             Command::Report(Report { outcome: Outcome::Completed(output), .. }) => Some(output),
             Command::Request(request, _) => request.payload(),
-            Command::Evaluate { .. } => None,
-            _ => return false,
+            _ => None,
         };
-        self.refers || payload.is_some_and(|payload| payload.references().next().is_some())
+        let comes = payload.is_some_and(|payload| payload.references().next().is_some());
+        // The results of a map are the first reference of many executions.
+        self.refers |= comes || !self.fetches.at_hand.is_empty();
     }
 }

@@ -35,8 +35,6 @@ const AGAIN_MAX: Duration = Duration::from_secs(5);
 /// Why a payload was not kept.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NotKept {
-    #[error("the payload has {bytes} bytes; at most {limit} are kept")]
-    TooLarge { bytes: u64, limit: u64 },
     #[error(
         "the payload has {bytes} bytes; at most {PAYLOAD_BYTES_MAX} are kept as long as an older instance of this cluster runs"
     )]
@@ -113,14 +111,18 @@ impl Payloads {
             || self.keep(output.clone()),
             |error| match error {
                 NotKept::Blob(error) => error.is_passing(),
-                NotKept::TooLarge { .. } | NotKept::ClusterTooOld { .. } => false,
+                NotKept::ClusterTooOld { .. } => false,
             },
         );
         match kept.await {
             Some(Ok(output)) => Outcome::Completed(output),
             Some(Err(error)) => {
+                let kind = match &error {
+                    NotKept::ClusterTooOld { .. } => kind::TOO_LARGE,
+                    NotKept::Blob(_) => kind::BLOB,
+                };
                 let message = format!("the output cannot be kept: {error}");
-                Outcome::Failed(Failure::permanent(kind::TOO_LARGE, message))
+                Outcome::Failed(Failure::permanent(kind, message))
             }
             None => Outcome::Cancelled,
         }

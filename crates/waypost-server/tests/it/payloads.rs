@@ -1,4 +1,4 @@
-//! Large payloads over HTTP: kept as blobs, named by their digest, and forged by nobody.
+//! Large payloads over HTTP: they are kept as blobs, named by their digest, and cannot be forged.
 
 use serde_json::{Value, json};
 use waypost_core::blob::BlobDigest;

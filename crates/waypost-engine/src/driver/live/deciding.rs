@@ -6,7 +6,7 @@ use std::sync::Arc;
 use waypost_core::command::{Command, Decision, Effect, Env, Refusal, Request};
 use waypost_core::decide::decide;
 use waypost_core::event::{Event, MessageId, RunEvent};
-use waypost_core::expr::Wanted;
+use waypost_core::expr::{Contents, Wanted};
 use waypost_core::id::AppendId;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::slot::SlotCounts;
@@ -127,8 +127,9 @@ impl Live {
                 matches!(&letter.command, Command::Report(report) if report.worker.is_some());
             // Entropy is used once per command, so that no two deliveries share a token.
             let entropy = round.env.entropy ^ (u128::from(self.state.seq) << 64);
-            let env = Env { slots, entropy, ..round.env.clone() };
-            let copy = self.may_miss(&letter.command).then(|| letter.command.clone());
+            self.note_references(&letter.command);
+            let env = Env { slots, entropy, contents: self.contents(round), ..round.env.clone() };
+            let copy = self.refers.then(|| letter.command.clone());
             let answer = match (decide(&self.plan, &mut self.state, letter.command, &env), copy) {
                 (Err(Refusal::Missed(missed)), Some(command)) => {
                     self.set_aside(Letter { command, ..letter }, missed);
@@ -158,7 +159,8 @@ impl Live {
             }
         }
         if !round.draining {
-            self.open_items(&Env { slots, ..round.env.clone() }, batch);
+            let contents = self.contents(round);
+            self.open_items(&Env { slots, contents, ..round.env.clone() }, batch);
         }
         self.park_if_idle(round, batch);
         for (_, answer) in &mut batch.answers {
@@ -182,6 +184,10 @@ impl Live {
         // that awaits an answer learns that the message was already received.
         let echo = self.state.messages.contains(message) || self.decided_mail.contains(message);
         letter.ticket.is_none() && (echo || is_planted(Bug::MailConsumedUnread))
+    }
+
+    fn contents(&self, round: &Round<'_>) -> Contents {
+        if self.refers { self.fetches.contents() } else { round.env.contents.clone() }
     }
 
     /// Keeps a letter until contents are at hand. Its mail is not consumed yet.

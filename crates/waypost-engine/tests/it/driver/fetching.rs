@@ -80,6 +80,22 @@ fn variables_wait_for_the_content_and_their_report_is_kept_until_then() {
 }
 
 #[test]
+fn report_after_the_first_reference_of_its_frame_waits_for_the_content() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let flow = "a; x set n = nodes.a.output.n; b = if(variables.n == 7) needs a, x; c needs b:true";
+    let execution = rig.start(flow);
+    let [a, x] = ["a", "x"].map(|node| rig.take_task(node));
+    rig.report(&a, Outcome::Completed(Json::reference(blob())));
+    rig.finish(&x);
+    rig.settle();
+    fetched(&mut rig, execution, at_hand());
+    rig.run_to_end();
+    assert_eq!(world.status(execution), Status::Completed);
+    world.check();
+}
+
+#[test]
 fn execution_whose_blob_is_away_can_be_cancelled() {
     let world = World::new();
     let (mut rig, execution) =

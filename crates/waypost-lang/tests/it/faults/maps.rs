@@ -1,5 +1,4 @@
-//! Faults of maps, and of the config of maps and loops as users can write it: those are told by the
-//! real kinds.
+//! Faults of maps; and of the config of maps and loops, which the real kinds find.
 
 use waypost_lang::parse;
 
