@@ -97,6 +97,26 @@ pub struct Node {
     pub sets: Option<Setting>,
 }
 
+impl Node {
+    /// A node with its kind and its edges, and nothing else.
+    pub fn plain(id: impl Into<String>, kind: Kind, needs: Vec<Need>) -> Self {
+        Self {
+            id: id.into(),
+            kind,
+            needs,
+            join: Join::All,
+            retry: None,
+            timeout_ms: None,
+            deadline_ms: None,
+            on_error: OnError::Fail,
+            definition_errors: false,
+            at_most_once: false,
+            remote: false,
+            sets: None,
+        }
+    }
+}
+
 /// What a node sets the program's variable to, which counts as 0 before. Items of a map have their own,
 /// which begins with the value that the variable around it has when the item is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -43,6 +43,32 @@ fn nodes(code: Code, message: &'static str, hint: &'static str, nodes: &str) -> 
     case(code, message, hint, &format!("name: test\nnodes:\n{nodes}\n"))
 }
 
+/// A node `first`, a container with this config and body, a node `side`, and a node `last` with these
+/// fields.
+fn contained(
+    (code, message, hint): (Code, &'static str, &'static str),
+    (id, kind, config): (&str, &str, &str),
+    body: &str,
+    last: &str,
+) -> Case {
+    let lines = format!(
+        "  - {{ id: first, type: noop }}\n\
+         \x20 - id: {id}\n    type: {kind}\n    needs: first\n    config: {{ {config} }}\n    nodes:\n\
+         \x20     {body}\n\
+         \x20 - {{ id: side, type: noop }}\n\
+         \x20 - {{ id: last, type: noop, {last} }}"
+    );
+    nodes(code, message, hint, &lines)
+}
+
+/// A body that reads nothing.
+const GET: &str = "- { id: get, type: noop }";
+
+/// A body of a transform that reads this.
+fn reads(expression: &str) -> String {
+    format!("- {{ id: get, type: transform, config: {{ value: \"${{{{ {expression} }}}}\" }} }}")
+}
+
 /// A definition of one node with the given lines.
 fn node(code: Code, message: &'static str, hint: &'static str, lines: &str) -> Case {
     nodes(code, message, hint, &format!("  - id: a\n    type: noop\n    {lines}"))

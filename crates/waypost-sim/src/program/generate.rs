@@ -264,20 +264,7 @@ impl Builder<'_> {
             return None;
         }
         let at = self.program.nodes.len();
-        let mut node = Node {
-            id: id(&self.container, at),
-            kind,
-            needs,
-            join,
-            retry: None,
-            timeout_ms: None,
-            deadline_ms: None,
-            on_error: OnError::Fail,
-            definition_errors: false,
-            at_most_once: false,
-            remote: false,
-            sets: None,
-        };
+        let mut node = Node { join, ..Node::plain(id(&self.container, at), kind, needs) };
         // Sometimes two edges from one source, of which either will do.
         if self.random.percent(10)
             && let Some(first) = node.needs.first().map(|need| need.source)

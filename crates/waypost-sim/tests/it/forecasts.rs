@@ -15,20 +15,7 @@ fn node(id: &str, kind: Kind, needs: &str) -> Node {
         let source = usize::from(source.as_bytes()[0] - b'a');
         Need { source, branch: branch.map(Into::into) }
     };
-    Node {
-        id: id.into(),
-        kind,
-        needs: needs.split(", ").filter(|text| !text.is_empty()).map(need).collect(),
-        join: Join::All,
-        retry: None,
-        timeout_ms: None,
-        deadline_ms: None,
-        on_error: OnError::Fail,
-        definition_errors: false,
-        at_most_once: false,
-        remote: false,
-        sets: None,
-    }
+    Node::plain(id, kind, needs.split(", ").filter(|text| !text.is_empty()).map(need).collect())
 }
 
 fn task(id: &str, script: Script, needs: &str) -> Node {

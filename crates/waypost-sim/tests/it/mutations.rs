@@ -6,9 +6,7 @@ use serde_json::{Value, json};
 use waypost_core::event::CancelReason;
 use waypost_core::status::{NodeStatus, Status};
 use waypost_sim::model::{Calls, Cause, End, ItemsRan, NodeRan, Ran, SentSignal, judge};
-use waypost_sim::program::{
-    Appetite, FailurePolicy, Join, Kind, Need, Node, OnError, Program, Signal,
-};
+use waypost_sim::program::{Appetite, FailurePolicy, Join, Kind, Need, Node, Program, Signal};
 use waypost_sim::random::Random;
 
 use super::driver::{SINK, Trouble, run};
@@ -420,19 +418,8 @@ fn every_mutation_is_noticed() {
 /// Two waits for one signal, one after the other, to which so many signals were sent; and where the
 /// second of them stands.
 fn two_waits(sent: u64, second: &NodeRan) -> Vec<String> {
-    let wait = |id: &str, needs: Vec<Need>| Node {
-        id: id.into(),
-        kind: Kind::Wait { signal: Signal::Go, timeout_ms: None },
-        needs,
-        join: Join::All,
-        retry: None,
-        timeout_ms: None,
-        deadline_ms: None,
-        on_error: OnError::Fail,
-        definition_errors: false,
-        at_most_once: false,
-        remote: false,
-        sets: None,
+    let wait = |id: &str, needs: Vec<Need>| {
+        Node::plain(id, Kind::Wait { signal: Signal::Go, timeout_ms: None }, needs)
     };
     let nodes = vec![wait("a", vec![]), wait("b", vec![Need { source: 0, branch: None }])];
     let program =

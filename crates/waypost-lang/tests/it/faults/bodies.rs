@@ -1,6 +1,6 @@
 //! Faults of containers, and of what crosses the border of a body.
 
-use super::{Case, Code, nodes, parse_text};
+use super::{Case, Code, GET, contained, nodes, parse_text, reads};
 
 /// A node `first`, a loop `poll` with this body, and a node `last`.
 fn poll(code: Code, message: &'static str, hint: &'static str, body: &str) -> Case {
@@ -16,22 +16,8 @@ fn looped(
     body: &str,
     last: &str,
 ) -> Case {
-    let lines = format!(
-        "  - {{ id: first, type: noop }}\n\
-         \x20 - id: poll\n    type: loop\n    needs: first\n    config: {{ {config} }}\n    nodes:\n\
-         \x20     {body}\n\
-         \x20 - {{ id: side, type: noop }}\n\
-         \x20 - {{ id: last, type: noop, {last} }}"
-    );
-    nodes(code, message, hint, &lines)
+    contained((code, message, hint), ("poll", "loop", config), body, last)
 }
-
-/// A transform that reads this.
-fn reads(expression: &str) -> String {
-    format!("- {{ id: get, type: transform, config: {{ value: \"${{{{ {expression} }}}}\" }} }}")
-}
-
-const GET: &str = "- { id: get, type: noop }";
 
 #[expect(clippy::too_many_lines, reason = "a table: one row per fault")]
 pub(super) fn cases() -> Vec<Case> {

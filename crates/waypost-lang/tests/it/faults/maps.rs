@@ -2,7 +2,7 @@
 
 use waypost_lang::parse;
 
-use super::{Case, Code, nodes, parse_text, unmarked};
+use super::{Case, Code, GET, contained, nodes, parse_text, reads, unmarked};
 
 /// A node `first`, a map `each` with this body, and a node `last` with these fields.
 fn each(code: Code, message: &'static str, hint: &'static str, body: &str, last: &str) -> Case {
@@ -18,21 +18,7 @@ fn of(
     body: &str,
     last: &str,
 ) -> Case {
-    let lines = format!(
-        "  - {{ id: first, type: noop }}\n\
-         \x20 - id: each\n    type: map\n    needs: first\n    config: {{ {config} }}\n    nodes:\n\
-         \x20     {body}\n\
-         \x20 - {{ id: side, type: noop }}\n\
-         \x20 - {{ id: last, type: noop, {last} }}"
-    );
-    nodes(code, message, hint, &lines)
-}
-
-const GET: &str = "- { id: get, type: noop }";
-
-/// A transform that reads this.
-fn reads(expression: &str) -> String {
-    format!("- {{ id: get, type: transform, config: {{ value: \"${{{{ {expression} }}}}\" }} }}")
+    contained((code, message, hint), ("each", "map", config), body, last)
 }
 
 #[expect(clippy::too_many_lines, reason = "a table: one row per fault")]

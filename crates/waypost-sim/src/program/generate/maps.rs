@@ -4,7 +4,7 @@
 use super::bodies::{Bodies, DEPTH_MAX};
 use super::{Appetite, id};
 use crate::program::{
-    Each, Ends, ItemSource, Join, Kind, Loop, Need, Node, OnError, Program, Test, Tolerated, Value,
+    Each, Ends, ItemSource, Kind, Loop, Need, Node, Program, Test, Tolerated, Value,
 };
 use crate::random::Random;
 
@@ -121,20 +121,8 @@ impl Maps<'_> {
         let test = Test::Index(self.random.between(1, 3));
         let branch = if self.random.percent(50) { "true" } else { "false" };
         let needs = after.map(|source| Need { source, branch: None });
-        let node = |at: usize, kind: Kind, needs: Vec<Need>| Node {
-            id: id(container, at),
-            kind,
-            needs,
-            join: Join::All,
-            retry: None,
-            timeout_ms: None,
-            deadline_ms: None,
-            on_error: OnError::Fail,
-            definition_errors: false,
-            at_most_once: false,
-            remote: false,
-            sets: None,
-        };
+        let node =
+            |at: usize, kind: Kind, needs: Vec<Need>| Node::plain(id(container, at), kind, needs);
         body.push(node(choice, Kind::Condition(test), needs.into_iter().collect()));
         let need = Need { source: choice, branch: Some(branch.to_owned()) };
         body.push(node(choice + 1, Kind::Fail, vec![need]));
