@@ -246,6 +246,11 @@ pub struct Env {
     ///
     /// [`ITEMS_OPENED_MAX`]: crate::limits::ITEMS_OPENED_MAX
     pub items_opened_max: u64,
+    /// Bytes of results that the output of a map has, at most: [`MAP_RESULTS_BYTES_MAX`], or fewer in
+    /// tests. The event that opens a map records it.
+    ///
+    /// [`MAP_RESULTS_BYTES_MAX`]: crate::limits::MAP_RESULTS_BYTES_MAX
+    pub map_results_bytes_max: u64,
 }
 
 /// An action that follows a decision, once it is committed.

@@ -53,7 +53,7 @@ pub const ITEMS_MAX: u64 = 10_000_000;
 /// Bytes of an item of a list in a blob. Larger ones become blobs of their own.
 pub const ITEM_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of the results of a map that are kept in its output. More are kept as a blob.
-pub const MAP_RESULTS_BYTES_MAX: usize = 256 * 1024;
+pub const MAP_RESULTS_BYTES_MAX: u64 = 256 * 1024;
 /// Items that one frame opens at most; the rest follows in the next one.
 pub const ITEMS_OPENED_MAX: u64 = 256;
 /// Items of one map that may be open at once, unless it says otherwise.

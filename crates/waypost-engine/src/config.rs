@@ -1,6 +1,6 @@
 //! Every interval and limit of the engine, with its default and the reason for it.
 
-use waypost_core::limits::{ITEMS_OPENED_MAX, PAYLOAD_BYTES_MAX};
+use waypost_core::limits::{ITEMS_OPENED_MAX, MAP_RESULTS_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use waypost_core::time::Millis;
 use waypost_ports::store::LEASE;
 
@@ -79,6 +79,8 @@ config! {
         inline_bytes_max: usize = PAYLOAD_BYTES_MAX;
         /// Items of a map that one frame opens; the rest follows in the next one.
         items_opened_max: u64 = ITEMS_OPENED_MAX;
+        /// Bytes of results that the output of a map has, at most; above, they are a blob.
+        map_results_bytes_max: u64 = MAP_RESULTS_BYTES_MAX;
         /// Bytes of frames and snapshots on their way to the store, of all drivers, from which on nothing
         /// more is decided until some are committed. The events of a frame take about twice its bytes
         /// besides. Smaller: less memory for wide executions; larger: larger commits.

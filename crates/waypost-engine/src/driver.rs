@@ -372,9 +372,18 @@ impl Driver {
             true => SlotCounts::default(),
             false => self.slots.available(self.now),
         };
-        let items_opened_max = self.config.items_opened_max;
+        let Config { items_opened_max, map_results_bytes_max, .. } = self.config;
         let Self { now, now_max, instance, .. } = *self;
         let contents = Contents::without_references();
-        Env { now, now_max, instance, slots, entropy, items_opened_max, contents }
+        Env {
+            now,
+            now_max,
+            instance,
+            slots,
+            entropy,
+            items_opened_max,
+            map_results_bytes_max,
+            contents,
+        }
     }
 }

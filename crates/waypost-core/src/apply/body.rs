@@ -29,14 +29,15 @@ pub(super) fn apply(
             move_to(state, at, NodeStatus::Waiting);
             opened(plan, state, at, *index);
         }
-        NodeEvent::MapOpened { count, items, tolerated, .. } => {
+        NodeEvent::MapOpened { count, items, tolerated, results_max, .. } => {
             if !matches!(plan.node(at.node).behaviour, Behaviour::Map(_)) {
                 return refuse("the node is not a map");
             }
             let source = items.as_ref().and_then(Json::as_reference);
             let items = items_of(*count, items.as_ref().filter(|_| source.is_none()))?;
             move_to(state, at, NodeStatus::Waiting);
-            let map = MapState { source, ..MapState::new(*count, items, *tolerated) };
+            let results_max = *results_max;
+            let map = MapState { source, results_max, ..MapState::new(*count, items, *tolerated) };
             mapped(state, at, map);
             note_due(plan, state, at);
         }

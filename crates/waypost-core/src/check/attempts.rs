@@ -110,9 +110,9 @@ impl Nodes {
                 seen.is_at(*attempt)?;
                 self.may_open(at, seen, *index)
             }
-            NodeEvent::MapOpened { attempt, count, tolerated, .. } => {
+            NodeEvent::MapOpened { attempt, count, tolerated, results_max, .. } => {
                 seen.is_running(*attempt)?;
-                self.may_map(at, *count, *tolerated)
+                self.may_map(at, (*count, *tolerated), *results_max)
             }
             NodeEvent::ItemsOpened { attempt, from, count, failed, .. } => {
                 seen.is_at(*attempt)?;

@@ -5,7 +5,7 @@ use super::invariant::Invariant::{BodiesInOrder, CauseDecides, Justified, Limits
 use super::nodes::Nodes;
 use super::{Verdict, require, require_with};
 use crate::kind::{Behaviour, Container, MapSpec, Tolerate};
-use crate::limits::{ITEMS_MAX, MAP_CONCURRENCY_MAX};
+use crate::limits::{ITEMS_MAX, MAP_CONCURRENCY_MAX, MAP_RESULTS_BYTES_MAX};
 use crate::path::At;
 use crate::plan::Plan;
 
@@ -60,9 +60,16 @@ impl Nodes {
     }
 
     /// A map has no more items than are allowed, and tolerates what its definition says.
-    pub(super) fn may_map(&self, at: Option<At>, count: u64, tolerated: u64) -> Verdict {
+    pub(super) fn may_map(
+        &self,
+        at: Option<At>,
+        (count, tolerated): (u64, u64),
+        results_max: Option<u64>,
+    ) -> Verdict {
         let (Some(plan), Some(at)) = (&self.plan, at) else { return Ok(()) };
         require_with(count <= ITEMS_MAX, Limits, || format!("it has {count} items"))?;
+        let small = results_max.is_none_or(|bytes| bytes < MAP_RESULTS_BYTES_MAX);
+        require(small, Limits, "its output may have too large results")?;
         let fits = match plan.node(at.node).behaviour.container() {
             Some(Container::Map(spec)) => match spec.tolerate {
                 Tolerate::Count(most) => tolerated == most,

@@ -8,7 +8,7 @@ use crate::expr::ITEMS_PAGE;
 use crate::failure::{Failure, kind};
 use crate::json::Json;
 use crate::kind::{Behaviour, MapSpec};
-use crate::limits::{ITEM_FAILURES_MAX, ITEMS_MAX};
+use crate::limits::{ITEM_FAILURES_MAX, ITEMS_MAX, MAP_RESULTS_BYTES_MAX};
 use crate::path::{At, ScopeNo};
 use crate::planted::{Bug, is_planted};
 use crate::state::MapState;
@@ -98,7 +98,10 @@ impl Decider<'_> {
         }
         let (node, attempt, tolerated) =
             (self.path(at), self.node(at).attempt, spec.tolerate.of(count));
-        self.emit_at(at, NodeEvent::MapOpened { node, attempt, count, items, tolerated });
+        let results_max =
+            Some(self.env.map_results_bytes_max).filter(|max| *max < MAP_RESULTS_BYTES_MAX);
+        let opened = NodeEvent::MapOpened { node, attempt, count, items, tolerated, results_max };
+        self.emit_at(at, opened);
         Ok(())
     }
 

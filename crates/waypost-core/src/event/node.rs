@@ -146,6 +146,10 @@ pub enum NodeEvent {
         /// How many may fail without the map failing.
         #[serde(default, skip_serializing_if = "is_none_tolerated")]
         tolerated: u64,
+        /// Bytes of results that its output has, at most; above, they are a blob. Absent for
+        /// [`MAP_RESULTS_BYTES_MAX`](crate::limits::MAP_RESULTS_BYTES_MAX).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        results_max: Option<u64>,
     },
     /// A map opened items: as many as there were free places.
     ItemsOpened {
@@ -345,7 +349,8 @@ impl NodeEvent {
             Self::Started { remote: Some(_), .. } => REMOTE_LOG_FORMAT,
             Self::Failed { failure, .. } if failure.on_error_skipped => 4,
             Self::Resumed { origin, .. } if !origin.is_unknown() => 2,
-            Self::ItemsOpened { items: Some(_), .. } => BLOBS_LOG_FORMAT,
+            Self::ItemsOpened { items: Some(_), .. }
+            | Self::MapOpened { results_max: Some(_), .. } => BLOBS_LOG_FORMAT,
             Self::BodyEnding { origin, .. } if !origin.is_unknown() => STEERED_LOG_FORMAT,
             Self::Tuned { .. } => STEERED_LOG_FORMAT,
             Self::BodyOpened { .. }

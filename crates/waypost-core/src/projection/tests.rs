@@ -372,7 +372,14 @@ fn progress_is_that_of_the_map_that_was_opened_last_until_it_settles() {
     let attempt = 1;
     let mapped = |node: &str, count| {
         let (node, items, tolerated) = (node.into(), None, 0);
-        Event::Node(NodeEvent::MapOpened { node, attempt, count, items, tolerated })
+        Event::Node(NodeEvent::MapOpened {
+            node,
+            attempt,
+            count,
+            items,
+            tolerated,
+            results_max: None,
+        })
     };
     let opened = |node: &str, from, count, failed| {
         let node = node.into();

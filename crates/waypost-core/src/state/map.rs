@@ -28,6 +28,9 @@ pub struct MapState {
     pub open_items: BTreeMap<u64, Json>,
     /// How many may fail without the map failing.
     pub tolerated: u64,
+    /// Bytes of outputs that are kept, at most; absent for [`MAP_RESULTS_BYTES_MAX`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub results_max: Option<u64>,
     /// The next item to open. All before it are open or done.
     pub next: u64,
     /// How many are done, and how many of them failed.
@@ -36,8 +39,8 @@ pub struct MapState {
     /// The outputs of the items, without those that are `null`.
     #[serde(with = "crate::json::pairs")]
     pub outputs: BTreeMap<u64, Json>,
-    /// Bytes of these outputs; above [`MAP_RESULTS_BYTES_MAX`], none are kept any more, and the log is
-    /// read for them at the end.
+    /// Bytes of these outputs; above `results_max`, none are kept any more, and the log is read for them
+    /// at the end.
     pub output_bytes: usize,
     /// The items that failed, as ranges of indexes: first and last.
     pub failed_ranges: Vec<(u64, u64)>,
@@ -81,6 +84,7 @@ impl MapState {
             source: None,
             open_items: BTreeMap::new(),
             tolerated,
+            results_max: None,
             next: 0,
             done: 0,
             failed: 0,
@@ -123,7 +127,7 @@ impl MapState {
 
     /// Are the outputs too large to be kept here?
     pub fn is_too_large(&self) -> bool {
-        self.output_bytes > MAP_RESULTS_BYTES_MAX
+        self.output_bytes as u64 > self.results_max.unwrap_or(MAP_RESULTS_BYTES_MAX)
     }
 
     pub(crate) fn completed(&mut self, index: u64, output: Option<Json>) {

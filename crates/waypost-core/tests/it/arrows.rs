@@ -140,7 +140,14 @@ fn node_events(attempt: u32) -> Vec<NodeEvent> {
         NodeEvent::Resumed { node: node(), attempt, message: None, origin: Origin::default() },
         NodeEvent::Resumed { node: node(), attempt, message: None, origin: by_hand },
         NodeEvent::BodyOpened { node: node(), attempt, index: Some(1) },
-        NodeEvent::MapOpened { node: node(), attempt, count: 2, items: None, tolerated: 0 },
+        NodeEvent::MapOpened {
+            node: node(),
+            attempt,
+            count: 2,
+            items: None,
+            tolerated: 0,
+            results_max: None,
+        },
         NodeEvent::ItemsOpened { node: node(), attempt, from: 0, count: 1, items: None, failed: 0 },
         NodeEvent::BodyEnding {
             node: node(),

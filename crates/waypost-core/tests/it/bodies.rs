@@ -1,10 +1,13 @@
 //! Containers: groups and loops, their scopes, and how they end.
 
+use waypost_core::blob::{BlobDigest, BlobRef};
+use waypost_core::command::{Command, Outcome};
 use waypost_core::decide::{idempotency_key, render_task};
-use waypost_core::event::Event;
-use waypost_core::expr::Contents;
+use waypost_core::event::{Event, NodeEvent};
+use waypost_core::expr::{Contents, FetchedContent, Wanted};
 use waypost_core::flow::plan;
 use waypost_core::json::Json;
+use waypost_core::limits::MAP_RESULTS_BYTES_MAX;
 use waypost_core::path::ScopeNo;
 
 use super::run::Run;
@@ -563,4 +566,39 @@ fn loop_whose_outputs_are_too_large_together_fails_before_it_collects_more() {
     assert_eq!(node.failure.as_ref().map(|failure| &*failure.kind), Some("too_large"));
     let opened = |event: &&(_, Event)| event.1.name() == "BodyOpened";
     assert_eq!(run.log.iter().filter(opened).count(), 4);
+}
+
+#[test]
+fn results_above_the_border_that_opened_the_map_are_a_blob() {
+    let plan = plan("t; m = map(3) {a = value(${{ item }})} needs t");
+    // Three results of one byte, each with a comma.
+    let cases = [(MAP_RESULTS_BYTES_MAX, None, false), (6, Some(6), false), (5, Some(5), true)];
+    for (border, recorded, is_blob) in cases {
+        let mut run = Run::start(&plan, "null", None, 1);
+        run.map_results_bytes_max = border;
+        run.contents = Contents::without_references();
+        let report = run.report("t", None, Outcome::Completed(Json::null()));
+        run.command(Command::Report(report)).unwrap();
+        let opened = run.log.iter().find_map(|(_, event)| match event {
+            Event::Node(NodeEvent::MapOpened { results_max, .. }) => Some(*results_max),
+            _ => None,
+        });
+        assert_eq!(opened, Some(recorded));
+        // Whatever the setting of a later decision is.
+        run.map_results_bytes_max = MAP_RESULTS_BYTES_MAX;
+        let blob = BlobRef { digest: BlobDigest::of(b"[0,1,2]"), bytes: 7 };
+        let results = if is_blob { Json::reference(blob) } else { Json::parse("[0,1,2]").unwrap() };
+        if is_blob {
+            let map = run.state.find(&plan, "m").unwrap();
+            let wanted = Wanted::Results { map, attempt: 1, count: 3 };
+            assert_eq!(run.contents.missed(), [wanted]);
+            let known = [(wanted, FetchedContent::results(blob))].into();
+            run.contents = Contents::of(known);
+            run.command(Command::GoOn).unwrap();
+        }
+        let output = run.node("m").output.clone().unwrap();
+        let text =
+            format!(r#"{{"count":3,"succeeded":3,"failed":0,"results":{}}}"#, results.text());
+        assert_eq!(output.text(), text);
+    }
 }

@@ -17,7 +17,7 @@ use waypost_core::frame::{decode, encode};
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, Token};
 use waypost_core::json::Json;
 use waypost_core::kind::Behaviour;
-use waypost_core::limits::ITEMS_OPENED_MAX;
+use waypost_core::limits::{ITEMS_OPENED_MAX, MAP_RESULTS_BYTES_MAX};
 use waypost_core::path::At;
 use waypost_core::plan::Plan;
 use waypost_core::slot::SlotCounts;
@@ -56,6 +56,7 @@ pub(crate) struct Run<'a> {
     pub(crate) arrows: Arrows,
     /// The contents of blobs that are at hand.
     pub(crate) contents: Contents,
+    pub(crate) map_results_bytes_max: u64,
     shadow: State,
     instance: InstanceId,
     decisions: u128,
@@ -104,6 +105,7 @@ impl<'a> Run<'a> {
             paths: BTreeMap::new(),
             arrows: Arrows::default(),
             contents: Contents::default(),
+            map_results_bytes_max: MAP_RESULTS_BYTES_MAX,
             instance: InstanceId(Uuid::from_u128(1)),
             decisions: 0,
         }
@@ -188,6 +190,7 @@ impl<'a> Run<'a> {
             slots,
             entropy,
             items_opened_max: ITEMS_OPENED_MAX,
+            map_results_bytes_max: self.map_results_bytes_max,
             contents: self.contents.clone(),
         }
     }

@@ -12,7 +12,7 @@ use waypost_core::expr::Contents;
 use waypost_core::failure::{Failure, kind};
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, Token, WorkerId};
 use waypost_core::json::Json;
-use waypost_core::limits::ITEMS_OPENED_MAX;
+use waypost_core::limits::{ITEMS_OPENED_MAX, MAP_RESULTS_BYTES_MAX};
 use waypost_core::path::At;
 use waypost_core::plan::Plan;
 use waypost_core::slot::SlotCounts;
@@ -125,6 +125,7 @@ fn env(now: Timestamp, entropy: u128) -> Env {
         slots,
         entropy,
         items_opened_max,
+        map_results_bytes_max: MAP_RESULTS_BYTES_MAX,
         contents: Contents::default(),
     }
 }
