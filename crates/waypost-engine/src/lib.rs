@@ -53,7 +53,8 @@ pub use engine::{
 pub use receipt::Receipt;
 pub use shell::{
     Damage, Handlers, MarkReporter, NotKept, Performed, PlanSource, Plans, Polled, RemoteTask,
-    RemoteTasks, StoreCalls, StoreTime, Taken, WorkerPoll, attempt_outcome, fold, holds_secrets,
+    RemoteTasks, ResultsOf, StoreCalls, StoreTime, Taken, WorkerPoll, attempt_outcome, fold,
+    holds_secrets, put_results,
 };
 
 pub(crate) use driver::panic_text;

@@ -43,6 +43,7 @@ pub(crate) use mirrored::Mirrored;
 pub use payloads::NotKept;
 pub(crate) use payloads::Payloads;
 pub use remote_tasks::{Polled, RemoteTask, RemoteTasks, Taken, WorkerPoll};
+pub use results::{ResultsOf, put_results};
 pub(crate) use run::{EngineThread, EngineThreadGuard, Questions};
 pub(crate) use shared::Shared;
 pub(crate) use store::StoreThread;

@@ -24,7 +24,7 @@ use waypost_ports::store::Store;
 
 use super::Plans;
 use super::items::{BadItems, ItemLists};
-use super::results::{ResultsOf, ResultsReader};
+use super::results::{ResultsOf, put_results};
 
 /// Calls to the blob store at once: each may have a content in memory.
 const CALLS_MAX: usize = 8;
@@ -228,13 +228,7 @@ impl Payloads {
         }
         let put = || {
             let (store, plans) = (Arc::clone(&store), Arc::clone(&plans));
-            self.call(move |blobs| {
-                let mut reader = ResultsReader::new(&*store, &plans, of);
-                match (blobs.put(&mut reader, BLOB_BYTES_MAX), reader.damage) {
-                    (Err(_), Some(damage)) => Ok(Err(damage)),
-                    (put, _) => put.map(Ok),
-                }
-            })
+            self.call(move |blobs| put_results(blobs, &*store, &plans, of))
         };
         Some(match self.until_answered(over, put, BlobError::is_passing).await? {
             Ok(Ok(blob)) => FetchedContent::results(blob),

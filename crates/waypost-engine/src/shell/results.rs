@@ -3,22 +3,28 @@
 //!
 //! The log has them in the order in which the items ended. Results that come early wait in memory, up to
 //! a limit; beyond it, those of the last items are dropped and found again in another pass over the log.
+//!
+//! What looks like a reference in a blob is data. So a result that refers to blobs is written with their
+//! contents in place of the references.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::sync::Arc;
 
 use waypost_core::apply::{apply, begin};
+use waypost_core::blob::BlobRef;
 use waypost_core::event::{Event, RunEvent};
 use waypost_core::frame::decode;
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
+use waypost_core::limits::BLOB_BYTES_MAX;
 use waypost_core::path::At;
 use waypost_core::plan::Plan;
 use waypost_core::state::{ResultsTap, State};
+use waypost_ports::blobs::{BlobError, Blobs, NotInlined, inline};
 use waypost_ports::store::{LogReader, Store, StoredFrame};
 
-use super::Plans;
+use super::{Damage, Plans};
 
 /// Bytes of results that wait for their turn.
 const WAITING_BYTES_MAX: usize = 32 * 1024 * 1024;
@@ -26,16 +32,31 @@ const WAITING_BYTES_MAX: usize = 32 * 1024 * 1024;
 const CHUNK_BYTES: usize = 256 * 1024;
 
 /// Which results are read.
-#[derive(Clone, Copy)]
-pub(crate) struct ResultsOf {
-    pub(crate) execution: ExecutionNo,
-    pub(crate) map: At,
-    pub(crate) attempt: u32,
-    pub(crate) count: u64,
+#[derive(Clone, Copy, Debug)]
+pub struct ResultsOf {
+    pub execution: ExecutionNo,
+    pub map: At,
+    pub attempt: u32,
+    pub count: u64,
+}
+
+/// Puts the results of a map as a blob: its reference, or why the log cannot be read. One try.
+pub fn put_results(
+    blobs: &dyn Blobs,
+    store: &dyn Store,
+    plans: &Plans,
+    of: ResultsOf,
+) -> Result<Result<BlobRef, String>, BlobError> {
+    let mut reader = ResultsReader::new((blobs, store), plans, of);
+    match (blobs.put(&mut reader, BLOB_BYTES_MAX), reader.damage) {
+        (Err(_), Some(damage)) => Ok(Err(damage)),
+        (put, _) => put.map(Ok),
+    }
 }
 
 /// Results as the text of a list.
-pub(crate) struct ResultsReader<'a> {
+struct ResultsReader<'a> {
+    blobs: &'a dyn Blobs,
     store: &'a dyn Store,
     plans: &'a Plans,
     of: ResultsOf,
@@ -50,12 +71,17 @@ pub(crate) struct ResultsReader<'a> {
     text: io::Cursor<Vec<u8>>,
     closed: bool,
     /// Why the log cannot be read, now or ever.
-    pub(crate) damage: Option<String>,
+    damage: Option<String>,
 }
 
 impl<'a> ResultsReader<'a> {
-    pub(crate) fn new(store: &'a dyn Store, plans: &'a Plans, of: ResultsOf) -> Self {
+    fn new(
+        (blobs, store): (&'a dyn Blobs, &'a dyn Store),
+        plans: &'a Plans,
+        of: ResultsOf,
+    ) -> Self {
         Self {
+            blobs,
             store,
             plans,
             of,
@@ -81,7 +107,7 @@ impl<'a> ResultsReader<'a> {
                 if self.next > 0 {
                     text.push(b',');
                 }
-                text.extend_from_slice(result.text().as_bytes());
+                text.extend_from_slice(self.inlined(result)?.text().as_bytes());
                 self.next += 1;
             } else if self.next == self.of.count {
                 text.push(b']');
@@ -95,6 +121,19 @@ impl<'a> ResultsReader<'a> {
         }
         self.text = io::Cursor::new(text);
         Ok(())
+    }
+
+    /// The result with the contents of its blobs. What is no JSON, or too large for a handler, too, stays
+    /// as it is: its readers get the digest.
+    fn inlined(&mut self, result: Json) -> io::Result<Json> {
+        match inline(self.blobs, &result) {
+            Ok(inlined) => Ok(inlined),
+            Err(NotInlined::Blob(error)) if error.is_passing() => Err(io::Error::other(error)),
+            Err(NotInlined::Blob(error)) => Err(self.damaged(error.to_string())),
+            Err(NotInlined::TooLarge(_) | NotInlined::NotJson { .. } | NotInlined::Deep(_)) => {
+                Ok(result)
+            }
+        }
     }
 
     fn begin_again(&mut self) -> io::Result<()> {
@@ -138,8 +177,12 @@ impl<'a> ResultsReader<'a> {
         let Event::Run(RunEvent::Created(created)) = event else {
             return Err(self.damaged("the log does not begin with RunCreated".to_owned()));
         };
-        let plan = self.plans.get(created.definition, self.store);
-        let plan = plan.map_err(|error| self.damaged(error.to_string()))?;
+        let plan = match self.plans.get(created.definition, self.store) {
+            Ok(plan) => plan,
+            // It is read again.
+            Err(Damage::Store(error)) => return Err(io::Error::other(error)),
+            Err(damage) => return Err(self.damaged(damage.to_string())),
+        };
         let mut state = begin(&plan, self.of.execution, event, at)
             .map_err(|error| self.damaged(error.to_string()))?;
         let ResultsOf { map, attempt, .. } = self.of;

@@ -5,11 +5,13 @@ use waypost_core::json::Json;
 use waypost_core::limits::PAYLOAD_BYTES_MAX;
 use waypost_core::status::Status;
 use waypost_engine::config::Config;
-use waypost_engine::{Engine, StartRequest};
+use waypost_engine::{Engine, Plans, ResultsOf, StartRequest, put_results};
 use waypost_ports::blobs::{Blobs, MemoryBlobs};
+use waypost_ports::store::StoreError;
 
 use super::remote::LONG;
 use crate::support::lab::Lab;
+use crate::support::store::{Call, Fault};
 
 async fn output(engine: &Engine, lab: &Lab, flow: &str, input: Json) -> serde_json::Value {
     let plan = lab.flow(flow);
@@ -51,6 +53,44 @@ async fn results_of_a_map_are_complete_and_in_order_and_feed_another_map() {
     let second: Vec<u64> = (0..700).collect();
     assert_eq!(given, serde_json::json!({ "first": first, "second": second }));
     engine.stop(LONG).await;
+}
+
+#[tokio::test]
+async fn bug_references_in_results_were_data_for_the_readers_of_their_blob() {
+    let lab = Lab::new();
+    let small = |parts: &mut waypost_engine::Parts| {
+        let config = parts.config.clone();
+        parts.config = Config { inline_bytes_max: 10, map_results_bytes_max: 0, ..config };
+    };
+    let engine = lab.engine_with(small);
+    let input = Json::parse(r#"{"n":7,"more":"than ten bytes"}"#).unwrap();
+    let flow = r#"m = map(2) {x = value({"all": "${{ input }}"})}; k = map(${{ nodes.m.output.results }}) {y = value("${{ item.all.n }}")} needs m; o = output(["${{ nodes.m.output.results }}", "${{ nodes.k.output.results }}"]) needs k"#;
+    let given = output(&engine, &lab, flow, input.clone()).await;
+    let all = serde_json::json!({ "all": input.to_value().unwrap() });
+    assert_eq!(given, serde_json::json!([[all, all], [7, 7]]));
+    engine.stop(LONG).await;
+}
+
+#[tokio::test]
+async fn bug_store_that_was_away_when_results_were_read_failed_the_map() {
+    let lab = Lab::new();
+    let engine = lab.engine();
+    let flow = "m = map(3) {x = value(${{ index }})}";
+    let started = lab.start(&engine, flow).await;
+    let execution = started.execution;
+    started.ended().await.unwrap();
+    engine.stop(LONG).await;
+    // As after a restart: the plan has to be read first.
+    let plans = Plans::new(Box::new(waypost_core::flow::compile));
+    let map = lab.flow(flow).find("m").unwrap().into();
+    let of = ResultsOf { execution, map, attempt: 1, count: 3 };
+    let away = StoreError::Unavailable("away".to_owned());
+    lab.store.break_calls(&[Call::Definition], &Fault::Fails(away));
+    let error = put_results(&lab.blobs, &*lab.store, &plans, of).unwrap_err();
+    assert!(error.is_passing(), "{error}");
+    lab.store.heal();
+    let blob = put_results(&lab.blobs, &*lab.store, &plans, of).unwrap().unwrap();
+    assert_eq!(lab.blobs.get(&blob.digest, blob.bytes).unwrap(), b"[0,1,2]");
 }
 
 #[tokio::test]
