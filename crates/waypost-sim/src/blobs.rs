@@ -8,9 +8,12 @@ use waypost_core::event::Event;
 use waypost_core::expr::{Contents, FetchedContent, ITEMS_PAGE, Wanted};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::frame::decode;
+use waypost_core::id::ExecutionNo;
 use waypost_core::json::{BadJson, Json};
+use waypost_core::limits::MAP_RESULTS_BYTES_MAX;
 use waypost_core::time::Timestamp;
-use waypost_ports::blobs::{Blobs, MemoryBlobs};
+use waypost_engine::{ResultsOf, StoreCalls, put_results};
+use waypost_ports::blobs::{BlobError, Blobs, MemoryBlobs};
 use waypost_ports::clock::ManualClock;
 
 use crate::random::Random;
@@ -19,13 +22,23 @@ use crate::random::Random;
 pub struct WorldBlobs {
     blobs: MemoryBlobs,
     inline_max: usize,
+    map_results_bytes_max: u64,
 }
 
 impl WorldBlobs {
-    /// Of a world. In half of the worlds everything stays in the log.
+    /// Of a world. In half of the worlds every payload stays in the log, and in another half all results
+    /// of maps stay in their outputs.
     pub fn new(random: &mut Random) -> Self {
         let inline_max = *random.pick(&[0, 10, 40, usize::MAX, usize::MAX, usize::MAX]);
-        Self { blobs: MemoryBlobs::new(Arc::new(ManualClock::at(Timestamp(0)))), inline_max }
+        let all = MAP_RESULTS_BYTES_MAX;
+        let map_results_bytes_max = *random.split("results").pick(&[0, 10, 40, all, all, all]);
+        let blobs = MemoryBlobs::new(Arc::new(ManualClock::at(Timestamp(0))));
+        Self { blobs, inline_max, map_results_bytes_max }
+    }
+
+    /// Bytes of results that the output of a map has, at most.
+    pub fn map_results_bytes_max(&self) -> u64 {
+        self.map_results_bytes_max
     }
 
     /// As the shell keeps a payload.
@@ -37,13 +50,18 @@ impl WorldBlobs {
         Json::reference(put.expect("memory is never full"))
     }
 
-    /// As the shell reads what a decision needs.
-    pub fn read(&self, wanted: Wanted) -> FetchedContent {
+    /// As the shell reads what a decision needs: one try.
+    pub fn read(
+        &self,
+        calls: &StoreCalls,
+        execution: ExecutionNo,
+        wanted: Wanted,
+    ) -> Result<FetchedContent, BlobError> {
         let items = |blob| -> Vec<Json> {
             let list = Json::parse_bytes(&self.bytes(blob)).ok();
             list.and_then(|list| serde_json::from_str(list.text()).ok()).unwrap_or_default()
         };
-        match wanted {
+        Ok(match wanted {
             Wanted::Content(blob) => FetchedContent::read(blob, &self.bytes(blob)),
             Wanted::Count(blob) => FetchedContent::count(items(blob).len() as u64),
             Wanted::Items { blob, page } => {
@@ -55,17 +73,21 @@ impl WorldBlobs {
                         .collect::<Vec<_>>(),
                 )
             }
-            Wanted::Results { .. } => {
-                let what = "the maps of programs have few results";
-                FetchedContent::failed(Failure::permanent(kind::BLOB, what))
+            Wanted::Results { map, attempt, count } => {
+                let of = ResultsOf { execution, map, attempt, count };
+                match put_results(&self.blobs, &*calls.store, &calls.plans, of)? {
+                    Ok(blob) => FetchedContent::results(blob),
+                    Err(damage) => FetchedContent::failed(Failure::permanent(kind::BLOB, damage)),
+                }
             }
-        }
+        })
     }
 
     /// The contents of the blobs that a payload refers to.
     pub fn contents(&self, payload: &Json) -> Contents {
-        let wanted = payload.references().map(Wanted::Content);
-        Contents::of(wanted.map(|wanted| (wanted, self.read(wanted))).collect())
+        let content = |blob| FetchedContent::read(blob, &self.bytes(blob));
+        let known = payload.references().map(|blob| (Wanted::Content(blob), content(blob)));
+        Contents::of(known.collect())
     }
 
     /// The payload with contents in place of references.

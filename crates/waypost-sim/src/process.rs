@@ -70,13 +70,15 @@ pub struct Birth {
     pub log_format_min: u16,
     /// Its machine's clocks.
     pub clock: Arc<MachineClock>,
+    /// Bytes of results that the outputs of the world's maps have, at most.
+    pub map_results_bytes_max: u64,
 }
 
 impl Process {
     /// A process that has not called the store yet.
     pub fn start(birth: Birth, random: &mut Random, store: &SimStore, plans: &Arc<Plans>) -> Self {
-        let Birth { machine, instance, fold, log_format_min, clock } = birth;
-        let config = Config { fold, log_format_min, ..config(random) };
+        let Birth { machine, instance, fold, log_format_min, clock, map_results_bytes_max } = birth;
+        let config = Config { fold, log_format_min, map_results_bytes_max, ..config(random) };
         let seed = u128::from(random.next()) << 64 | u128::from(random.next());
         let connection = Arc::new(Connection(store.clone()));
         let issuer = TokenIssuer::new(&CLUSTER_KEY);

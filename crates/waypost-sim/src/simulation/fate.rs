@@ -62,6 +62,7 @@ impl Simulation {
             // it could have written itself.
             log_format_min: if self.far.upgraded { *fold } else { 1 },
             clock: Arc::clone(clock),
+            map_results_bytes_max: self.blobs.map_results_bytes_max(),
         };
         let process = Process::start(birth, &mut self.random, &self.store, &self.plans);
         let numbers = process.store_calls.config.numbers_wanted();

@@ -30,11 +30,17 @@ impl Simulation {
 
     /// Reads what a decision needs, as soon as the blob store answers.
     pub(super) fn fetch(&mut self, life: Life, execution: ExecutionNo, wanted: Wanted) {
+        let Some(store_calls) = self.store_calls.get(&life).map(Arc::clone) else { return };
         if self.store.inner().outage {
             return self.after(1_000, WorldEvent::Fetch { life, execution, wanted });
         }
-        let content = self.blobs.read(wanted);
-        self.inputs(life, vec![Input::Fetched { execution, wanted, content }]);
+        match self.blobs.read(&store_calls, execution, wanted) {
+            Ok(content) => self.inputs(life, vec![Input::Fetched { execution, wanted, content }]),
+            Err(error) => {
+                self.note("failed", &[life.into()], || format!("p{life} fetch: {error}"));
+                self.after(1_000, WorldEvent::Fetch { life, execution, wanted });
+            }
+        }
     }
 
     pub(super) fn cancel_task(&mut self, life: Life, token: Token) {
