@@ -6,7 +6,7 @@
 
 use waypost_core::check::Invariant;
 use waypost_core::event::Wait;
-use waypost_core::state::State;
+use waypost_core::state::{NodeState, State};
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 use waypost_ports::inspect::{DerivedPermit, DerivedRow, Examined, Ownership, Remedy, Standing};
@@ -146,7 +146,7 @@ fn has_no_reason_to_wake(
                     let what = format!("its row is {how}, its log says that it waits");
                     Some((Invariant::ControlAgrees, what))
                 }
-                None => is_due_otherwise(control.next_due, next_due, waits_for_a_signal(state)),
+                None => is_due_otherwise(control.next_due, next_due, waits_for_outside(state)),
             }
         }
         DerivedRow::Held { reason, next_due } => {
@@ -185,8 +185,13 @@ fn is_due_otherwise(
     }
 }
 
-fn waits_for_a_signal(state: &State) -> bool {
-    state.nodes().any(|(_, node)| matches!(node.wait, Some(Wait::Signal { .. })))
+/// Does it wait for a signal, or for a person to release a map?
+fn waits_for_outside(state: &State) -> bool {
+    let is_held = |node: &NodeState| {
+        let map = node.body.as_ref().and_then(|body| body.map.as_ref());
+        map.is_some_and(|map| map.held.is_some())
+    };
+    state.nodes().any(|(_, node)| matches!(node.wait, Some(Wait::Signal { .. })) || is_held(node))
 }
 
 /// Quarantined by the store because its log cannot be extended: until it is resumed, no due time

@@ -63,6 +63,8 @@ fn held_map_parks_and_goes_on_when_it_is_released() {
     assert_eq!(world.calls(execution, "m[0]/a"), 1);
     assert_eq!(world.status(execution), Status::Waiting, "nothing is left to do");
     assert_eq!(world.control(execution).and_then(|row| row.owner), None);
+    // Bug: it was said to wait for nothing.
+    world.check();
     rig.send(execution, hold(false), "release");
     rig.run_to_end();
     assert_eq!(world.status(execution), Status::Completed);
