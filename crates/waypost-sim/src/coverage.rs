@@ -16,8 +16,6 @@ const UNREACHED: &[(&str, &str)] = &[
     ("WAITING", "MessageIgnored"),
     ("WAITING", "RunPauseRequested"),
     ("WAITING", "RunEnding"),
-    // No user steers maps.
-    ("WAITING", "NodeTuned"),
 ];
 
 /// The arrows of the tables that worlds take.

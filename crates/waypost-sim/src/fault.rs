@@ -85,6 +85,7 @@ faults! {
     Retries = "retries", "users retry ended executions, twice, and at two instances at once";
     Drains = "drains", "a process is stopped in order and hands over";
     OldVersion = "old-version", "some processes cannot read what others write";
+    Steers = "steers", "users cancel items of maps, hold and release maps, and change their concurrency";
     ProjectorDies = "projector-dies", "the projector loses what it has not written";
 }
 

@@ -282,6 +282,7 @@ impl Simulation {
             WorldEvent::Submit { at, again } => self.submit(at, again),
             WorldEvent::Request(of) => self.request(of),
             WorldEvent::Repeat(request, serial) => self.ask_an_instance(request, serial),
+            WorldEvent::Steer(execution) => self.steer(execution),
             WorldEvent::Release(execution) => self.release(execution),
             WorldEvent::Far(event) => self.far(event),
             WorldEvent::Fate => self.fate(),

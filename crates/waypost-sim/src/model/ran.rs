@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
+use waypost_core::command::Tuning;
 use waypost_core::event::{CancelReason, EndCause, Event, FailureEnd, NodeEvent, RunEvent};
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Timestamp;
@@ -91,6 +92,8 @@ pub struct NodeRan {
     pub bodies: Vec<BodyRan>,
     /// The items that it found, if it is a map.
     pub items: Option<ItemsRan>,
+    /// How people tuned it, and the events that recorded it.
+    pub tuned: Vec<(u64, Tuning)>,
 }
 
 /// The items of a map, as they were recorded.
@@ -126,6 +129,8 @@ pub struct BodyRan {
     pub opened: u64,
     /// The event that fixed its end, if that did not come by itself.
     pub ending: Option<u64>,
+    /// Did a person end it?
+    pub cancelled: bool,
     /// Its nodes, by id; those without events are PENDING.
     pub nodes: BTreeMap<String, NodeRan>,
 }
@@ -152,6 +157,7 @@ impl Default for NodeRan {
             resumed: Vec::new(),
             bodies: Vec::new(),
             items: None,
+            tuned: Vec::new(),
         }
     }
 }
@@ -314,12 +320,14 @@ impl NodeRan {
             NodeEvent::MapOpened { .. } | NodeEvent::ItemsOpened { .. } => {
                 self.read_map(seq, event)
             }
-            // No user of the simulator tunes maps.
-            NodeEvent::Tuned { .. } => {}
-            NodeEvent::BodyEnding { index, .. } => {
+            NodeEvent::Tuned { held, concurrency, .. } => {
+                self.tuned.push((seq, Tuning { held: *held, concurrency: *concurrency }));
+            }
+            NodeEvent::BodyEnding { index, origin, .. } => {
                 let mut bodies = self.bodies.iter_mut().rev();
                 if let Some(body) = bodies.find(|body| body.index == *index) {
                     body.ending.get_or_insert(seq);
+                    body.cancelled = origin.message.is_some();
                 }
             }
             NodeEvent::Skipped { .. } => self.settle(seq, NodeStatus::Skipped),
@@ -357,6 +365,7 @@ impl NodeRan {
             decided: decided.unwrap_or(seq),
             opened: seq,
             ending: None,
+            cancelled: false,
             nodes: BTreeMap::new(),
         });
         self.status = NodeStatus::Waiting;

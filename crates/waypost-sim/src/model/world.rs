@@ -1,6 +1,7 @@
 //! The world of an execution: the actions of people, and the faults.
 
 use serde_json::Value as Json;
+use waypost_core::command::Tuning;
 
 /// The actions of people, and the faults. Everything that did not happen must be `false`: the judge
 /// is the stricter for it.
@@ -14,6 +15,8 @@ pub struct World {
     pub signals: Vec<SentSignal>,
     /// The waits that people asked to complete.
     pub resumptions: Vec<Resumption>,
+    /// How people asked to steer its maps.
+    pub steered: Vec<Steered>,
     /// Could attempts be lost: did an instance die, lose its lease or panic?
     pub attempts_lost: bool,
     /// Could replies of the sink be lost or late, so that a good call failed?
@@ -45,6 +48,13 @@ pub struct Resumption {
     pub body: Json,
 }
 
+/// A request to steer a map, by its path: of the map, or of one of its items.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Steered {
+    ItemCancelled(String),
+    Tuned(String, Tuning),
+}
+
 impl World {
     /// Was there a request to complete this wait, with this body where it matters?
     pub fn was_to_end(&self, wait: u64, body: Option<&Json>) -> bool {
@@ -55,6 +65,7 @@ impl World {
 
     /// Did anything happen that the definition and the input do not foretell?
     pub fn is_disturbed(&self) -> bool {
-        self.cancel_requested || self.paused || self.attempts_lost || self.replies_lost || self.late
+        let asked = self.cancel_requested || self.paused || !self.steered.is_empty();
+        asked || self.attempts_lost || self.replies_lost || self.late
     }
 }

@@ -142,6 +142,7 @@ impl Simulation {
             self.auditor.logs.insert(execution, Log { check, tracker: Tracker::default() });
         }
         if counts {
+            self.tempt_to_steer(execution, &events);
             self.check_left_alone(execution, &events);
             self.check_not_forgotten(execution, &events);
         }

@@ -48,6 +48,8 @@ pub enum WorldEvent {
     Request(Option<ExecutionNo>),
     /// A user repeats a request, under the same message id; for a signal, with its serial number.
     Repeat(ControlRequest, Option<u64>),
+    /// A user steers a map of an execution.
+    Steer(ExecutionNo),
     /// A user releases a quarantined execution.
     Release(ExecutionNo),
     /// Something happens around remote workers.

@@ -3,6 +3,7 @@
 //! progress.
 
 mod asking;
+mod steering;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use waypost_ports::store::{Idempotency, NewDefinition, TakenName};
 
 use super::{Simulation, WorldEvent, WorldOptions};
 use crate::fault::Fault;
-use crate::model::{Resumption, SentSignal};
+use crate::model::{Resumption, SentSignal, Steered};
 use crate::process::Life;
 use crate::program::{Appetite, Keyed, Program, Signal};
 use crate::random::Random;
@@ -35,6 +36,7 @@ pub(super) struct People {
     random: Random,
     /// A stream of its own, so that the other requests stay what they are.
     retries: Random,
+    steering: Random,
     pub(super) submissions: Vec<Submission>,
     asked: BTreeMap<(Life, u64), Asked>,
     tickets: u64,
@@ -71,6 +73,7 @@ pub(super) struct DoneTo {
     pub(super) pause: bool,
     pub(super) signals: Vec<SentSignal>,
     pub(super) resumptions: Vec<Resumption>,
+    pub(super) steered: Vec<Steered>,
     /// Messages that were acknowledged and not done yet, and when.
     pub(super) accepted: Vec<(MessageId, u64)>,
     /// Serial numbers of signals that were acknowledged as done or stored, and when.
@@ -97,6 +100,7 @@ impl People {
         Self {
             random,
             retries: seed.split("retries"),
+            steering: seed.split("steering"),
             submissions,
             asked: BTreeMap::new(),
             tickets: 0,
@@ -374,6 +378,8 @@ impl Simulation {
                 self.ask(execution, Request::Resume { reason: None }, None);
                 continue;
             }
+            self.release_maps(execution);
+            let Some(state) = self.auditor.state(execution) else { continue };
             let waits = |signal: &&Signal| {
                 state.nodes().any(|(_, node)| {
                     node.status == NodeStatus::Waiting

@@ -165,6 +165,7 @@ impl Simulation {
                 || events.iter().any(|e| matches!(e, LogEvent::Run(RunEvent::Quarantined { .. }))),
             signals: done.signals,
             resumptions: done.resumptions,
+            steered: done.steered,
             attempts_lost: self.kills > 0
                 || LOSES_ATTEMPTS.iter().any(|fault| inner.weather.has_struck(*fault)),
             // An attempt that its worker has forgotten may time out before that is noticed. So may

@@ -8,7 +8,7 @@ use super::outcomes::expect;
 use super::{Judge, has_failed};
 use crate::model::foretell::{go_on_test, has_ample_time};
 use crate::model::values::Facts;
-use crate::model::{BodyRan, NodeRan};
+use crate::model::{BodyRan, NodeRan, Steered};
 use crate::program::{Kind, Loop, Node, RetryOn, RetryRule};
 
 /// The failure that a scope ended with.
@@ -69,8 +69,17 @@ impl Judge<'_> {
                 .any(|at| self.is_unhandled(at) && self.nodes[at].settled == Some(ending - 1));
             let late = outer.may_strike(&outer.scope.nodes[container]);
             let stopped = outer.is_stopped(container, ending);
-            self.expect(failed || late || stopped, || format!("{scope}: nothing ended its body"));
+            let asked = body.cancelled && self.was_cancelled();
+            self.expect(failed || late || stopped || asked, || {
+                format!("{scope}: nothing ended its body")
+            });
         }
+    }
+
+    /// Did a person ask to cancel the item that this scope is?
+    fn was_cancelled(&self) -> bool {
+        let path = self.prefixes.path.trim_end_matches('/').to_owned();
+        self.ran.world.steered.contains(&Steered::ItemCancelled(path))
     }
 
     /// May the deadline of a node have struck?
@@ -86,8 +95,12 @@ impl Judge<'_> {
         let settled = first.and_then(|at| inside.nodes[at].settled).unwrap_or(u64::MAX);
         if let Some(ending) = body.ending.filter(|ending| *ending < settled) {
             let stopped = self.is_stopped(at, ending);
-            let kind = if stopped { kind::TOO_MANY_FAILURES } else { kind::TIMEOUT }.to_owned();
-            return Some(Unhandled { kind, status: None, retryable: false });
+            let kind = match (body.cancelled, stopped) {
+                (true, _) => kind::CANCELLED,
+                (false, true) => kind::TOO_MANY_FAILURES,
+                (false, false) => kind::TIMEOUT,
+            };
+            return Some(Unhandled { kind: kind.to_owned(), status: None, retryable: false });
         }
         let failed = &inside.nodes[first?];
         Some(Unhandled {

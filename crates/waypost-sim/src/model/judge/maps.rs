@@ -7,7 +7,7 @@ use waypost_core::status::NodeStatus;
 use super::outcomes::expect;
 use super::{Judge, has_failed};
 use crate::model::values::{are_sound, plain};
-use crate::model::{BodyRan, ItemsRan, NodeRan};
+use crate::model::{BodyRan, ItemsRan, NodeRan, Steered};
 use crate::program::{Each, ItemSource, Value};
 
 impl Judge<'_> {
@@ -32,6 +32,7 @@ impl Judge<'_> {
             };
         };
         self.are_items_right(each, items)?;
+        self.is_tuned_as_asked(at, ran)?;
         self.are_items_in_order(at, each, (ran, items))?;
         let opened = u64::try_from(ran.bodies.len()).unwrap_or(u64::MAX);
         let failed = self.failed_by(at, u64::MAX);
@@ -52,7 +53,17 @@ impl Judge<'_> {
         let Some(items) = &ran.items else { return false };
         let opened = u64::try_from(ran.bodies.len()).unwrap_or(u64::MAX);
         let open = ran.bodies.iter().filter(|body| self.closed_at(at, body).is_none()).count();
-        opened == items.count || u64::try_from(open) == Ok(each.width)
+        let (held, width) = tuned(each, ran, u64::MAX);
+        opened == items.count || held || u64::try_from(open).is_ok_and(|open| open >= width)
+    }
+
+    /// Did people ask for each change?
+    fn is_tuned_as_asked(&self, at: usize, ran: &NodeRan) -> Result<(), String> {
+        for (_, tuning) in &ran.tuned {
+            let asked = Steered::Tuned(self.path(at), *tuning);
+            expect(self.ran.world.steered.contains(&asked), "no person tuned it")?;
+        }
+        Ok(())
     }
 
     /// Why a map finds no items, as of an event: the kind of its failure.
@@ -107,8 +118,10 @@ impl Judge<'_> {
             let before = &ran.bodies[..=usize::try_from(index).unwrap_or(usize::MAX)];
             let open = |body: &&BodyRan| self.closed_at(at, body).is_none_or(|closed| closed > seq);
             let open = before.iter().filter(open).count();
-            let fits = u64::try_from(open).is_ok_and(|open| open <= each.width);
-            expect(fits, &format!("{open} items are open, {} allowed", each.width))?;
+            let (held, width) = tuned(each, ran, seq);
+            expect(!held, "it is held")?;
+            let fits = u64::try_from(open).is_ok_and(|open| open <= width);
+            expect(fits, &format!("{open} items are open, {width} allowed"))?;
             let stopped = self.is_stopped(at, seq);
             expect(!stopped, "it has stopped")?;
         }
@@ -168,6 +181,14 @@ impl Judge<'_> {
         }
         output
     }
+}
+
+/// Is a map held, and how many items may be open at once, as of an event?
+fn tuned(each: &Each, ran: &NodeRan, seq: u64) -> (bool, u64) {
+    let before = || ran.tuned.iter().filter(|(at, _)| *at < seq).map(|(_, tuning)| tuning);
+    let held = before().filter_map(|tuning| tuning.held).next_back();
+    let width = before().filter_map(|tuning| tuning.concurrency).next_back();
+    (held.unwrap_or(false), width.map_or(each.width, u64::from))
 }
 
 /// Is an output the expected one, each failure with a message besides?
