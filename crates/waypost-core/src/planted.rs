@@ -105,6 +105,10 @@ bugs! {
     ToleranceOffByOne = "tolerance-off-by-one", "a map fails when as many items have failed as are tolerated";
     ResultsOutOfOrder = "results-out-of-order", "the results of a map are in the order in which its items completed";
     VariablesStayInside = "variables-stay-inside", "a variable that is set in a body is lost at its end";
+    ClosedItemHears = "closed-item-hears", "a report for an item that has closed counts for one that is open";
+    // Blobs.
+    BlobAfterCommit = "blob-after-commit", "the frame that names a blob is committed before the blob is put";
+    GcTakesFresh = "gc-takes-fresh", "the sweep of blobs ignores how young a blob is";
     // The projector.
     ProjectionMissesLast = "projection-misses-last", "the projector leaves out the last frame of a batch";
 }

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use waypost_core::blob::BlobDigest;
 use waypost_core::id::InstanceId;
+use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::blobs::{BlobError, BlobRefs, Blobs, ListedBlob};
 
@@ -29,6 +30,21 @@ use crate::metrics::EngineMetrics;
 pub const UNTOUCHED: Millis = Millis::from_secs(24 * 3_600);
 /// The least time between the pass that finds a blob unreferenced and the one that deletes it.
 pub const BETWEEN_PASSES: Millis = Millis::from_secs(3_600);
+
+/// What a blob that no execution names is protected by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SweepSpans {
+    /// How long it is kept after it was put or touched.
+    pub untouched: Millis,
+    /// The least time between the pass that finds it and the one that deletes it.
+    pub between_passes: Millis,
+}
+
+impl Default for SweepSpans {
+    fn default() -> Self {
+        Self { untouched: UNTOUCHED, between_passes: BETWEEN_PASSES }
+    }
+}
 
 /// How often to take or renew the lease, and to see whether a pass is due.
 const TICK: Duration = Duration::from_secs(5 * 60);
@@ -53,14 +69,14 @@ fn judge(
     touched_at: Timestamp,
     is_referenced: bool,
     candidate_since: Option<Timestamp>,
-    now: Timestamp,
+    (now, spans): (Timestamp, SweepSpans),
 ) -> BlobVerdict {
-    if is_referenced || now.since(touched_at) < UNTOUCHED {
+    if is_referenced || now.since(touched_at) < spans.untouched {
         return BlobVerdict::Keep;
     }
     match candidate_since {
         // Touched since then, and old again: it is a candidate anew.
-        Some(since) if touched_at < since && now.since(since) >= BETWEEN_PASSES => {
+        Some(since) if touched_at < since && now.since(since) >= spans.between_passes => {
             BlobVerdict::Delete
         }
         _ => BlobVerdict::Candidate,
@@ -76,6 +92,7 @@ pub struct BlobSweep {
     /// Since when each is one.
     candidates: BTreeMap<BlobDigest, Timestamp>,
     last_pass: Option<Timestamp>,
+    spans: SweepSpans,
 }
 
 impl BlobSweep {
@@ -86,7 +103,21 @@ impl BlobSweep {
         instance: InstanceId,
         metrics: Arc<EngineMetrics>,
     ) -> Self {
-        Self { blobs, refs, instance, metrics, candidates: BTreeMap::new(), last_pass: None }
+        let (candidates, spans) = (BTreeMap::new(), SweepSpans::default());
+        Self { blobs, refs, instance, metrics, candidates, last_pass: None, spans }
+    }
+
+    /// With other spans, for tests.
+    #[must_use]
+    pub fn with_spans(self, spans: SweepSpans) -> Self {
+        Self { spans, ..self }
+    }
+
+    fn spans(&self) -> SweepSpans {
+        match is_planted(Bug::GcTakesFresh) {
+            true => SweepSpans { untouched: Millis(0), between_passes: Millis(0) },
+            false => self.spans,
+        }
     }
 
     /// Makes a pass if one is due and this instance holds the lease. Ends early if `stopped`.
@@ -97,7 +128,7 @@ impl BlobSweep {
             return Ok(());
         }
         let now = self.blobs.now()?;
-        if self.last_pass.is_some_and(|last| now.since(last) < BETWEEN_PASSES) {
+        if self.last_pass.is_some_and(|last| now.since(last) < self.spans().between_passes) {
             return Ok(());
         }
         self.last_pass = Some(now);
@@ -109,7 +140,7 @@ impl BlobSweep {
     }
 
     fn pass(&mut self, now: Timestamp, stopped: &dyn Fn() -> bool) -> Result<(), BlobError> {
-        let discarded = self.blobs.discard_uploads(now.minus(UNTOUCHED))?;
+        let discarded = self.blobs.discard_uploads(now.minus(self.spans().untouched))?;
         if discarded > 0 {
             tracing::info!(uploads = discarded, "discarded uploads that were never completed");
         }
@@ -135,8 +166,9 @@ impl BlobSweep {
         before: &BTreeMap<BlobDigest, Timestamp>,
         now: Timestamp,
     ) -> Result<u64, BlobError> {
+        let spans = self.spans();
         let old: Vec<&ListedBlob> =
-            page.iter().filter(|blob| now.since(blob.touched_at) >= UNTOUCHED).collect();
+            page.iter().filter(|blob| now.since(blob.touched_at) >= spans.untouched).collect();
         if old.is_empty() {
             return Ok(0);
         }
@@ -147,7 +179,7 @@ impl BlobSweep {
         for blob in old {
             let since = before.get(&blob.digest).copied();
             let is_referenced = referenced.binary_search(&blob.digest).is_ok();
-            match judge(blob.touched_at, is_referenced, since, now) {
+            match judge(blob.touched_at, is_referenced, since, (now, spans)) {
                 BlobVerdict::Keep => {}
                 BlobVerdict::Candidate if self.candidates.len() < CANDIDATES_MAX => {
                     let since = since.filter(|since| blob.touched_at < *since).unwrap_or(now);
@@ -155,7 +187,7 @@ impl BlobSweep {
                 }
                 BlobVerdict::Candidate => {}
                 BlobVerdict::Delete => {
-                    if self.blobs.delete(&blob.digest, now.minus(UNTOUCHED))? {
+                    if self.blobs.delete(&blob.digest, now.minus(spans.untouched))? {
                         swept += 1;
                         self.metrics.blobs_swept_total.add(1);
                         self.metrics.blob_bytes_swept_total.add(blob.stored_bytes);

@@ -85,6 +85,10 @@ faults! {
     Retries = "retries", "users retry ended executions, twice, and at two instances at once";
     Drains = "drains", "a process is stopped in order and hands over";
     OldVersion = "old-version", "some processes cannot read what others write";
+    BlobFails = "blob-fails", "the blob store answers no call for a while";
+    BlobSlow = "blob-slow", "what was fetched arrives late, after what was fetched later";
+    BlobLostBeforeCommit = "blob-lost-before-commit", "a process dies after it has put a blob, before a frame names it";
+    GcRuns = "gc-runs", "the sweep deletes blobs that no execution names";
     Steers = "steers", "users cancel items of maps, hold and release maps, and change their concurrency";
     ProjectorDies = "projector-dies", "the projector loses what it has not written";
 }

@@ -15,6 +15,7 @@
 //! | `event` | what can happen |
 //! | `operations`, `mail`, `leases` | what processes do at the store |
 //! | `tasks` | workers and their calls |
+//! | `blobs` | payloads on their way to the blob store and back; the sweep |
 //! | `far` | remote workers: offers, polls, reports |
 //! | `people` | submissions, requests, and the responses to them |
 //! | `killer` | an execution that kills every process that decides it |
@@ -22,6 +23,7 @@
 //! | `auditing`, `lines`, `verdict` | what must be true at every moment, and in the end |
 
 mod auditing;
+mod blobs;
 mod event;
 mod far;
 mod fate;
@@ -193,7 +195,7 @@ impl Simulation {
             waypost_lang::compile_canonical(canonical.as_bytes(), &catalog)
                 .map_err(|faults| faults.to_string())
         };
-        let blobs = WorldBlobs::new(&mut seed.split("blobs"));
+        let blobs = WorldBlobs::new(&mut seed.split("blobs"), &truth, &store);
         let people = people::People::new(&seed, &options);
         let far = far::Far::new(&seed, &truth);
         let killer = killer::Killer::new(&seed);
@@ -236,6 +238,7 @@ impl Simulation {
         self.after(1_000, WorldEvent::Fate);
         self.after(500, WorldEvent::Request(None));
         self.after(100, WorldEvent::Project);
+        self.after(1_000, WorldEvent::SweepBlobs);
         let faults_end_at = CHAOS_MS;
         while self.finding.is_none() {
             let due = self.queue.first_key_value().map(|((ms, _), _)| *ms);
@@ -276,6 +279,9 @@ impl Simulation {
                 self.store.inner().listed = None;
             }
             WorldEvent::Fetch { life, execution, wanted } => self.fetch(life, execution, wanted),
+            WorldEvent::PutBlob { life, payload } => self.put_blob(life, &payload),
+            WorldEvent::BlobsAnswer => self.blobs.failing = false,
+            WorldEvent::SweepBlobs => self.sweep_blobs(),
             WorldEvent::Inputs(life, inputs) => self.inputs(life, inputs),
             WorldEvent::Call(life, order) => self.call(life, order),
             WorldEvent::Ended { life, order, outcome } => self.ended(life, &order, outcome),

@@ -6,8 +6,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use waypost_core::blob::BlobDigest;
 use waypost_core::id::{ExecutionNo, InstanceId};
-use waypost_core::time::Timestamp;
+use waypost_core::time::{Millis, Timestamp};
+use waypost_ports::blobs::BlobRefs;
 use waypost_ports::memory::{Claimable, Pages, Tables};
 use waypost_ports::store::{
     Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Heartbeat, History,
@@ -172,5 +174,27 @@ impl Store for Connection {
 
     fn definition(&self, which: &DefinitionRef) -> Result<Option<Definition>, StoreError> {
         self.call(false, |tables, _| tables.definition(which))
+    }
+}
+
+impl BlobRefs for Connection {
+    fn referenced(&self, digests: &[BlobDigest]) -> Result<Vec<BlobDigest>, StoreError> {
+        self.call(false, |tables, _| tables.referenced(digests))
+    }
+
+    fn named_blobs(
+        &self,
+        after: Option<&BlobDigest>,
+        limit: usize,
+    ) -> Result<Vec<BlobDigest>, StoreError> {
+        self.call(false, |tables, _| tables.named_blobs(after, limit))
+    }
+
+    fn named_by(&self, digest: &BlobDigest) -> Result<Option<ExecutionNo>, StoreError> {
+        self.call(false, |tables, _| tables.named_by(digest))
+    }
+
+    fn take_blob_sweep(&self, instance: InstanceId, lease: Millis) -> Result<bool, StoreError> {
+        self.call(true, |tables, now| tables.take_blob_sweep(instance, lease, now))
     }
 }

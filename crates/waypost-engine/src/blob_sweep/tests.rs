@@ -37,7 +37,8 @@ fn verdict_follows_references_ages_and_passes() {
         ),
         ("touched by a clock that is ahead", 2 * day, false, None, day, BlobVerdict::Keep),
     ] {
-        let verdict = judge(Timestamp(touched), referenced, since.map(Timestamp), Timestamp(now));
+        let at = (Timestamp(now), SweepSpans::default());
+        let verdict = judge(Timestamp(touched), referenced, since.map(Timestamp), at);
         assert_eq!(verdict, expected, "{title}");
     }
 }

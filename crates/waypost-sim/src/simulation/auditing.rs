@@ -116,6 +116,7 @@ impl Simulation {
         self.auditor.commits.push((header.execution, header.first_seq));
         self.auditor.last_commit_ms = self.ms();
         self.clear_deaths(append);
+        self.check_blobs_of(append);
         self.inspect_frame(&frame, true);
         if header.parent.is_none() {
             self.may_be_killer(header.execution);

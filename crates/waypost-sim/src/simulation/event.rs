@@ -4,6 +4,7 @@ use waypost_core::command::Outcome;
 use waypost_core::event::Event as LogEvent;
 use waypost_core::expr::Wanted;
 use waypost_core::id::ExecutionNo;
+use waypost_core::json::Json;
 use waypost_core::time::Millis;
 use waypost_engine::driver::{
     ControlRequest, Input, Outgoing, Output, StoreWork, TaskOrder, TaskWork,
@@ -36,6 +37,12 @@ pub enum WorldEvent {
     Take { life: Life, work: StoreWork, listed: Claimable },
     /// A process reads a blob.
     Fetch { life: Life, execution: ExecutionNo, wanted: Wanted },
+    /// A blob is put after it was named.
+    PutBlob { life: Option<Life>, payload: Json },
+    /// The blob store answers again.
+    BlobsAnswer,
+    /// The sweep of blobs is due.
+    SweepBlobs,
     /// Answers reach a process.
     Inputs(Life, Vec<Input>),
     /// A worker calls the outside world.

@@ -27,6 +27,8 @@ use waypost_ports::tasks::WORKER_LEASE;
 
 pub(super) use saying::WorkerMessage;
 
+use super::blobs::AGAIN_MS;
+use super::tasks::outcome_of;
 use super::{Simulation, WorldEvent};
 use crate::clock::{MachineClock, TrueTime};
 use crate::fault::Fault;
@@ -309,9 +311,9 @@ impl Simulation {
         let (outcome, later) = match reply {
             Some(reply) if self.store.strikes(Fault::LateReport) => {
                 let most = timeout.saturating_sub(100).clamp(1, 40_000);
-                (self.outcome_of(&reply), self.far.random.below(most))
+                (outcome_of(&reply), self.far.random.below(most))
             }
-            Some(reply) => (self.outcome_of(&reply), self.far.random.below(100)),
+            Some(reply) => (outcome_of(&reply), self.far.random.below(100)),
             None => {
                 let message = "the attempt took too long";
                 (Outcome::Failed(Failure::transient(kind::TIMEOUT, message)), timeout)
@@ -324,6 +326,9 @@ impl Simulation {
         if self.far_forgets(id, token) {
             return;
         }
+        let Some(outcome) = self.keep_outcome(None, &outcome) else {
+            return self.after(AGAIN_MS, WorldEvent::Far(FarEvent::End(id, token, outcome)));
+        };
         let Some(task) = self.far.end(id, token) else { return };
         let outcome = match self.store.strikes(Fault::WorkerDeath) {
             true => Outcome::Lost(Failure::transient(kind::PANIC, "the worker died")),

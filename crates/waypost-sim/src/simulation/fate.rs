@@ -142,6 +142,7 @@ impl Simulation {
         }
         self.shake_machine(life);
         self.shake_store();
+        self.shake_blobs();
         self.shake_far();
     }
 
@@ -235,6 +236,7 @@ impl Simulation {
             inner.outage = false;
             inner.full = false;
         }
+        self.blobs.failing = false;
         self.poisoned.clear();
         self.far.end_faults();
         let lives: Vec<Life> = self.processes.keys().copied().collect();

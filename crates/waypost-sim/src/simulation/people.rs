@@ -255,16 +255,21 @@ impl Simulation {
         self.note("submit", &[life.into(), at as u64], || {
             format!("submission {at} to p{life}{}", if again { ", again" } else { "" })
         });
+        let input = Json::from_value(&self.people.submissions[at].input);
+        let Some(input) = self.keep(Some(life), &input) else { return };
+        if self.dies_with_blob(life, &input) {
+            return;
+        }
+        let Ok(contents) = self.blobs.contents(&input) else { return };
         let ticket = self.people.ask(life, Asked::Submission(at));
         let submission = &self.people.submissions[at];
-        let input = self.blobs.keep(Json::from_value(&submission.input));
         let request = StartRequest {
             idempotency: Some(Idempotency {
                 key: format!("submission-{at}").into(),
                 digest: DefinitionHash::of(submission.input.to_string().as_bytes()).0,
             }),
             labels: BTreeMap::from([(LABEL.to_owned(), at.to_string())]),
-            contents: self.blobs.contents(&input),
+            contents,
             ..StartRequest::new(Arc::clone(&submission.plan), 1, input)
         };
         let start = Start { request, ticket, await_end: None };

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use waypost_core::command::{Outcome, Report};
-use waypost_core::expr::Wanted;
 use waypost_core::failure::{Failure, kind};
-use waypost_core::id::{ExecutionNo, Token};
+use waypost_core::id::Token;
 use waypost_core::json::Json;
 use waypost_engine::driver::{Input, TaskOrder};
 
+use super::blobs::AGAIN_MS;
 use super::{Simulation, WorldEvent};
 use crate::fault::Fault;
 use crate::model::CONTRADICTION;
@@ -25,21 +25,6 @@ impl Simulation {
         if let Some(process) = self.processes.get_mut(&life) {
             process.tasks.insert(order.task.token, running);
             self.after(later, WorldEvent::Call(life, Box::new(order)));
-        }
-    }
-
-    /// Reads what a decision needs, as soon as the blob store answers.
-    pub(super) fn fetch(&mut self, life: Life, execution: ExecutionNo, wanted: Wanted) {
-        let Some(store_calls) = self.store_calls.get(&life).map(Arc::clone) else { return };
-        if self.store.inner().outage {
-            return self.after(1_000, WorldEvent::Fetch { life, execution, wanted });
-        }
-        match self.blobs.read(&store_calls, execution, wanted) {
-            Ok(content) => self.inputs(life, vec![Input::Fetched { execution, wanted, content }]),
-            Err(error) => {
-                self.note("failed", &[life.into()], || format!("p{life} fetch: {error}"));
-                self.after(1_000, WorldEvent::Fetch { life, execution, wanted });
-            }
         }
     }
 
@@ -76,6 +61,10 @@ impl Simulation {
                 process.now().most.since(order.since).0
             }
         };
+        // Its config is read first.
+        if self.blobs.failing && order.task.config.references().next().is_some() {
+            return self.after(AGAIN_MS, WorldEvent::Call(life, order));
+        }
         let lost = || Outcome::Lost(Failure::transient(kind::PANIC, "the worker died"));
         if self.store.strikes(Fault::WorkerDeath) || self.store.strikes(Fault::NoEffectNoReply) {
             let later = self.random.below(2_000);
@@ -96,9 +85,9 @@ impl Simulation {
                 // Late, but within the rest of the attempt's own time: the outcome stays
                 // foretellable.
                 let left = timeout.saturating_sub(spent + 100).clamp(1, 40_000);
-                (self.outcome_of(&reply), self.random.below(left))
+                (outcome_of(&reply), self.random.below(left))
             }
-            Some(reply) => (self.outcome_of(&reply), self.random.below(100)),
+            Some(reply) => (outcome_of(&reply), self.random.below(100)),
             None => {
                 let message = "the attempt took too long";
                 (Outcome::Failed(Failure::transient(kind::TIMEOUT, message)), timeout)
@@ -134,8 +123,20 @@ impl Simulation {
             later.push(WorldEvent::Ended { life, order, outcome });
             return;
         }
-        if process.tasks.remove(&order.task.token).is_none() {
+        if !process.tasks.contains_key(&order.task.token) {
             return; // it has ended already: cancelled, and then answered
+        }
+        let Some(outcome) = self.keep_outcome(Some(life), &outcome) else {
+            let order = Box::new(order.clone());
+            return self.after(AGAIN_MS, WorldEvent::Ended { life, order, outcome });
+        };
+        if let Outcome::Completed(output) = &outcome
+            && self.dies_with_blob(life, output)
+        {
+            return;
+        }
+        if let Some(process) = self.processes.get_mut(&life) {
+            process.tasks.remove(&order.task.token);
         }
         self.report(life, order, outcome.clone(), LastReport::Last, 0);
         if self.store.strikes(Fault::DoubleReport) {
@@ -203,17 +204,7 @@ enum LastReport {
 }
 
 /// The outcome for an answer, as the node kind computes it.
-impl Simulation {
-    /// The outcome of an attempt, its output as a worker keeps it.
-    pub(super) fn outcome_of(&self, reply: &OutsideReply) -> Outcome {
-        match outcome_of(reply) {
-            Outcome::Completed(output) => Outcome::Completed(self.blobs.keep(output)),
-            other => other,
-        }
-    }
-}
-
-fn outcome_of(reply: &OutsideReply) -> Outcome {
+pub(super) fn outcome_of(reply: &OutsideReply) -> Outcome {
     if reply.status < 400 {
         let output = json!({ "status": reply.status, "headers": {}, "body": reply.body });
         return Outcome::Completed(Json::from_value(&output));

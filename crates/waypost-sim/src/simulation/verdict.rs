@@ -84,6 +84,7 @@ impl Simulation {
                 self.judge(execution);
             }
         }
+        self.check_blobs();
         let mail = self.store.with(|tables, _| tables.mail());
         // A quarantined execution keeps its mail.
         if let Some(mail) = mail.iter().find(|mail| !self.is_killer_aside(mail.execution)) {
@@ -172,7 +173,7 @@ impl Simulation {
             // one whose end a failover lost, if its worker is silent when it should report it
             // again, and one whose worker cannot report because each process that it asks is
             // killed.
-            replies_lost: inner.weather.has_struck(Fault::FarForgets)
+            replies_lost: DELAYS_REPORTS.iter().any(|fault| inner.weather.has_struck(*fault))
                 || self.far.is_there()
                     && (self.auditor.failed_over || inner.weather.has_struck(Fault::Killer)),
             shared: self.far.is_there(),
@@ -201,6 +202,9 @@ fn may_be_superseded(program: &Program) -> bool {
     program.keyed.is_some_and(|keyed| keyed.policy == ConcurrencyPolicy::CancelOldest)
 }
 
+/// Faults for which an attempt may time out although its call was answered, or before it was made.
+const DELAYS_REPORTS: &[Fault] = &[Fault::FarForgets, Fault::BlobFails, Fault::BlobSlow];
+
 /// Faults that may cost attempts.
 const LOSES_ATTEMPTS: &[Fault] = &[
     Fault::Kill,
@@ -224,4 +228,5 @@ const LOSES_ATTEMPTS: &[Fault] = &[
     Fault::TasksLost,
     Fault::NoEffectNoReply,
     Fault::Pauses,
+    Fault::BlobLostBeforeCommit,
 ];
