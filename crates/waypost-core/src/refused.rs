@@ -59,7 +59,8 @@ impl State {
         // process.
         let remote = node.remote.is_some() || report.worker.is_none();
         let holds = node.token == Some(report.token) && remote;
-        let misled = is_planted(Bug::ClosedScopeHears) && self.find(plan, &report.node).is_none();
+        let misled = (is_planted(Bug::ClosedScopeHears) || is_planted(Bug::ClosedItemHears))
+            && self.find(plan, &report.node).is_none();
         if !holds && !misled && !is_planted(Bug::ForeignToken) {
             return Err(Refusal::ForeignToken { node: report.node.clone(), attempt });
         }
@@ -82,6 +83,16 @@ impl State {
         if found.is_none() && is_planted(Bug::ClosedScopeHears) {
             let node = plan.locate(path)?;
             return self.nodes().map(|(at, _)| at).find(|at| at.node == node);
+        }
+        if found.is_none() && is_planted(Bug::ClosedItemHears) {
+            let node = plan.locate(path)?;
+            let is_of_map = |at: &At| {
+                let container = self.scope(at.scope).and_then(|scope| scope.container);
+                let body =
+                    container.and_then(|at| self.get(at)).and_then(|node| node.body.as_ref());
+                body.is_some_and(|body| body.map.is_some())
+            };
+            return self.nodes().map(|(at, _)| at).find(|at| at.node == node && is_of_map(at));
         }
         found
     }
