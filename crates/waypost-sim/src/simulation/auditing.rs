@@ -8,6 +8,7 @@ use waypost_core::command::Request;
 use waypost_core::event::{Event as LogEvent, NodeEvent, RunEvent};
 use waypost_core::frame::{FrameHeader, decode};
 use waypost_core::id::{ExecutionNo, InstanceId, Token};
+use waypost_core::json::{Json, references};
 use waypost_core::projection::ExecutionView;
 use waypost_core::state::State;
 use waypost_core::time::Timestamp;
@@ -345,7 +346,7 @@ impl Simulation {
         let mark = format!("\"serial\":{serial}}}");
         let holds = |mail: &Mail| match &mail.body {
             MailBody::Request(Request::Signal { body, .. }) => {
-                mail.execution == execution && body.text().ends_with(&mark)
+                mail.execution == execution && self.blobs.inline(body).text().ends_with(&mark)
             }
             _ => false,
         };
@@ -368,8 +369,12 @@ impl Simulation {
     fn log_holds(&self, execution: ExecutionNo, text: &str) -> bool {
         self.store.with(|tables, _| {
             let holds = |frame: &StoredFrame| {
-                let body = frame.body.as_ref().map(|body| String::from_utf8_lossy(body));
-                body.is_ok_and(|body| body.contains(text))
+                let body = frame.body.as_ref().ok().and_then(|body| str::from_utf8(body).ok());
+                let kept = |body: &str| {
+                    let mut blobs = references(body).map(Json::reference);
+                    blobs.any(|blob| self.blobs.inline(&blob).text().contains(text))
+                };
+                body.is_some_and(|body| body.contains(text) || kept(body))
             };
             tables.frames_from(execution, 0).any(holds)
         })

@@ -36,7 +36,8 @@ impl Simulation {
 
     /// The payload as the log has it; `None` while the blob store does not answer.
     pub(super) fn keep(&mut self, life: Option<Life>, payload: &Json) -> Option<Json> {
-        if self.blobs.is_inline(payload) {
+        // What was kept before is a reference.
+        if self.blobs.is_inline(payload) || payload.as_reference().is_some() {
             return Some(payload.clone());
         }
         if is_planted(Bug::BlobAfterCommit) {

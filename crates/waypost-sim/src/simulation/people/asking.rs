@@ -173,7 +173,12 @@ impl Simulation {
         }
     }
 
-    fn ask_at(&mut self, life: Life, request: ControlRequest, serial: Option<u64>) {
+    /// Asks this process; a payload that cannot be kept is refused.
+    fn ask_at(&mut self, life: Life, mut request: ControlRequest, serial: Option<u64>) {
+        if let Some(payload) = request.request.payload_mut() {
+            let Some(kept) = self.keep(Some(life), payload) else { return };
+            *payload = kept;
+        }
         let ControlRequest { execution, request: asked, origin } = &request;
         self.note("ask", &[life.into(), u64::try_from(execution.0).unwrap_or(0)], || {
             let message = origin.message.as_ref().map(|message| format!(", {message}"));
