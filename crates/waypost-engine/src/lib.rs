@@ -52,9 +52,9 @@ pub use engine::{
 };
 pub use receipt::Receipt;
 pub use shell::{
-    Damage, Handlers, MarkReporter, NotKept, Performed, PlanSource, Plans, Polled, RemoteTask,
-    RemoteTasks, ResultsOf, StoreCalls, StoreTime, Taken, WorkerPoll, attempt_outcome, fold,
-    holds_secrets, put_results,
+    BadItems, Damage, Handlers, ItemLists, MarkReporter, NotKept, Performed, PlanSource, Plans,
+    Polled, RemoteTask, RemoteTasks, ResultsOf, StoreCalls, StoreTime, Taken, WorkerPoll,
+    attempt_outcome, fold, holds_secrets, put_results,
 };
 
 pub(crate) use driver::panic_text;

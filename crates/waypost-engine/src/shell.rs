@@ -36,6 +36,7 @@ mod worker;
 pub(crate) use batch_queue::BatchQueue;
 pub(crate) use ending::Ending;
 pub(crate) use inputs::InputQueues;
+pub use items::{BadItems, ItemLists};
 pub(crate) use lanes::Lanes;
 pub(crate) use lease::Lease;
 pub use load::{Damage, PlanSource, Plans, fold};

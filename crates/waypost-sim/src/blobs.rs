@@ -6,7 +6,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 use waypost_core::blob::{BlobDigest, BlobRef};
 use waypost_core::event::Event;
-use waypost_core::expr::{Contents, FetchedContent, ITEMS_PAGE, Wanted};
+use waypost_core::expr::{Contents, FetchedContent, Wanted};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::frame::decode;
 use waypost_core::id::{ExecutionNo, InstanceId};
@@ -14,7 +14,7 @@ use waypost_core::json::{BadJson, Json};
 use waypost_core::limits::MAP_RESULTS_BYTES_MAX;
 use waypost_core::time::Millis;
 use waypost_engine::blob_sweep::{BlobSweep, SweepSpans};
-use waypost_engine::{ResultsOf, StoreCalls, put_results};
+use waypost_engine::{BadItems, ItemLists, ResultsOf, StoreCalls, put_results};
 use waypost_ports::blobs::{BlobError, Blobs, ListedBlob, MemoryBlobs};
 
 use crate::clock::{MachineClock, TrueTime};
@@ -34,22 +34,31 @@ pub struct WorldBlobs {
     /// Does it answer no calls?
     pub failing: bool,
     sweep: BlobSweep,
+    lists: ItemLists,
     /// For its faults: those of others stay what they are.
     pub random: Random,
 }
 
 impl WorldBlobs {
-    /// Of a world. In half of the worlds every payload stays in the log, and in another half all results
-    /// of maps stay in their outputs.
+    /// Of a world. In half of the worlds every payload stays in the log, and in a quarter all results of
+    /// maps stay in their outputs.
     pub fn new(random: &mut Random, truth: &TrueTime, store: &SimStore) -> Self {
         let inline_max = *random.pick(&[0, 10, 40, usize::MAX, usize::MAX, usize::MAX]);
         let all = MAP_RESULTS_BYTES_MAX;
-        let map_results_bytes_max = *random.split("results").pick(&[0, 10, 40, all, all, all]);
+        let map_results_bytes_max = *random.split("results").pick(&[0, 10, 40, all]);
         let clock = Arc::new(MachineClock::new(truth.clone(), 0, 0));
         let blobs = MemoryBlobs::new(Arc::clone(&clock) as Arc<_>);
         let sweep = sweep(&blobs, store);
-        let random = random.split("faults");
-        Self { blobs, clock, inline_max, map_results_bytes_max, failing: false, sweep, random }
+        Self {
+            blobs,
+            clock,
+            inline_max,
+            map_results_bytes_max,
+            failing: false,
+            sweep,
+            lists: ItemLists::default(),
+            random: random.split("faults"),
+        }
     }
 
     /// Bytes of results that the output of a map has, at most.
@@ -87,14 +96,12 @@ impl WorldBlobs {
                 self.bytes(blob).map(|content| FetchedContent::read(blob, &content))
             }
             Wanted::Count(blob) => {
-                self.items(blob).map(|items| FetchedContent::count(items.len() as u64))
+                self.answers()?;
+                of_items(self.lists.count(&self.blobs, blob).map(FetchedContent::count))
             }
             Wanted::Items { blob, page } => {
-                let number = |number| usize::try_from(number).unwrap_or(usize::MAX);
-                let (from, most) = (number(page * ITEMS_PAGE), number(ITEMS_PAGE));
-                let page =
-                    |items: Vec<Json>| Vec::from_iter(items.into_iter().skip(from).take(most));
-                self.items(blob).map(|items| FetchedContent::items(page(items)))
+                self.answers()?;
+                of_items(self.lists.page(&self.blobs, blob, page).map(FetchedContent::items))
             }
             Wanted::Results { map, attempt, count } => {
                 self.answers()?;
@@ -111,11 +118,6 @@ impl WorldBlobs {
             }
             content => content,
         }
-    }
-
-    fn items(&self, blob: BlobRef) -> Result<Vec<Json>, BlobError> {
-        let list = Json::parse_bytes(&self.bytes(blob)?).ok();
-        Ok(list.and_then(|list| serde_json::from_str(list.text()).ok()).unwrap_or_default())
     }
 
     /// The contents of the blobs that a payload refers to.
@@ -173,6 +175,14 @@ impl WorldBlobs {
     /// Is this blob there, and whole?
     pub fn has(&self, digest: &BlobDigest) -> bool {
         self.blobs.get(digest, u64::MAX).is_ok()
+    }
+}
+
+fn of_items(read: Result<FetchedContent, BadItems>) -> Result<FetchedContent, BlobError> {
+    match read {
+        Err(BadItems::Blob(error)) => Err(error),
+        Err(error) => Ok(FetchedContent::failed(error.into())),
+        Ok(content) => Ok(content),
     }
 }
 

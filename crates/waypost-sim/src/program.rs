@@ -264,6 +264,8 @@ pub enum Value {
     Text,
     /// The output of an earlier node, as far as it has one.
     OutputOf(usize),
+    /// The results in the output of an earlier map; it fails where there are none.
+    ResultsOf(usize),
     /// The status of an earlier node.
     StatusOf(usize),
     /// The output of the first node that the container around needs; null where there is none.

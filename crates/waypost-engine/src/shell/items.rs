@@ -8,6 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use waypost_core::blob::{BlobDigest, BlobRef};
 use waypost_core::expr::ITEMS_PAGE;
+use waypost_core::failure::{Failure, kind};
 use waypost_core::json::Json;
 use waypost_core::limits::{ITEM_BYTES_MAX, ITEMS_MAX};
 use waypost_ports::blobs::{BlobError, Blobs};
@@ -17,7 +18,7 @@ const INDEXES_MAX: usize = 16;
 
 /// Why items cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub(crate) enum BadItems {
+pub enum BadItems {
     #[error("`items` is blob {digest}, which is neither a JSON list nor lines of JSON: {reason}")]
     NotItems { digest: BlobDigest, reason: String },
     #[error("`items` is blob {digest}, which has more than {ITEMS_MAX} items")]
@@ -26,9 +27,21 @@ pub(crate) enum BadItems {
     Blob(#[from] BlobError),
 }
 
+impl From<BadItems> for Failure {
+    /// The failure of the map.
+    fn from(error: BadItems) -> Self {
+        let kind = match &error {
+            BadItems::NotItems { .. } => kind::INVALID_CONFIG,
+            BadItems::TooMany { .. } => kind::TOO_MANY_ITEMS,
+            BadItems::Blob(_) => kind::BLOB,
+        };
+        Self::permanent(kind, error.to_string())
+    }
+}
+
 /// The lists that were read.
 #[derive(Clone, Default)]
-pub(crate) struct ItemLists(Arc<Mutex<VecDeque<KnownList>>>);
+pub struct ItemLists(Arc<Mutex<VecDeque<KnownList>>>);
 
 type KnownList = (BlobDigest, Arc<ItemIndex>);
 
@@ -45,17 +58,12 @@ struct ItemIndex {
 
 impl ItemLists {
     /// How many items a blob has.
-    pub(crate) fn count(&self, blobs: &dyn Blobs, blob: BlobRef) -> Result<u64, BadItems> {
+    pub fn count(&self, blobs: &dyn Blobs, blob: BlobRef) -> Result<u64, BadItems> {
         Ok(self.index(blobs, blob)?.count)
     }
 
     /// A page of its items. Those that are large become blobs of their own.
-    pub(crate) fn page(
-        &self,
-        blobs: &dyn Blobs,
-        blob: BlobRef,
-        page: u64,
-    ) -> Result<Vec<Json>, BadItems> {
+    pub fn page(&self, blobs: &dyn Blobs, blob: BlobRef, page: u64) -> Result<Vec<Json>, BadItems> {
         let bad = |reason: String| BadItems::NotItems { digest: blob.digest, reason };
         let index = self.index(blobs, blob)?;
         let at = usize::try_from(page).unwrap_or(usize::MAX);

@@ -193,9 +193,6 @@ impl Payloads {
         over: &CancellationToken,
         read: impl Fn(&dyn Blobs) -> Result<FetchedContent, BadItems> + Clone + Send + 'static,
     ) -> Option<FetchedContent> {
-        let failed = |kind: &'static str, error: &dyn std::fmt::Display| {
-            FetchedContent::failed(Failure::permanent(kind, error.to_string()))
-        };
         let call = || {
             let read = read.clone();
             self.call(move |blobs| match read(blobs) {
@@ -205,9 +202,8 @@ impl Payloads {
         };
         Some(match self.until_answered(over, call, BlobError::is_passing).await? {
             Ok(Ok(content)) => content,
-            Ok(Err(error @ BadItems::TooMany { .. })) => failed(kind::TOO_MANY_ITEMS, &error),
-            Ok(Err(error)) => failed(kind::INVALID_CONFIG, &error),
-            Err(error) => failed(kind::BLOB, &error),
+            Ok(Err(error)) => FetchedContent::failed(error.into()),
+            Err(error) => FetchedContent::failed(BadItems::Blob(error).into()),
         })
     }
 

@@ -94,6 +94,7 @@ pub(super) fn plain(value: Value, facts: Facts) -> Option<Json> {
         Value::Iteration => Some(json!(iteration)),
         Value::Index => Some(json!(index)),
         Value::OutputOf(_)
+        | Value::ResultsOf(_)
         | Value::StatusOf(_)
         | Value::Before
         | Value::Previous

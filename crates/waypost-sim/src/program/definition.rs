@@ -227,6 +227,7 @@ impl<'p> PrintedScope<'p> {
             Value::Plus(more) => json!(format!("${{{{ input.n + {more} }}}}")),
             Value::Text => json!("n is ${{ input.n }}"),
             Value::OutputOf(at) => json!(format!("${{{{ nodes.{}.output }}}}", id(at))),
+            Value::ResultsOf(at) => json!(format!("${{{{ nodes.{}.output.results }}}}", id(at))),
             Value::StatusOf(at) => json!(format!("${{{{ nodes.{}.status }}}}", id(at))),
             Value::Before => match self.before {
                 Some(id) => json!(format!("${{{{ nodes.{id}.output }}}}")),

@@ -117,6 +117,7 @@ impl ShownScope<'_> {
             Value::Plus(more) => format!("n+{more}"),
             Value::Text => "text".into(),
             Value::OutputOf(at) => self.id(*at).to_owned(),
+            Value::ResultsOf(at) => format!("{}.results", self.id(*at)),
             Value::StatusOf(at) => format!("{}.status", self.id(*at)),
             Value::Before => "before".into(),
             Value::Iteration => "iteration".into(),

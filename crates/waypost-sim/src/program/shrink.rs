@@ -21,6 +21,7 @@ impl Program {
                 Mention::Test(test, at) if at == gone => *test = Test::AtLeast(5),
                 Mention::Value(value, at) => match value {
                     Value::StatusOf(_) => *value = Value::StatusOf(moved(at)),
+                    Value::ResultsOf(_) => *value = Value::ResultsOf(moved(at)),
                     _ => *value = Value::OutputOf(moved(at)),
                 },
                 Mention::Test(test, at) => *test = Test::Completed(moved(at)),
@@ -147,7 +148,7 @@ impl Kind {
             }
         };
         for value in self.values_mut() {
-            if let Value::OutputOf(at) | Value::StatusOf(at) = *value {
+            if let Value::OutputOf(at) | Value::ResultsOf(at) | Value::StatusOf(at) = *value {
                 visit(Mention::Value(value, at));
             }
         }

@@ -211,13 +211,17 @@ fn smaller(program: Program, path: Option<&Vec<usize>>) -> Program {
     })
 }
 
-/// Most worlds are short; some have delays that outlive leases many times over.
+/// Most worlds are short; some have delays that outlive leases many times over, and some have maps in most
+/// programs.
 fn appetite(seed: &Random) -> Appetite {
     let mut random = seed.split("appetite");
+    let simulated = Appetite::simulated();
+    let has_maps = seed.split("worlds of maps").percent(20);
     Appetite {
+        maps_percent: if has_maps { 90 } else { simulated.maps_percent },
         nodes_max: if random.percent(80) { 7 } else { 14 },
         delay_ms_max: if random.percent(90) { 40_000 } else { 900_000 },
-        ..Appetite::simulated()
+        ..simulated
     }
 }
 

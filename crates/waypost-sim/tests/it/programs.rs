@@ -162,6 +162,7 @@ fn features_of(nodes: &[Node], depth: u32) -> BTreeSet<String> {
                     Value::Plus(_) => "sum",
                     Value::Text => "text",
                     Value::OutputOf(_) => "output of a node",
+                    Value::ResultsOf(_) => "results of a map",
                     Value::StatusOf(_) => "status of a node",
                     Value::Before => "output from outside of the body",
                     Value::Iteration => "iteration",
@@ -242,6 +243,7 @@ fn features_of_map(each: &Each) -> Vec<&'static str> {
         ItemSource::Of(Value::Constant(0)) => "no items",
         ItemSource::Of(Value::Constant(_)) => "number of items",
         ItemSource::Of(Value::OutputOf(_)) => "items of a node",
+        ItemSource::Of(Value::ResultsOf(_)) => "items of another map",
         ItemSource::Of(Value::Text) => "items that are none",
         ItemSource::Of(_) => "computed number of items",
     };

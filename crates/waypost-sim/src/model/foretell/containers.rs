@@ -104,6 +104,10 @@ fn counts(
             let missing = Err(Outcome::Mistaken);
             counts.into_iter().filter(|_| completes).chain([missing]).collect()
         }
+        // Where the other map has given none, there is no list.
+        ItemSource::Of(Value::ResultsOf(_)) => {
+            (0..=ITEMS_MAX).map(Ok).chain([Err(Outcome::Mistaken)]).collect()
+        }
         ItemSource::Of(value) => {
             let number = plain(*value, facts).and_then(|value| value.as_u64());
             vec![number.ok_or(Outcome::Mistaken)]

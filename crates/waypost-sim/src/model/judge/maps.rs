@@ -78,9 +78,20 @@ impl Judge<'_> {
                 let completed = self.settled_by(*of, seq) && ran.status == NodeStatus::Completed;
                 completed && ran.output.as_ref().is_some_and(|out| out.is_array() || out.is_u64())
             }
+            ItemSource::Of(Value::ResultsOf(of)) => {
+                let found = self.results_of(*of, seq).is_some();
+                return (!found).then_some(kind::EXPRESSION);
+            }
             ItemSource::Of(value) => plain(*value, self.facts).is_some_and(|value| value.is_u64()),
         };
         (!countable).then_some(kind::INVALID_CONFIG)
+    }
+
+    /// The results in the output of a map that had completed by an event.
+    pub(super) fn results_of(&self, of: usize, seq: u64) -> Option<&Json> {
+        let ran = &self.nodes[of];
+        let completed = self.settled_by(of, seq) && ran.status == NodeStatus::Completed;
+        ran.output.as_ref().filter(|_| completed)?.get("results")
     }
 
     /// Are the items those of the definition, and is the number of tolerated failures?

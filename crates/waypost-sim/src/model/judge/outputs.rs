@@ -65,6 +65,7 @@ impl Judge<'_> {
             Value::StatusOf(_) => unsettled.iter().any(|status| *found == json!(status.name())),
             Value::OutputOf(of) if self.settled_by(of, seq) => self.is_output_of(found, of),
             Value::OutputOf(_) => found.is_null(),
+            Value::ResultsOf(of) => self.results_of(of, seq) == Some(found),
             Value::Before => match self.outer {
                 Some((outer, container)) => match outer.scope.nodes[container].needs.first() {
                     Some(need) => outer.shows(found, Value::OutputOf(need.source), seq),

@@ -40,6 +40,7 @@ impl Program {
             maps.fill_at(&mut self.nodes, &mut left, Nesting::default());
         }
         maps.mention(&mut self.nodes, false);
+        maps.chain(&mut self.nodes);
     }
 }
 
@@ -149,6 +150,24 @@ impl Maps<'_> {
             14 => ItemSource::Of(Value::Text),
             15 => ItemSource::List(vec![Value::Plus(1), Value::Broken]),
             _ => list(self),
+        }
+    }
+
+    /// Lets some maps run over the results of another one; one that needs a map may become such a map.
+    fn chain(&mut self, nodes: &mut [Node]) {
+        for at in 0..nodes.len() {
+            let is_map =
+                |of: &usize| matches!(nodes[*of].kind, Kind::Map(Each { collects: true, .. }));
+            let Some(source) = nodes[at].sources().into_iter().find(is_map) else { continue };
+            if !self.random.percent(60) {
+                continue;
+            }
+            if !matches!(nodes[at].kind, Kind::Map(_)) {
+                self.fill(&mut nodes[at], &[], Nesting::default());
+            }
+            if let Kind::Map(each) = &mut nodes[at].kind {
+                each.items = ItemSource::Of(Value::ResultsOf(source));
+            }
         }
     }
 
