@@ -5,16 +5,15 @@
 mod asking;
 mod steering;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
-use waypost_core::command::{Refusal, Request};
+use waypost_core::command::Refusal;
 use waypost_core::event::{Event as LogEvent, MessageId};
 use waypost_core::id::{DefinitionHash, ExecutionNo};
 use waypost_core::json::Json;
 use waypost_core::plan::{ConcurrencyPolicy, Plan};
-use waypost_core::status::{NodeStatus, Status};
 use waypost_engine::Receipt;
 use waypost_engine::driver::{Answer, ControlRequest, Input, Start, StartRequest, Ticket};
 use waypost_ports::store::{Idempotency, NewDefinition, TakenName};
@@ -23,7 +22,7 @@ use super::{Simulation, WorldEvent, WorldOptions};
 use crate::fault::Fault;
 use crate::model::{Resumption, SentSignal, Steered};
 use crate::process::Life;
-use crate::program::{Appetite, Keyed, Program, Signal};
+use crate::program::{Appetite, Keyed, Program};
 use crate::random::Random;
 
 /// Where tasks call.
@@ -366,40 +365,5 @@ impl Simulation {
         let kept = serial.filter(|_| promised);
         done.signalled.extend(kept.map(|serial| (serial, ms)));
         done.accepted.extend(stays.then_some((message, ms)));
-    }
-
-    /// After the faults: held executions are released, and those that wait for a signal get it.
-    pub(super) fn care(&mut self) {
-        self.after(7_000, WorldEvent::Care);
-        self.check_open();
-        let open: BTreeSet<ExecutionNo> = self.open_executions().into_iter().collect();
-        for execution in open {
-            if self.is_killer_aside(execution) {
-                continue; // a person who looks at it finds that it would kill again
-            }
-            let Some(state) = self.auditor.state(execution) else { continue };
-            let held = self.store.with(|tables, _| tables.load(execution));
-            let held = held.and_then(|history| history.control).and_then(|row| row.held);
-            // No help for a queued execution: its turn comes by itself.
-            let in_queue = state.status == Status::Scheduling && held == state.held_for();
-            let held = held.is_some() && !in_queue;
-            if held || state.pausing || state.quarantine.is_some() {
-                self.ask(execution, Request::Resume { reason: None }, None);
-                continue;
-            }
-            self.release_maps(execution);
-            let Some(state) = self.auditor.state(execution) else { continue };
-            let waits = |signal: &&Signal| {
-                state.nodes().any(|(_, node)| {
-                    node.status == NodeStatus::Waiting
-                        && matches!(&node.wait, Some(waypost_core::event::Wait::Signal { name, .. })
-                            if **name == *signal.name())
-                })
-            };
-            let wanted: Vec<Signal> = Signal::ALL.iter().filter(waits).copied().collect();
-            for signal in wanted {
-                self.signal(execution, signal, true);
-            }
-        }
     }
 }

@@ -1,8 +1,11 @@
 //! Requests of people to executions: which, when, and through which process.
 
+use std::collections::BTreeSet;
+
 use waypost_core::command::Request;
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
+use waypost_core::status::{NodeStatus, Status};
 use waypost_engine::driver::{ControlRequest, Input};
 
 use super::{Asked, Simulation, WorldEvent};
@@ -187,5 +190,40 @@ impl Simulation {
         let asked = Asked::Request { request: Box::new(request.clone()), serial };
         let ticket = self.people.ask(life, asked);
         self.inputs(life, vec![Input::Request { request, ticket }]);
+    }
+
+    /// After the faults: held executions are released, and those that wait for a signal get it.
+    pub(in crate::simulation) fn care(&mut self) {
+        self.after(7_000, WorldEvent::Care);
+        self.check_open();
+        let open: BTreeSet<ExecutionNo> = self.open_executions().into_iter().collect();
+        for execution in open {
+            if self.is_killer_aside(execution) {
+                continue; // a person who looks at it finds that it would kill again
+            }
+            let Some(state) = self.auditor.state(execution) else { continue };
+            let held = self.store.with(|tables, _| tables.load(execution));
+            let held = held.and_then(|history| history.control).and_then(|row| row.held);
+            // No help for a queued execution: its turn comes by itself.
+            let in_queue = state.status == Status::Scheduling && held == state.held_for();
+            let held = held.is_some() && !in_queue;
+            if held || state.pausing || state.quarantine.is_some() {
+                self.ask(execution, Request::Resume { reason: None }, None);
+                continue;
+            }
+            self.release_maps(execution);
+            let Some(state) = self.auditor.state(execution) else { continue };
+            let waits = |signal: &&Signal| {
+                state.nodes().any(|(_, node)| {
+                    node.status == NodeStatus::Waiting
+                        && matches!(&node.wait, Some(waypost_core::event::Wait::Signal { name, .. })
+                            if **name == *signal.name())
+                })
+            };
+            let wanted: Vec<Signal> = Signal::ALL.iter().filter(waits).copied().collect();
+            for signal in wanted {
+                self.signal(execution, signal, true);
+            }
+        }
     }
 }
