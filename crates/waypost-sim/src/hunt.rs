@@ -34,8 +34,9 @@ const RARE: &[(Bug, u64)] = &[
     (Bug::OfferedOnce, 60),
     (Bug::AnyWait, 90),
     (Bug::KeysIgnoreTries, 50),
-    (Bug::ClosedScopeHears, 2_700),
+    (Bug::ClosedScopeHears, 3_670),
     (Bug::TokenWithoutScope, 100),
+    (Bug::ClosedItemHears, 600),
     (Bug::ToleranceOffByOne, 50),
 ];
 
