@@ -21,7 +21,7 @@ const RARE: &[(Bug, u64)] = &[
     (Bug::SuspectUnmarked, 1_270),
     (Bug::KeptBackRunsAnyway, 62_370),
     (Bug::KeptWhileOwned, 22_320),
-    (Bug::CancelBeforeKept, 4_880),
+    (Bug::CancelBeforeKept, 5_590),
     (Bug::CacheTrustedBySeq, 130),
     (Bug::ForgottenTaskKept, 260),
     (Bug::ForgottenAtOnce, 5_310),
