@@ -146,8 +146,7 @@ pub enum NodeEvent {
         /// How many may fail without the map failing.
         #[serde(default, skip_serializing_if = "is_none_tolerated")]
         tolerated: u64,
-        /// Bytes of results that its output has, at most; above, they are a blob. Absent for
-        /// [`MAP_RESULTS_BYTES_MAX`](crate::limits::MAP_RESULTS_BYTES_MAX).
+        /// Bytes of results that its output has, at most; above, they are a blob. Absent for 256 KiB.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         results_max: Option<u64>,
     },
