@@ -24,7 +24,7 @@ const RARE: &[(Bug, u64)] = &[
     (Bug::CancelBeforeKept, 5_590),
     (Bug::CacheTrustedBySeq, 130),
     (Bug::ForgottenTaskKept, 260),
-    (Bug::ForgottenAtOnce, 5_310),
+    (Bug::ForgottenAtOnce, 7_180),
     (Bug::AdmittedWithoutPermit, 260),
     (Bug::PermitForgottenInQueue, 16_050),
     (Bug::HandedOverCounts, 150),
