@@ -74,6 +74,17 @@ impl Failure {
     pub fn is_handed_over(&self) -> bool {
         self.kind == kind::HANDED_OVER
     }
+
+    /// Did the attempt end because the blob store takes or gives no bytes? Then its node waits for the
+    /// store.
+    pub fn is_blob_store(&self) -> bool {
+        self.kind == kind::BLOB_STORE
+    }
+
+    /// Is an attempt that was closed with this failure, to be made again, neither a try nor a loss?
+    pub fn is_uncounted(&self) -> bool {
+        self.is_handed_over() || self.is_blob_store()
+    }
 }
 
 /// Names of failures that the engine itself makes or judges.
@@ -136,6 +147,8 @@ pub mod kind {
         TOO_LARGE_FOR_EXPRESSION = "too_large_for_expression",
         /// A blob is damaged or gone.
         BLOB = "blob",
+        /// The blob store is full or out of reach.
+        BLOB_STORE = "blob_store",
         /// The call's target is not allowed.
         EGRESS_DENIED = "egress_denied",
         /// A secret cannot be had, or may not be used here.

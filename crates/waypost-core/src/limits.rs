@@ -3,6 +3,8 @@
 //! A limit that is reached results in a failure or a refusal that names it; nothing is cut off
 //! silently.
 
+use crate::time::Millis;
+
 /// Nodes in one definition.
 pub const NODES_MAX: usize = 10_000;
 /// Edges in one definition.
@@ -48,6 +50,8 @@ pub const MESSAGES_REMEMBERED_MAX: usize = 1_000;
 pub const ABANDONED_MAX: u32 = 5;
 /// Ends of remote attempts that a node remembers, to recognise a repeated report.
 pub const ENDS_REMEMBERED_MAX: usize = 8;
+/// The longest wait before an attempt that could not use the blob store is made again, without jitter.
+pub const BLOB_STORE_WAIT_MAX: Millis = Millis::from_secs(60);
 /// Items of one map.
 pub const ITEMS_MAX: u64 = 10_000_000;
 /// Bytes of an item of a list in a blob. Larger ones become blobs of their own.

@@ -183,9 +183,17 @@ fn node_reason(plan: &Plan, state: &State, (at, node): (At, &NodeState)) -> Reas
             (format!("waits for signal {name:?}"), *due, UnblockedBy::Signal(Arc::clone(name)))
         }
         (Some(Wait::Retry { due }), _) => {
-            let last = node.failure.as_ref().map_or("", |failure| &failure.message);
-            let what =
-                format!("waits for its next attempt; attempt {} failed: {last}", node.attempt);
+            let attempt = node.attempt;
+            let what = match &node.failure {
+                Some(failure) if failure.is_blob_store() => format!(
+                    "waits for the blob store to work; attempt {attempt} ended: {}",
+                    failure.message
+                ),
+                failure => {
+                    let last = failure.as_ref().map_or("", |failure| &failure.message);
+                    format!("waits for its next attempt; attempt {attempt} failed: {last}")
+                }
+            };
             (what, Some(*due), UnblockedBy::Time)
         }
         (Some(Wait::Body), _) if let Some(held) = held(node) => {

@@ -265,8 +265,8 @@ fn failed(
             return settle(plan, state, at, next, now);
         }
     };
-    let handed_over = abandoned && failure.is_some_and(Failure::is_handed_over);
-    let counts = !handed_over || is_planted(Bug::HandedOverCounts);
+    let uncounted = abandoned && failure.is_some_and(Failure::is_uncounted);
+    let counts = !uncounted || is_planted(Bug::HandedOverCounts);
     move_to(state, at, next.shown());
     body::drop_scopes(state, at);
     let details = state.node_mut(at).details_mut();

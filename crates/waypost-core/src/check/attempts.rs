@@ -168,7 +168,7 @@ impl Seen {
                 waiting(Wait::Retry { due: *due })
             }
             NodeEvent::Failed { failure, end: FailureEnd::Abandoned(due), .. } => {
-                let lost = u32::from(!failure.is_handed_over());
+                let lost = u32::from(!failure.is_uncounted());
                 self.abandoned = self.abandoned.saturating_add(lost);
                 waiting(Wait::Retry { due: *due })
             }

@@ -308,7 +308,7 @@ impl Nodes {
                 })
             }
             FailureEnd::Abandoned(_) => {
-                let few = failure.is_handed_over() || seen.abandoned < ABANDONED_MAX;
+                let few = failure.is_uncounted() || seen.abandoned < ABANDONED_MAX;
                 require_with(few, Limits, || {
                     format!("lost more than {ABANDONED_MAX} times, and was not resumed by a person")
                 })

@@ -4,7 +4,7 @@ use super::Decider;
 use crate::command::{Mark, Outcome, Refusal, Report};
 use crate::event::{CancelReason, FailureEnd, NodeEvent, PauseReason, RunEvent};
 use crate::failure::{Failure, kind};
-use crate::limits::ABANDONED_MAX;
+use crate::limits::{ABANDONED_MAX, BLOB_STORE_WAIT_MAX};
 use crate::path::At;
 use crate::plan::Delivery;
 use crate::planted::{Bug, is_planted};
@@ -52,6 +52,9 @@ impl Decider<'_> {
             Outcome::Failed(failure) if self.leaves_doubt(at, &failure) => {
                 self.outcome_is_unknown(at, &failure.message);
             }
+            Outcome::Failed(failure) if self.waits_for_blob_store(at, &failure) => {
+                self.attempt_lost(at, failure);
+            }
             Outcome::Failed(failure) => self.attempt_failed(at, failure),
             Outcome::Lost(failure) => self.attempt_lost(at, failure),
             // Unless the execution is ending, the log has no cancellation of it: it is abandoned.
@@ -72,6 +75,13 @@ impl Decider<'_> {
         self.plan_node(at).delivery == Delivery::AtMostOnce
             && !failure.unsent
             && [kind::TIMEOUT, kind::CONNECTION].contains(&&*failure.kind)
+    }
+
+    /// Is the attempt made again when the blob store works again, whatever the retry policy says? One
+    /// that must not run twice is not, if it may have had its effect.
+    fn waits_for_blob_store(&self, at: At, failure: &Failure) -> bool {
+        let may_repeat = self.plan_node(at).delivery == Delivery::AtLeastOnce || failure.unsent;
+        failure.is_blob_store() && may_repeat
     }
 
     /// An attempt failed: the retry policy decides whether the node did.
@@ -112,7 +122,7 @@ impl Decider<'_> {
     /// An attempt was abandoned through no fault of the node. It does not count as a try, but a
     /// node is not retried for ever: after a few times the execution is quarantined. An attempt
     /// that was handed over in order is no evidence against its node: it runs again at once, and
-    /// does not count.
+    /// does not count. Neither does one that could not use the blob store, which waits.
     pub(super) fn attempt_lost(&mut self, at: At, failure: Failure) {
         if self.state.status == Status::Ending {
             return self.cancel_node(at, CancelReason::Ending);
@@ -125,6 +135,11 @@ impl Decider<'_> {
         }
         if failure.is_handed_over() {
             return self.try_again(at, failure, FailureEnd::Abandoned(self.env.now), None);
+        }
+        if failure.is_blob_store() {
+            let wait = self.wait_for_blob_store(at, &failure);
+            let due = self.env.now_max.plus(wait);
+            return self.try_again(at, failure, FailureEnd::Abandoned(due), Some(wait));
         }
         let lost = self.node(at).abandoned + 1;
         let path = self.path(at);
@@ -141,6 +156,14 @@ impl Decider<'_> {
         if lost >= ABANDONED_MAX {
             self.quarantine(reason);
         }
+    }
+
+    /// How long a node waits for the blob store: the longer, the more of its attempts were uncounted.
+    fn wait_for_blob_store(&self, at: At, failure: &Failure) -> Millis {
+        let node = self.node(at);
+        let uncounted = node.attempt.saturating_sub(node.tries + node.abandoned).max(1);
+        let policy = RetryPolicy { wait_max: BLOB_STORE_WAIT_MAX, ..RetryPolicy::default() };
+        policy.wait_after(uncounted, failure, self.jitter(at, node.attempt))
     }
 
     /// Fails a node whose attempt may have had its effect and must not be made twice.

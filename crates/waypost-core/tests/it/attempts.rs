@@ -246,6 +246,68 @@ pub(crate) const CASES: &[Case] = &[
     ",
     ),
     case(
+        "an attempt that could not use the blob store waits for it, longer each time, and is not counted",
+        "a retry 2 wait 9s",
+        "
+        start
+        fail a blob_store retry -> a WAITING, a failed blob_store, a lost 0, runs
+        wait 999ms              -> nothing
+        wait 1s                 -> a RUNNING, a attempt 2, runs a
+        fail a blob_store retry
+        wait 1999ms             -> nothing
+        wait 1s                 -> a attempt 3
+        fail a blob_store retry
+        wait 5s                 -> a attempt 4
+        fail a blob_store retry
+        wait 10s                -> a attempt 5
+        fail a blob_store retry
+        wait 20s                -> a attempt 6
+        fail a blob_store retry
+        wait 40s                -> a attempt 7
+        fail a blob_store retry
+        wait 72s                -> a attempt 8
+        fail a blob_store retry -> a lost 0, execution RUNNING
+        wait 59s                -> nothing
+        wait 13s                -> a attempt 9
+        fail a http retry       -> a WAITING, due 9s
+        wait 9s                 -> a attempt 10
+        fail a http retry       -> a FAILED, a failed http
+    ",
+    ),
+    case(
+        "a wait for the blob store ends with the node's deadline",
+        "a deadline 10s error late; b needs a:late",
+        "
+        start
+        fail a blob_store retry
+        wait 2s                 -> a RUNNING, due 8s
+        fail a blob_store retry
+        wait 3s
+        fail a blob_store retry
+        wait 4900ms             -> a RUNNING, due 100ms
+        fail a blob_store retry -> a WAITING, due 100ms
+        wait 100ms              -> a TIMED_OUT, a failed timeout, runs b
+    ",
+    ),
+    case(
+        "a wait for the blob store ends with a cancellation",
+        "a; b needs a",
+        "
+        start
+        fail a blob_store retry -> a WAITING
+        cancel                  -> execution CANCELLED, a CANCELLED
+    ",
+    ),
+    case(
+        "an at-most-once attempt that could not use the blob store has failed, unless nothing was sent",
+        "a once error lost; b needs a:lost; c once",
+        "
+        start
+        fail a blob_store retry        -> a FAILED, a failed blob_store, runs b
+        fail c blob_store retry unsent -> c WAITING
+    ",
+    ),
+    case(
         "an at-most-once attempt that is given back has an unknown outcome",
         "a once error unsure; b needs a:unsure",
         "

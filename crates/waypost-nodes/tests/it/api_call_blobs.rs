@@ -1,6 +1,6 @@
 //! `api-call`: bodies that come from the blob store and go to it.
 
-use std::io::Cursor;
+use std::io::{Cursor, Read};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -8,7 +8,8 @@ use tokio_util::sync::CancellationToken;
 use waypost_core::blob::{BlobDigest, BlobRef};
 use waypost_core::failure::Failure;
 use waypost_core::json::Json;
-use waypost_ports::blobs::{Blobs, MemoryBlobs};
+use waypost_core::time::Timestamp;
+use waypost_ports::blobs::{BlobError, BlobReader, BlobStat, Blobs, ListedBlob, MemoryBlobs};
 use waypost_ports::clock::SystemClock;
 use waypost_ports::handler::Task;
 
@@ -42,11 +43,7 @@ impl Rig {
             config.pop();
             config.push_str(&format!(",{}:{}}}", json!(field), Json::reference(blob)));
         }
-        let config = Json::parse_own(&config).unwrap();
-        let blobs: Arc<dyn Blobs> = Arc::new(self.0.clone());
-        let handler = waypost_nodes::handlers(&settings(), Some(&blobs)).remove("api-call");
-        let task = Task { config, ..task("api-call", &Value::Null) };
-        handler.unwrap().run(task, CancellationToken::new()).await
+        call_with(Arc::new(self.0.clone()), &config).await
     }
 
     /// Runs a call whose response's body is kept as a blob; gives the blob.
@@ -56,6 +53,52 @@ impl Rig {
         assert_eq!(found.len(), 1, "{output}");
         assert!(output.text().ends_with(&format!("\"body\":{}}}", Json::reference(found[0]))));
         found[0]
+    }
+}
+
+async fn call_with(blobs: Arc<dyn Blobs>, config: &str) -> Result<Json, Failure> {
+    let config = Json::parse_own(config).unwrap();
+    let handler = waypost_nodes::handlers(&settings(), Some(&blobs)).remove("api-call");
+    let task = Task { config, ..task("api-call", &Value::Null) };
+    handler.unwrap().run(task, CancellationToken::new()).await
+}
+
+/// A blob store that fails every call.
+struct Broken(BlobError);
+
+impl Blobs for Broken {
+    fn put(&self, content: &mut dyn Read, _: u64) -> Result<BlobRef, BlobError> {
+        // Some of it was written before there was no space.
+        content.read_exact(&mut [0; 1000]).unwrap();
+        Err(self.0.clone())
+    }
+
+    fn open(&self, _: &BlobDigest) -> Result<BlobReader, BlobError> {
+        Err(self.0.clone())
+    }
+
+    fn stat(&self, _: &BlobDigest) -> Result<BlobStat, BlobError> {
+        Err(self.0.clone())
+    }
+
+    fn touch(&self, _: &BlobDigest) -> Result<(), BlobError> {
+        Err(self.0.clone())
+    }
+
+    fn list(&self, _: Option<&BlobDigest>, _: usize) -> Result<Vec<ListedBlob>, BlobError> {
+        Err(self.0.clone())
+    }
+
+    fn delete(&self, _: &BlobDigest, _: Timestamp) -> Result<bool, BlobError> {
+        Err(self.0.clone())
+    }
+
+    fn discard_uploads(&self, _: Timestamp) -> Result<u64, BlobError> {
+        Err(self.0.clone())
+    }
+
+    fn now(&self) -> Result<Timestamp, BlobError> {
+        Err(self.0.clone())
     }
 }
 
@@ -201,6 +244,24 @@ async fn blob_that_is_damaged_or_missing_fails_the_upload_for_good_and_is_named(
         assert_eq!((&*failure.kind, failure.retryable), ("blob", false));
     }
     assert_eq!(server.requests().len(), 0, "no whole request came");
+}
+
+#[tokio::test]
+async fn response_that_finds_the_blob_store_full_is_a_failure_of_the_store() {
+    let server = Server::fixed("200 OK", &[("content-type", "text/plain")], text(MIB)).await;
+    let url = server.url("/");
+    let upload = format!(r#"{{"url":"{url}","upload":{}}}"#, Json::reference(Rig::new().put("x")));
+    for error in [BlobError::Full("no space".into()), BlobError::Unavailable("away".into())] {
+        for (config, unsent) in [
+            (json!({"url": url, "download": true}).to_string(), false),
+            (json!({"url": url}).to_string(), false),
+            (upload.clone(), true),
+        ] {
+            let failure = call_with(Arc::new(Broken(error.clone())), &config).await.unwrap_err();
+            assert_eq!((&*failure.kind, failure.unsent), ("blob_store", unsent), "{config}");
+            assert_eq!((failure.message, failure.retryable), (error.to_string(), true));
+        }
+    }
 }
 
 #[tokio::test]

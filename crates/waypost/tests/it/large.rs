@@ -244,3 +244,48 @@ nodes:
     assert_eq!(fs::read_to_string(marks).unwrap(), "made\n");
     server.kill();
 }
+
+/// A response is stored while it is received, so its call is made again when there is space.
+#[test]
+fn api_call_waits_for_space_to_store_its_response() {
+    let program = Program::new();
+    let Some(disk) = SmallDisk::mount(program.path().join("disk")) else {
+        eprintln!("skipped: mounting a small file system needs root");
+        return;
+    };
+    let sink = Sink::start();
+    let body: String = (0..200_000).map(|number: u32| number.to_string()).collect();
+    sink.answer(200, &body);
+    let place = format!("blobs=folder:{}", disk.0.join("blobs").display());
+    let server = serve(&program, &["--set", &place, "--allow-egress", "127.0.0.1"]);
+    disk.fill();
+    let flow = format!(
+        "name: fetches
+nodes:
+  - {{ id: fetch, type: api-call, config: {{ url: '{url}', download: true }}, retry: {{ maxAttempts: 1 }} }}
+  - {{ id: done, type: output, needs: [fetch], config: {{ value: '${{{{ nodes.fetch.output.body | ref }}}}' }} }}
+",
+        url = sink.url("/file")
+    );
+    start(&program, &flow, &Value::Null);
+    for (id, status) in [("e", "COMPLETED"), ("cancelled", "CANCELLED")] {
+        if id != "e" {
+            disk.fill();
+            succeed(&program, &["start", "fetches", "--id", id]);
+        }
+        let mut whys = (0..1000).map(|_| succeed(&program, &["why", id]));
+        let why = whys.find(|why| why.contains("waits for the blob store"));
+        assert!(why.unwrap().contains("the blob store is full"));
+        let events = succeed(&program, &["events", id]);
+        assert!(events.contains("blob_store") && !events.contains("NodeCompleted"), "{events}");
+        match status {
+            "COMPLETED" => disk.free(),
+            _ => drop(succeed(&program, &["cancel", id])),
+        }
+        program.run(&["watch", id]);
+        assert_eq!(program.json(&["show", id])["status"], status);
+    }
+    let shown = program.json(&["show", "e"]);
+    assert_eq!(shown["output"]["bytes"], body.len());
+    server.kill();
+}

@@ -74,7 +74,7 @@ pub(super) async fn save(
 pub(super) fn blob_failure(error: &BlobError) -> Failure {
     match error {
         BlobError::TooLarge { .. } => Failure::permanent(kind::TOO_LARGE, error.to_string()),
-        error if error.is_passing() => Failure::transient(kind::BLOB, error.to_string()),
+        error if error.is_passing() => Failure::transient(kind::BLOB_STORE, error.to_string()),
         error => Failure::permanent(kind::BLOB, error.to_string()),
     }
 }
