@@ -31,6 +31,8 @@ pub const OUTPUT_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const BLOB_BYTES_MAX: u64 = 5 * 1024 * 1024 * 1024;
 /// Bytes of a blob that an expression looks into.
 pub const BLOB_IN_EXPRESSION_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Bytes of the blobs in an input, together, that its schema is checked on.
+pub const BLOBS_IN_SCHEMA_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Bytes of a `fail` node's message.
 pub const FAILURE_MESSAGE_BYTES_MAX: usize = 4 * 1024;
 /// Bytes of a `fail` node's details, as JSON.
@@ -48,10 +50,10 @@ pub const EARLY_SIGNALS_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub const MESSAGES_REMEMBERED_MAX: usize = 1_000;
 /// Abandoned attempts of one node before its execution is quarantined.
 pub const ABANDONED_MAX: u32 = 5;
-/// Ends of remote attempts that a node remembers, to recognise a repeated report.
-pub const ENDS_REMEMBERED_MAX: usize = 8;
 /// The longest wait before an attempt that could not use the blob store is made again, without jitter.
 pub const BLOB_STORE_WAIT_MAX: Millis = Millis::from_secs(60);
+/// Ends of remote attempts that a node remembers, to recognise a repeated report.
+pub const ENDS_REMEMBERED_MAX: usize = 8;
 /// Items of one map.
 pub const ITEMS_MAX: u64 = 10_000_000;
 /// Bytes of an item of a list in a blob. Larger ones become blobs of their own.

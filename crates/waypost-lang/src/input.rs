@@ -9,7 +9,9 @@ mod cost;
 
 use jsonschema::{PatternOptions, Validator};
 use serde::Serialize;
+use waypost_core::blob::BlobRef;
 use waypost_core::json::{BadJson, Json};
+use waypost_core::limits::BLOBS_IN_SCHEMA_BYTES_MAX;
 
 use crate::diagnostics::{Code, Faults, quoted};
 use crate::fields;
@@ -27,6 +29,10 @@ const LARGEST_NEGATIVE: &str = "-1.7976931348623157e308";
 /// Keywords whose value is data, not a schema.
 const DATA_KEYWORDS: &[&str] = &["const", "enum", "default", "examples"];
 
+/// Values of every type: a schema that accepts each of them at some place does not look at it.
+const PROBES: &[&str] =
+    &["null", "true", "7", "\"text\"", "[]", "{}", r#"[null, true, 7, "", [], {}]"#, r#"{"a": 7}"#];
+
 /// A compiled input schema.
 #[derive(Debug)]
 pub struct InputSchema {
@@ -40,6 +46,12 @@ pub struct InputFault {
     /// JSON Pointer to the culprit; empty for the input as a whole.
     pub path: String,
     pub message: String,
+}
+
+impl InputFault {
+    fn of_whole(message: String) -> Self {
+        Self { path: String::new(), message }
+    }
 }
 
 /// Why a schema cannot be used.
@@ -60,12 +72,52 @@ impl InputSchema {
         Ok(Self { validator: build(&schema)?, source: schema })
     }
 
-    /// Checks an input and returns its first faults.
+    /// Checks an input and returns its first faults. References in it stand for contents that are too
+    /// large to be checked, or no JSON: the schema must not look at them.
     pub fn check(&self, input: &Json) -> Result<(), Vec<InputFault>> {
-        let value = checkable(input).map_err(|error| {
-            vec![InputFault { path: String::new(), message: error.to_string() }]
-        })?;
-        let whole = |message: String| Err(vec![InputFault { path: String::new(), message }]);
+        match input.references().next() {
+            None => self.check_whole(input),
+            Some(blob) => self.check_around(input, blob),
+        }
+    }
+
+    /// Checks an input with values of every type in place of its references. A fault that is there with
+    /// each of them is one of the input; one that is not shows that the schema looks at a reference.
+    fn check_around(&self, input: &Json, blob: BlobRef) -> Result<(), Vec<InputFault>> {
+        let mut faults: Option<Vec<InputFault>> = None;
+        let mut looks = false;
+        for probe in PROBES {
+            let found = match input.resolve(|_| Json::parse(probe)) {
+                Ok(input) => self.check_whole(&input).err().unwrap_or_default(),
+                Err(error) => vec![InputFault::of_whole(error.to_string())],
+            };
+            looks |= !found.is_empty();
+            faults = Some(match faults {
+                None => found,
+                Some(known) => known.into_iter().filter(|fault| found.contains(fault)).collect(),
+            });
+        }
+        match faults.unwrap_or_default() {
+            faults if !faults.is_empty() => Err(faults),
+            _ if looks => {
+                let message = format!(
+                    "the schema looks into blob {}; it can be checked only on JSON, of at most \
+                     {BLOBS_IN_SCHEMA_BYTES_MAX} bytes in all blobs of the input: leave the field \
+                     without a schema",
+                    blob.digest
+                );
+                Err(vec![InputFault::of_whole(message)])
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_whole(&self, input: &Json) -> Result<(), Vec<InputFault>> {
+        let whole = |message: String| Err(vec![InputFault::of_whole(message)]);
+        let value = match checkable(input) {
+            Ok(value) => value,
+            Err(error) => return whole(error.to_string()),
+        };
         let visits = cost::visits(&self.source, &value);
         if visits > cost::VISITS_MAX {
             let max = cost::VISITS_MAX;

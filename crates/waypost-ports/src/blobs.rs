@@ -32,7 +32,7 @@ use waypost_core::time::{Millis, Timestamp};
 
 use crate::store::StoreError;
 
-pub use inline::{INLINE_BYTES_MAX, NotInlined, inline};
+pub use inline::{INLINE_BYTES_MAX, NotInlined, inline, inline_up_to};
 pub use memory::MemoryBlobs;
 pub use reader::{BlobBytes, BlobReader, ReadPart};
 

@@ -4,11 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 use waypost_core::id::DefinitionHash;
 use waypost_core::json::Json;
+use waypost_core::limits::BLOBS_IN_SCHEMA_BYTES_MAX;
 use waypost_core::plan::Plan;
 use waypost_engine::Plans;
 use waypost_lang::{Diagnostics, InputSchema, Severity};
+use waypost_ports::blobs::{Blobs, NotInlined, inline_up_to};
 use waypost_ports::store::{DefinitionRef, NewDefinition};
 
 use crate::problem::{Code, FaultAt, Problem, Span};
@@ -18,6 +21,8 @@ use crate::wire::Deployed;
 
 /// Compiled input schemas in the cache; above it the cache starts anew.
 const SCHEMAS_MAX: usize = 1_000;
+/// Checks of inputs at once that read blobs.
+const READING_CHECKS_MAX: usize = 2;
 
 /// Definitions, compiled.
 pub struct Workflows {
@@ -25,6 +30,8 @@ pub struct Workflows {
     plans: Arc<Plans>,
     compiler: Box<Compiler>,
     schemas: Mutex<HashMap<DefinitionHash, Arc<InputSchema>>>,
+    /// Places of checks that read blobs, each of which takes the memory of their contents.
+    pub(crate) reading_checks: Semaphore,
 }
 
 /// A definition that can be started.
@@ -48,7 +55,8 @@ pub enum Deploy {
 impl Workflows {
     /// Over a store.
     pub fn new(backend: Arc<dyn Backend>, plans: Arc<Plans>, compiler: Box<Compiler>) -> Self {
-        Self { backend, plans, compiler, schemas: Mutex::default() }
+        let reading_checks = Semaphore::new(READING_CHECKS_MAX);
+        Self { backend, plans, compiler, schemas: Mutex::default(), reading_checks }
     }
 
     /// Compiles a definition and keeps it.
@@ -98,9 +106,14 @@ impl Workflows {
         Ok(Startable { plan, version })
     }
 
-    /// Checks an input against the workflow's schema.
-    pub fn check_input(&self, plan: &Plan, input: &Json) -> Result<(), Problem> {
+    /// Checks an input against the workflow's schema: where it names blobs, their contents.
+    pub fn check_input(&self, plan: &Plan, input: &Json, blobs: &dyn Blobs) -> Result<(), Problem> {
         let Some(source) = &plan.input_schema else { return Ok(()) };
+        let whole = inline_up_to(blobs, input, BLOBS_IN_SCHEMA_BYTES_MAX);
+        let whole = whole.map_err(|error| match error {
+            NotInlined::Blob(error) => error.into(),
+            error => Problem::new(Code::InvalidInput, format!("the input {error}")),
+        })?;
         let known = self.schemas.lock().get(&plan.hash).cloned();
         let schema = match known {
             Some(schema) => schema,
@@ -116,7 +129,7 @@ impl Workflows {
                 schema
             }
         };
-        schema.check(input).map_err(|faults| {
+        schema.check(&whole).map_err(|faults| {
             let errors = faults.into_iter().map(|fault| FaultAt {
                 message: fault.message,
                 pointer: Some(fault.path),

@@ -1,5 +1,6 @@
 //! Inputs against the schema of a definition.
 
+use waypost_core::blob::{BlobDigest, BlobRef};
 use waypost_core::json::Json;
 use waypost_lang::InputSchema;
 
@@ -33,6 +34,40 @@ fn inputs_are_checked_with_the_path_of_each_fault() {
         let mut found: Vec<&str> = faults.iter().map(|fault| fault.path.as_str()).collect();
         found.sort_unstable();
         assert_eq!(found, paths, "{input}: {faults:?}");
+    }
+}
+
+#[test]
+fn schema_must_not_look_at_references() {
+    let blob = BlobRef { digest: BlobDigest::of(b"a"), bytes: 1 << 30 };
+    let input =
+        |text: &str| Json::parse_own(&text.replace('@', Json::reference(blob).text())).unwrap();
+    let looks = "the schema looks into blob";
+    for (text, given, expected) in [
+        (r#"{"type": "object", "required": ["rows"]}"#, r#"{"rows": @}"#, ""),
+        (r#"{"properties": {"n": {"type": "integer"}}}"#, r#"{"rows": @, "n": 7}"#, ""),
+        (r#"{"properties": {"rows": {}}}"#, r#"{"rows": @}"#, ""),
+        (r#"{"items": {"required": ["rows"]}}"#, r#"[{"rows": @}, {"rows": @}]"#, ""),
+        (
+            r#"{"properties": {"n": {"type": "integer"}}}"#,
+            r#"{"rows": @, "n": "7"}"#,
+            "not of type",
+        ),
+        (r#"{"type": "object", "required": ["n"]}"#, r#"{"rows": @}"#, "is a required property"),
+        (r#"{"type": "object"}"#, "@", looks),
+        (r#"{"properties": {"rows": {"type": "object"}}}"#, r#"{"rows": @}"#, looks),
+        (r#"{"properties": {"rows": {"type": "array"}}}"#, r#"{"rows": @}"#, looks),
+        (r#"{"properties": {"rows": {"type": "string"}}}"#, r#"{"rows": @}"#, looks),
+        (r#"{"properties": {"rows": {"items": {"type": "object"}}}}"#, r#"{"rows": @}"#, looks),
+        (r#"{"properties": {"rows": {"required": ["a"]}}}"#, r#"{"rows": @}"#, looks),
+        (r#"{"properties": {"rows": {"minItems": 1}}}"#, r#"{"rows": @}"#, looks),
+        (r#"{"items": {"type": "integer"}}"#, "[1, @]", looks),
+    ] {
+        let faults = schema(text).unwrap().check(&input(given)).err().unwrap_or_default();
+        let shown =
+            faults.iter().map(|fault| fault.message.as_str()).collect::<Vec<_>>().join("; ");
+        let fits = if expected.is_empty() { shown.is_empty() } else { shown.contains(expected) };
+        assert!(fits && faults.len() <= 1, "{text} {given}: {shown}");
     }
 }
 

@@ -37,6 +37,21 @@ pub fn inline(blobs: &dyn Blobs, payload: &Json) -> Result<Json, NotInlined> {
     })
 }
 
+/// The payload with the content of each blob in place of its reference, if it is JSON and as long as the
+/// contents have at most `limit` bytes together. Other references stay.
+pub fn inline_up_to(blobs: &dyn Blobs, payload: &Json, limit: u64) -> Result<Json, NotInlined> {
+    let mut left = limit;
+    payload.resolve(|blob| {
+        let reference = Json::reference(blob);
+        if blob.bytes > left {
+            return Ok(reference);
+        }
+        left -= blob.bytes;
+        let content = blobs.get(&blob.digest, blob.bytes)?;
+        Ok(Json::parse_bytes(&content).unwrap_or(reference))
+    })
+}
+
 impl From<NotInlined> for Failure {
     /// The failure of an attempt that did not begin.
     fn from(error: NotInlined) -> Self {
@@ -50,5 +65,40 @@ impl From<NotInlined> for Failure {
             NotInlined::Blob(_) => Self::permanent(kind::BLOB, message),
         };
         Self { unsent: true, ..failure }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::blobs::MemoryBlobs;
+    use crate::clock::SystemClock;
+
+    #[test]
+    fn contents_are_put_in_place_up_to_the_limit_and_where_they_are_json() {
+        let blobs = MemoryBlobs::new(Arc::new(SystemClock));
+        let put = |content: &str| Json::reference(blobs.put(&mut content.as_bytes(), 100).unwrap());
+        let (five, list, lines) = (put("5"), put("[1, 2]"), put("1\n2"));
+        let forged = put(five.text());
+        for (parts, limit, expected) in [
+            (vec![&five, &list], 7, "[5,[1, 2]]".to_owned()),
+            (vec![&five, &list], 6, format!("[5,{list}]")),
+            (vec![&list, &five], 6, format!("[[1, 2],{five}]")),
+            (vec![&list, &five], 0, format!("[{list},{five}]")),
+            (vec![&lines, &five], 9, format!("[{lines},5]")),
+            (vec![], 9, "[]".to_owned()),
+        ] {
+            let payload = Json::list(parts.into_iter()).unwrap();
+            let found = inline_up_to(&blobs, &payload, limit).unwrap();
+            assert_eq!(found.text(), expected);
+        }
+        let found = inline_up_to(&blobs, &forged, 1000).unwrap();
+        assert_eq!(found.references().count(), 0, "a blob cannot name another one");
+        let missing = BlobDigest::of(b"missing");
+        let missing = Json::reference(waypost_core::blob::BlobRef { digest: missing, bytes: 7 });
+        let found = inline_up_to(&blobs, &missing, 7);
+        assert!(matches!(found, Err(NotInlined::Blob(BlobError::NotFound(_)))), "{found:?}");
     }
 }

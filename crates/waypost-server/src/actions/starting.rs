@@ -68,9 +68,13 @@ async fn find(server: &Arc<Server>, submission: &wire::Start) -> Result<Startabl
     let (name, version) =
         (submission.workflow.0.clone(), submission.version.map(|version| version.0));
     let input = submission.input.0.clone();
+    let _place = match input.references().next() {
+        Some(_) => server.workflows.reading_checks.acquire().await.ok(),
+        None => None,
+    };
     let find = move |server: &Server| {
         let workflow = server.workflows.find(&name, version)?;
-        server.workflows.check_input(&workflow.plan, &input)?;
+        server.workflows.check_input(&workflow.plan, &input, &*server.blobs)?;
         Ok(workflow)
     };
     server.blocking(find).await

@@ -159,3 +159,46 @@ async fn worker_reports_only_blobs_that_were_uploaded_for_its_task() {
     let shown: String = found.to_string().chars().take(200).collect();
     assert!(found == json!({ "file": large() }) && count == 1, "{count}: {shown}");
 }
+
+#[tokio::test]
+async fn schema_is_checked_on_the_content_of_an_input() {
+    let house = House::open().await;
+    house.deploy(&json!({
+        "name": "strict",
+        "input": { "type": "object", "required": ["n"], "properties": { "n": { "type": "integer" } } },
+        "nodes": [{ "id": "a", "type": "noop" }],
+    }));
+    let (fits, _) = upload(&house, large().to_string().as_bytes(), None).await;
+    let (five, _) = upload(&house, b"5", None).await;
+    let (lines, _) = upload(&house, b"{\"n\": 5}\n{\"n\": 6}\n", None).await;
+    let (empty, _) = upload(&house, b"{}", None).await;
+    let (huge, _) =
+        upload(&house, format!("[\"{}\"]", "x".repeat(16 << 20)).as_bytes(), None).await;
+    let named = |digest: &str| json!({ "$blob": digest });
+    let unfit = json!({ "n": "7", "text": "x".repeat(2 << 20) });
+    let looks = "the schema looks into blob";
+    for (input, fault) in [
+        (large(), ""),
+        (unfit, "is not of type"),
+        (named(&fits), ""),
+        (named(&empty), "is a required property"),
+        (named(&five), "is not of type"),
+        (named(&lines), looks),
+        (named(&huge), looks),
+        (json!({ "n": named(&five) }), ""),
+        (json!({ "n": named(&empty) }), "is not of type"),
+        (json!({ "n": named(&huge) }), looks),
+        (json!({ "n": 7, "rows": named(&lines), "more": [named(&huge)] }), ""),
+        (json!({ "rows": named(&huge) }), "is a required property"),
+    ] {
+        let start = json!({ "workflow": "strict", "input": input });
+        let reply = house.post("/v1/executions", &start).await;
+        match fault {
+            "" => drop(reply.expect(201)),
+            fault => {
+                let refused = reply.refused(422, "invalid_input").text();
+                assert!(refused.contains(fault), "{fault}: {refused}");
+            }
+        }
+    }
+}

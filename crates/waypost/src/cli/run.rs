@@ -7,11 +7,14 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use serde_json::json;
+use waypost_core::blob::BlobRef;
 use waypost_core::event::{Event, RunEvent};
 use waypost_core::json::Json;
+use waypost_core::limits::BLOBS_IN_SCHEMA_BYTES_MAX;
 use waypost_engine::driver::EndSummary;
 use waypost_engine::{Engine, EngineError, StartRequest, Started};
 use waypost_lang::Compiled;
+use waypost_ports::blobs::{Blobs, inline_up_to};
 use waypost_server::problem::Problem;
 use waypost_server::wire;
 use waypost_server::wire::payload::{Count, Short};
@@ -67,7 +70,11 @@ async fn run_there(args: &Args, file: &Source, client: Client, context: &Context
     let (name, source) = (&file.name, &file.bytes);
     // A server may be newer than this program: it judges definitions that do not compile here.
     let compiled = wiring::compile(source).ok();
-    let input = checked_input(args, compiled.as_ref())?;
+    let input = input::of_execution(&args.input)?;
+    // It reads the blobs that an input names, too.
+    if let Some(compiled) = compiled.filter(|_| !names_blobs(&input)) {
+        check_input(&compiled, &input)?;
+    }
     let start = input::start(input, args.id.as_deref(), &args.label)?;
     let target = Target::Remote(client.clone());
     let Some(deployed) = deploy::keep(&target, source, name, context).await? else {
@@ -97,9 +104,17 @@ async fn run_here(args: &Args, file: &Source, context: &Context) -> Result<Exit>
         }
     };
     deploy::show_warnings(&compiled, source, name, context);
-    let input = checked_input(args, Some(&compiled))?;
-    let start = input::start(input, args.id.as_deref(), &args.label)?;
+    let input = input::of_execution(&args.input)?;
+    let start = input::start(input.clone(), args.id.as_deref(), &args.label)?;
+    // Before anything is written, if that is possible.
+    if !names_blobs(&input) {
+        check_input(&compiled, &input)?;
+    }
     let store = backend::open_engine(&context.settings)?;
+    let input = match names_blobs(&input) {
+        true => adopt(input, &compiled, backend::open_blobs(&store, &context.settings)?).await?,
+        false => input,
+    };
     let definition = wiring::define(&*store, &compiled)?;
     // The submission that a server would get, so that the idempotency key means the same there.
     let submission = wire::Start {
@@ -112,6 +127,7 @@ async fn run_here(args: &Args, file: &Source, context: &Context) -> Result<Exit>
     let request = StartRequest {
         idempotency: key.map(|key| submission.idempotency(key)),
         actor: actor(),
+        input,
         ..submission.into_request(Arc::new(compiled.plan), definition.version)
     };
     let started = match engine.start(request).await {
@@ -127,15 +143,34 @@ async fn run_here(args: &Args, file: &Source, context: &Context) -> Result<Exit>
     watch(engine, Folder::over(store, &context.settings), started, events, context).await
 }
 
-/// The input, if it fits the definition.
-fn checked_input(args: &Args, compiled: Option<&Compiled>) -> Result<Json> {
-    let input = input::of_execution(&args.input)?;
-    let checked = compiled.map_or(Ok(()), |compiled| wiring::check_input(compiled, &input));
-    checked.map_err(|faults| {
+/// May the input name blobs, `{"$blob": "<digest>"}`?
+fn names_blobs(input: &Json) -> bool {
+    input.text().contains("\"$blob\"")
+}
+
+/// The input with references to the blobs that it names, if they are there and their contents fit the
+/// definition.
+async fn adopt(input: Json, compiled: &Compiled, blobs: Arc<dyn Blobs>) -> Result<Json> {
+    let read = move || -> Result<(Json, Json)> {
+        let adopted = input.adopt(|claim| -> Result<BlobRef> {
+            blobs.touch(&claim.digest)?;
+            Ok(blobs.stat(&claim.digest)?.blob)
+        })?;
+        let whole = inline_up_to(&*blobs, &adopted, BLOBS_IN_SCHEMA_BYTES_MAX)?;
+        Ok((adopted, whole))
+    };
+    let read = tokio::task::spawn_blocking(read).await?;
+    let (adopted, whole) =
+        read.map_err(|error| Usage(format!("the input cannot be used: {error:#}")))?;
+    check_input(compiled, &whole)?;
+    Ok(adopted)
+}
+
+fn check_input(compiled: &Compiled, input: &Json) -> Result<()> {
+    wiring::check_input(compiled, input).map_err(|faults| {
         let faults: String = faults.iter().map(|fault| format!("\n  {fault}")).collect();
-        Usage(format!("the input does not fit the definition's schema{faults}"))
-    })?;
-    Ok(input)
+        Usage(format!("the input does not fit the definition's schema{faults}")).into()
+    })
 }
 
 /// Shows the progress of an execution that this process drives until it ends, is quarantined, or the

@@ -103,3 +103,26 @@ async fn waypost_says_what_is_wrong() {
     let second = Waypost::open(folder.path());
     assert!(matches!(second, Err(EmbedError::Open(_))), "one process at a time");
 }
+
+#[tokio::test]
+async fn schema_is_checked_on_the_content_of_a_large_input() {
+    let folder = TempDir::new().unwrap();
+    let engine = Waypost::open(folder.path()).unwrap();
+    let text = "x".repeat(2 << 20);
+    for (input, fits) in [
+        (json!({ "n": 7, "text": text }), true),
+        (json!({ "n": "7", "text": text }), false),
+        (json!({ "text": text }), false),
+        (json!([text]), false),
+        // The library takes data as it is.
+        (json!({ "n": { "$blob": "0".repeat(64) } }), false),
+    ] {
+        let started = engine.start(WAITS, input).await;
+        match started {
+            Ok(_) => assert!(fits),
+            Err(EmbedError::Input(_)) => assert!(!fits),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    engine.stop(GRACE).await;
+}

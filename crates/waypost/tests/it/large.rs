@@ -109,6 +109,60 @@ fn large_response_is_passed_on_unchanged_in_a_cluster() {
     });
 }
 
+/// Inputs that name blobs, and what a strict schema says about them.
+fn inputs_that_name_blobs(program: &Program) -> Vec<(Value, &'static str)> {
+    let put = |content: &str| -> Value {
+        let source = program.file("content", content);
+        let digest = succeed(program, &["blob", "put", source.to_str().unwrap()]);
+        json!({ "$blob": digest.trim() })
+    };
+    let (fits, unfit) = (put(&large_input().to_string()), put(r#"{"n": "7"}"#));
+    let (lines, unknown) = (put("1\n2\n"), json!({ "$blob": "0".repeat(64) }));
+    vec![
+        (large_input(), ""),
+        (json!({ "n": "7", "text": "x".repeat(2 << 20) }), "is not of type"),
+        (fits, ""),
+        (unfit, "is not of type"),
+        (json!({ "n": 7, "rows": lines }), ""),
+        (lines, "the schema looks into blob"),
+        (json!({ "n": 7, "rows": unknown }), "and there is none|there is no blob"),
+    ]
+}
+
+fn run_is_checked_on_contents(program: &Program) {
+    let flow = "name: strict
+input: { type: object, required: [n], properties: { n: { type: integer } } }
+nodes:
+  - { id: done, type: output, config: { value: '${{ input.n }}' } }
+";
+    let flow = program.file("strict.yaml", flow);
+    for (input, fault) in inputs_that_name_blobs(program) {
+        let file = program.file("input.json", input.to_string());
+        let from = format!("@{}", file.display());
+        let ran = program.run(&["run", flow.to_str().unwrap(), "--input", &from, "-o", "json"]);
+        if fault.is_empty() {
+            assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+            assert_eq!(serde_json::from_str::<Value>(&ran.out).unwrap()["output"], 7);
+        } else {
+            assert_ne!(ran.code, 0);
+            assert!(fault.split('|').any(|fault| ran.err.contains(fault)), "{fault}: {}", ran.err);
+        }
+    }
+}
+
+#[test]
+fn run_checks_the_schema_on_contents_in_a_folder() {
+    run_is_checked_on_contents(&Program::new());
+}
+
+#[test]
+fn run_checks_the_schema_on_contents_at_a_server() {
+    let program = Program::new();
+    let server = serve(&program, &[]);
+    run_is_checked_on_contents(&program);
+    server.kill();
+}
+
 /// The blob store of a program, which can be taken away.
 struct Away {
     folder: PathBuf,
