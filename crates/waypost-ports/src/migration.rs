@@ -10,6 +10,26 @@ pub struct Migration {
     pub version: u32,
     pub name: &'static str,
     pub sql: &'static str,
+    /// Can builds that do not know it use the layout? It only adds tables, and columns that may be null.
+    pub additive: bool,
+}
+
+impl Migration {
+    /// How a store records that it was applied: an additive one with its version negated. Builds that do
+    /// not know it refuse a store whose largest version they do not know.
+    pub fn recorded(&self) -> i32 {
+        let version = i32::try_from(self.version).unwrap_or(i32::MAX);
+        if self.additive { -version } else { version }
+    }
+}
+
+/// The layout that a store records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Layout {
+    /// Its layout; 0 when there is none.
+    pub current: u32,
+    /// The layout that a build must know to use it.
+    pub required: u32,
 }
 
 /// The layout of a store.
@@ -28,14 +48,15 @@ impl Migrations {
         Self { current, pending: pending.copied().collect() }
     }
 
-    /// Refuses a layout that a newer version has written.
-    pub fn refuse_newer(known: &[Migration], current: u32) -> Result<(), StoreError> {
+    /// Refuses a layout that a newer version has written, unless what it added does not matter here.
+    pub fn refuse_newer(known: &[Migration], layout: Layout) -> Result<(), StoreError> {
         let newest = known.last().map_or(0, |migration| migration.version);
-        if current <= newest {
+        let required = layout.required;
+        if required <= newest {
             return Ok(());
         }
         Err(StoreError::Refused(format!(
-            "the store has layout {current} and this version knows {newest}: \
+            "the store has layout {required} and this version knows {newest}: \
              use the version that wrote it, or a newer one"
         )))
     }

@@ -1,2 +1,2 @@
--- migrate: the layout.
-SELECT coalesce(max(version), 0) FROM migrations
+-- migrate: the layout, and the one that a build must know. Additive migrations have negative versions.
+SELECT coalesce(max(abs(version)), 0), greatest(max(version), 0) FROM migrations

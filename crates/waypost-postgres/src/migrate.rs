@@ -3,7 +3,7 @@
 //!
 //! Any number of instances may start at once: one of them applies, the others wait for it.
 
-use waypost_ports::migration::{Migration, Migrations};
+use waypost_ports::migration::{Layout, Migration, Migrations};
 use waypost_ports::store::StoreError;
 
 use crate::connection::{Connection, Home, Role};
@@ -16,42 +16,76 @@ use crate::waiting::wait;
 
 /// Every layout of this build.
 const KNOWN: &[Migration] = &[
-    Migration { version: 1, name: "log", sql: include_str!("../migrations/0001_log.sql") },
+    Migration {
+        version: 1,
+        name: "log",
+        sql: include_str!("../migrations/0001_log.sql"),
+        additive: false,
+    },
     Migration {
         version: 2,
         name: "projections",
         sql: include_str!("../migrations/0002_projections.sql"),
+        additive: false,
     },
-    Migration { version: 3, name: "current", sql: include_str!("../migrations/0003_current.sql") },
-    Migration { version: 4, name: "crashes", sql: include_str!("../migrations/0004_crashes.sql") },
-    Migration { version: 5, name: "names", sql: include_str!("../migrations/0005_names.sql") },
-    Migration { version: 6, name: "sweeper", sql: include_str!("../migrations/0006_sweeper.sql") },
+    Migration {
+        version: 3,
+        name: "current",
+        sql: include_str!("../migrations/0003_current.sql"),
+        additive: false,
+    },
+    Migration {
+        version: 4,
+        name: "crashes",
+        sql: include_str!("../migrations/0004_crashes.sql"),
+        additive: false,
+    },
+    Migration {
+        version: 5,
+        name: "names",
+        sql: include_str!("../migrations/0005_names.sql"),
+        additive: false,
+    },
+    Migration {
+        version: 6,
+        name: "sweeper",
+        sql: include_str!("../migrations/0006_sweeper.sql"),
+        additive: false,
+    },
     Migration {
         version: 7,
         name: "true rows",
         sql: include_str!("../migrations/0007_true_rows.sql"),
+        additive: false,
     },
     Migration {
         version: 8,
         name: "node ends",
         sql: include_str!("../migrations/0008_node_ends.sql"),
+        additive: false,
     },
-    Migration { version: 9, name: "blobs", sql: include_str!("../migrations/0009_blobs.sql") },
+    Migration {
+        version: 9,
+        name: "blobs",
+        sql: include_str!("../migrations/0009_blobs.sql"),
+        additive: true,
+    },
     Migration {
         version: 10,
         name: "progress",
         sql: include_str!("../migrations/0010_progress.sql"),
+        additive: true,
     },
 ];
 
 /// The layout of a database, without changing it.
 pub fn migrations(url: &str, options: &Options) -> Result<Migrations, StoreError> {
     let (threads, home) = store::prepare(url, options)?;
-    let current = wait(threads.handle(), async {
+    let layout = wait(threads.handle(), async {
         let mut db = Connection::open(&home, Role::Migration).await?;
-        current(&mut db).await
+        layout(&mut db).await
     })?;
-    Ok(Migrations::of(KNOWN, current))
+    Ok(Migrations::of(KNOWN, layout.current))
 }
 
 /// Migrates a database to the newest layout; returns the applied migrations. Opening a store does
@@ -64,9 +98,9 @@ pub fn migrate(url: &str, options: &Options) -> Result<Vec<Migration>, StoreErro
 pub(crate) async fn apply(home: &Home) -> Result<Vec<Migration>, StoreError> {
     let mut db = Connection::open(home, Role::Migration).await?;
     db.query(sql!("migration_lock"), &[]).await?;
-    let before = current(&mut db).await?;
+    let before = layout(&mut db).await?;
     Migrations::refuse_newer(KNOWN, before)?;
-    let pending = Migrations::of(KNOWN, before).pending;
+    let pending = Migrations::of(KNOWN, before.current).pending;
     for next in &pending {
         apply_one(&mut db, home, next).await?;
         tracing::info!(layout = next.version, name = next.name, "store migrated");
@@ -86,16 +120,17 @@ async fn apply_one(db: &mut Connection, home: &Home, migration: &Migration) -> R
     }
     db.run_all(sql!("migrations_create")).await?;
     db.run_all(migration.sql).await?;
-    let version = i32::try_from(migration.version).unwrap_or(i32::MAX);
-    db.execute(sql!("migration_insert"), &[&version, &migration.name]).await?;
+    db.execute(sql!("migration_insert"), &[&migration.recorded(), &migration.name]).await?;
     db.commit().await
 }
 
-async fn current(db: &mut Connection) -> Result<u32> {
+async fn layout(db: &mut Connection) -> Result<Layout> {
     let exist = db.query_one(sql!("migrations_exist"), &[]).await?;
     if !get::<bool>(&exist, 0)? {
-        return Ok(0);
+        return Ok(Layout::default());
     }
-    let version: i32 = get(&db.query_one(sql!("migration_current"), &[]).await?, 0)?;
-    Ok(u32::try_from(version).unwrap_or(0))
+    let row = db.query_one(sql!("migration_current"), &[]).await?;
+    let (current, required): (i32, i32) = (get(&row, 0)?, get(&row, 1)?);
+    let version = |version: i32| u32::try_from(version).unwrap_or(0);
+    Ok(Layout { current: version(current), required: version(required) })
 }

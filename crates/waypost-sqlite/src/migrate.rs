@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, TransactionBehavior};
 use waypost_ports::clock::{Clock, SystemClock};
-use waypost_ports::migration::{Migration, Migrations};
+use waypost_ports::migration::{Layout, Migration, Migrations};
 use waypost_ports::store::StoreError;
 
 use crate::connection::{self, normalise};
@@ -14,16 +14,47 @@ use crate::options::Options;
 
 /// Every layout of this build.
 const KNOWN: &[Migration] = &[
-    Migration { version: 1, name: "log", sql: include_str!("../migrations/0001_log.sql") },
-    Migration { version: 2, name: "access", sql: include_str!("../migrations/0002_access.sql") },
-    Migration { version: 3, name: "slots", sql: include_str!("../migrations/0003_slots.sql") },
-    Migration { version: 4, name: "current", sql: include_str!("../migrations/0004_current.sql") },
-    Migration { version: 5, name: "crashes", sql: include_str!("../migrations/0005_crashes.sql") },
-    Migration { version: 6, name: "names", sql: include_str!("../migrations/0006_names.sql") },
+    Migration {
+        version: 1,
+        name: "log",
+        sql: include_str!("../migrations/0001_log.sql"),
+        additive: false,
+    },
+    Migration {
+        version: 2,
+        name: "access",
+        sql: include_str!("../migrations/0002_access.sql"),
+        additive: false,
+    },
+    Migration {
+        version: 3,
+        name: "slots",
+        sql: include_str!("../migrations/0003_slots.sql"),
+        additive: false,
+    },
+    Migration {
+        version: 4,
+        name: "current",
+        sql: include_str!("../migrations/0004_current.sql"),
+        additive: false,
+    },
+    Migration {
+        version: 5,
+        name: "crashes",
+        sql: include_str!("../migrations/0005_crashes.sql"),
+        additive: false,
+    },
+    Migration {
+        version: 6,
+        name: "names",
+        sql: include_str!("../migrations/0006_names.sql"),
+        additive: false,
+    },
     Migration {
         version: 7,
         name: "blob refs",
         sql: include_str!("../migrations/0007_blob_refs.sql"),
+        additive: true,
     },
 ];
 
@@ -34,7 +65,7 @@ pub fn migrations(folder: &Path) -> Result<Migrations, StoreError> {
         return Ok(Migrations::of(KNOWN, 0));
     }
     let connection = connection::Readers::new(path).open().map_err(normalise)?;
-    Ok(Migrations::of(KNOWN, current(&connection).map_err(normalise)?))
+    Ok(Migrations::of(KNOWN, layout(&connection).map_err(normalise)?.current))
 }
 
 /// Migrates a folder to the newest layout; returns the applied migrations. Opening a store does so,
@@ -56,15 +87,17 @@ pub(crate) fn apply_known(connection: &mut Connection) -> Result<(), StoreError>
 /// Would [`apply_known`] change anything?
 pub(crate) fn is_current(connection: &Connection) -> Result<bool, StoreError> {
     let newest = KNOWN.last().map_or(0, |migration| migration.version);
-    Ok(current(connection).map_err(normalise)? == newest)
+    let Layout { current, required } = layout(connection).map_err(normalise)?;
+    Ok(current >= newest && required <= newest)
 }
 
 fn apply(connection: &mut Connection, known: &[Migration]) -> Result<Vec<Migration>, StoreError> {
     let mut applied = Vec::new();
     loop {
-        let current = current(connection).map_err(normalise)?;
-        Migrations::refuse_newer(known, current)?;
-        let Some(next) = known.iter().find(|migration| migration.version == current + 1) else {
+        let layout = layout(connection).map_err(normalise)?;
+        Migrations::refuse_newer(known, layout)?;
+        let next = known.iter().find(|migration| migration.version == layout.current + 1);
+        let Some(next) = next else {
             return Ok(applied);
         };
         if apply_one(connection, next).map_err(normalise)? {
@@ -77,7 +110,7 @@ fn apply(connection: &mut Connection, known: &[Migration]) -> Result<Vec<Migrati
 /// Returns false if another process has applied it meanwhile.
 fn apply_one(connection: &mut Connection, migration: &Migration) -> rusqlite::Result<bool> {
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    if current(&tx)? + 1 != migration.version {
+    if layout(&tx)?.current + 1 != migration.version {
         return Ok(false);
     }
     tx.execute_batch(
@@ -88,17 +121,20 @@ fn apply_one(connection: &mut Connection, migration: &Migration) -> rusqlite::Re
     tx.execute_batch(migration.sql)?;
     tx.execute(
         "INSERT INTO migrations (version, name, applied_at) VALUES (?1, ?2, datetime())",
-        (migration.version, migration.name),
+        (migration.recorded(), migration.name),
     )?;
     tx.commit()?;
     Ok(true)
 }
 
-fn current(connection: &Connection) -> rusqlite::Result<u32> {
+fn layout(connection: &Connection) -> rusqlite::Result<Layout> {
     if !connection.table_exists(None, "migrations")? {
-        return Ok(0);
+        return Ok(Layout::default());
     }
-    connection.query_row("SELECT coalesce(max(version), 0) FROM migrations", [], |row| row.get(0))
+    let select =
+        "SELECT coalesce(max(abs(version)), 0), max(coalesce(max(version), 0), 0) FROM migrations";
+    connection
+        .query_row(select, [], |row| Ok(Layout { current: row.get(0)?, required: row.get(1)? }))
 }
 
 #[cfg(test)]

@@ -36,6 +36,22 @@ fn a_layout_of_a_newer_version_is_refused() {
     );
 }
 
+#[test]
+fn additions_of_a_newer_version_are_ignored() {
+    let server = Postgres::shared();
+    let url = server.database();
+    drop(PostgresStore::open(&url, Options::default()).unwrap());
+    let known = migrations(&url, &Options::default()).unwrap().current;
+    let database = url.rsplit('/').next().unwrap().split('?').next().unwrap();
+    server.sql(database, "INSERT INTO waypost.migrations (version, name) VALUES (-999, 'more')");
+    drop(PostgresStore::open(&url, Options::default()).unwrap());
+    let state = migrations(&url, &Options::default()).unwrap();
+    assert_eq!((state.current, state.pending.len()), (999, 0));
+    // What an older version sees.
+    let required = server.sql(database, "SELECT max(version) FROM waypost.migrations");
+    assert!(required.parse::<u32>().unwrap() < known, "{required} {known}");
+}
+
 /// A user who may do nothing in the database but what its schema allows.
 #[test]
 fn a_schema_of_its_own_is_all_it_needs() {

@@ -8,17 +8,24 @@ use waypost_ports::store::{About, Heartbeat, LEASE, NewDefinition, Store};
 use super::*;
 use crate::store::SqliteStore;
 
-const FIRST: Migration = Migration { version: 1, name: "first", sql: "CREATE TABLE a (x)" };
+const FIRST: Migration =
+    Migration { version: 1, name: "first", sql: "CREATE TABLE a (x)", additive: false };
 const SECOND: Migration = Migration {
     version: 2,
     name: "second",
     sql: "CREATE TABLE b (y); INSERT INTO b SELECT x FROM a;",
+    additive: false,
 };
 const BROKEN: Migration = Migration {
     version: 2,
     name: "broken",
     sql: "CREATE TABLE b (y); INSERT INTO nowhere VALUES (1);",
+    additive: false,
 };
+const THIRD: Migration =
+    Migration { version: 3, name: "third", sql: "CREATE TABLE c (z)", additive: true };
+const FOURTH: Migration =
+    Migration { version: 4, name: "fourth", sql: "CREATE TABLE d (z)", additive: false };
 
 fn versions(applied: &[Migration]) -> Vec<u32> {
     applied.iter().map(|migration| migration.version).collect()
@@ -39,7 +46,7 @@ fn an_older_layout_is_brought_forward_with_its_data() {
 fn a_migration_that_fails_leaves_nothing() {
     let mut connection = Connection::open_in_memory().unwrap();
     assert!(apply(&mut connection, &[FIRST, BROKEN]).is_err());
-    assert_eq!(current(&connection).unwrap(), 1);
+    assert_eq!(layout(&connection).unwrap(), Layout { current: 1, required: 1 });
     assert!(!connection.table_exists(None, "b").unwrap());
     assert_eq!(versions(&apply(&mut connection, &[FIRST, SECOND]).unwrap()), [2]);
 }
@@ -51,6 +58,19 @@ fn a_newer_layout_is_refused() {
     let error = apply(&mut connection, &[FIRST]).unwrap_err();
     assert!(matches!(error, StoreError::Refused(_)));
     assert!(error.to_string().contains("layout 2 and this version knows 1"), "{error}");
+}
+
+#[test]
+fn layout_with_additions_is_used_by_builds_that_do_not_know_them() {
+    let mut connection = Connection::open_in_memory().unwrap();
+    apply(&mut connection, &[FIRST, SECOND, THIRD]).unwrap();
+    assert_eq!(layout(&connection).unwrap(), Layout { current: 3, required: 2 });
+    assert_eq!(versions(&apply(&mut connection, &[FIRST, SECOND]).unwrap()), Vec::<u32>::new());
+    assert!(apply(&mut connection, &[FIRST]).is_err());
+    let newer = [FIRST, SECOND, THIRD, FOURTH];
+    assert_eq!(versions(&apply(&mut connection, &newer).unwrap()), [4]);
+    assert_eq!(layout(&connection).unwrap(), Layout { current: 4, required: 4 });
+    assert!(apply(&mut connection, &[FIRST, SECOND, THIRD]).is_err());
 }
 
 /// Data of layout 1: two versions of a workflow, an execution and its mail.

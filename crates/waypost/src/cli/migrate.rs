@@ -30,8 +30,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
             return print_line(&format!("layout {newest}: {applied} applied"));
         }
         print_line(&format!("layout {} of {newest}", before.current));
-        for Migration { version, name, .. } in &before.pending {
-            print_line(&format!("would apply {version}: {name}"));
+        for Migration { version, name, additive, .. } in &before.pending {
+            let note = if *additive { " (additive: older versions can go on)" } else { "" };
+            print_line(&format!("would apply {version}: {name}{note}"));
         }
     })
 }
