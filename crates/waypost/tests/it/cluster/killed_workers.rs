@@ -36,9 +36,18 @@ nodes:
 }
 
 #[test]
-fn items_at_workers_that_are_killed_complete_once_and_in_order() {
+fn items_at_workers_that_are_killed_complete_once_and_in_order_on_postgres() {
+    items_complete_once_and_in_order(With::Postgres);
+}
+
+#[test]
+fn items_at_workers_that_are_killed_complete_once_and_in_order_with_redis() {
+    items_complete_once_and_in_order(With::Redis);
+}
+
+fn items_complete_once_and_in_order(with: With) {
     let items = if percent() < 100 { 500 } else { scaled(10_000) };
-    let cluster = Cluster::start(2, With::Postgres);
+    let cluster = Cluster::start(2, with);
     let sink = Sink::start();
     cluster.deploy(&mapped(&sink, items));
     let mut workers = [own_worker(&cluster, &[0, 1]), own_worker(&cluster, &[1, 0])];
