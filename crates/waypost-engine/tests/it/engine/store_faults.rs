@@ -135,6 +135,9 @@ async fn an_execution_that_could_not_be_loaded_at_once_is_loaded_later() {
 async fn an_execution_that_could_not_be_held_at_once_is_held_later() {
     let lab = Lab::new();
     let engine = lab.engine();
+    // It is a reconciliation. If it finds the execution before its park and is read after the damage,
+    // it holds the execution, and the store thread repeats that while the request waits behind it.
+    lab.store.first_claim().await;
     let damaged = lab.start(&engine, "w = signal(go)").await;
     lab.event(damaged.execution, "RunPaused").await;
     lab.store.damage(damaged.execution);
