@@ -31,6 +31,10 @@ impl EndWatchers {
         self.tickets.remove(&execution).unwrap_or_default()
     }
 
+    pub(super) fn is_awaited(&self, execution: ExecutionNo) -> bool {
+        self.tickets.contains_key(&execution)
+    }
+
     pub(super) fn forget(&mut self, execution: ExecutionNo, ticket: Ticket) {
         if let Some(waiting) = self.tickets.get_mut(&execution) {
             waiting.retain(|other| *other != ticket);

@@ -41,6 +41,10 @@ impl Driver {
                 if !frame.is_first() && !self.draining && !forgets {
                     self.outputs.push(Output::Store(StoreWork::Reload(execution)));
                 }
+                // The frame that came first may have been its end.
+                if self.ends.is_awaited(execution) {
+                    self.outputs.push(Output::Store(StoreWork::FindEnd(execution)));
+                }
             }
             Appended::Duplicate { execution: existing, taken } => {
                 self.refused(execution, &frame, &Answer::Exists { existing, taken });

@@ -154,6 +154,28 @@ fn a_request_in_a_fenced_frame_is_answered() {
     }
 }
 
+/// A claim read an execution that was in memory, and was answered after its end: the execution came
+/// into memory again, until the log refused its take-over. The end was not looked up for a caller
+/// that asked for it meanwhile.
+#[test]
+fn bug_end_awaited_during_a_fenced_take_over_was_never_answered() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("a");
+    let history = world.store.load(execution).unwrap().unwrap();
+    let claimed = waypost_engine::fold(history, &world.plans, &world.store).unwrap();
+    rig.run_to_end();
+    rig.inputs.push(Input::Reloaded(Box::new(claimed)));
+    rig.step();
+    assert_eq!(rig.driver.live(), 1, "its take-over is in flight");
+    let ticket = rig.await_end(execution);
+    rig.settle_store();
+    assert_eq!(rig.driver.live(), 0);
+    let answer = rig.answer(ticket);
+    assert!(matches!(answer, Some(Answer::Ended(_))), "{answer:?}");
+    world.check();
+}
+
 #[test]
 fn second_submission_under_one_key_returns_the_first() {
     let world = World::new();
