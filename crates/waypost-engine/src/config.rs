@@ -69,15 +69,17 @@ config! {
         snapshot_bytes_min: usize = 64 * 1024;
         /// Commands decided into one frame.
         frame_commands_max: usize = 1_000;
-        /// How long one execution may decide commands before others have their turn. The rest of its
-        /// commands follow after the commit. Shorter: others wait less; longer: fewer and larger frames.
+        /// How long one execution may decide commands before others have their turn; a quarter of it while
+        /// others wait. The rest of its commands follow after the commit. Shorter: others wait less;
+        /// longer: fewer and larger frames.
         decide_max: Millis = Millis(1);
         /// A frame takes no further command once the payloads of its events have this size.
         frame_bytes_max: usize = 4 * 1024 * 1024;
         /// Payloads up to this size are kept in the log, larger ones in the blob store; at most
         /// [`PAYLOAD_BYTES_MAX`](waypost_core::limits::PAYLOAD_BYTES_MAX).
         inline_bytes_max: usize = PAYLOAD_BYTES_MAX;
-        /// Items of a map that one frame opens; the rest follows in the next one.
+        /// Items of a map that one frame opens, a quarter of it while others wait; the rest follows in the
+        /// next one.
         items_opened_max: u64 = ITEMS_OPENED_MAX;
         /// Bytes of results that the output of a map has, at most; above, they are a blob.
         map_results_bytes_max: u64 = MAP_RESULTS_BYTES_MAX;

@@ -65,6 +65,10 @@ pub use suspicion::Suspicion;
 use crate::config::Config;
 use crate::tokens::TokenIssuer;
 
+/// Where others wait for it, an execution decides for this part of its time and opens this part of the
+/// items: each step of a small execution takes as long as the frame of the wide one beside it.
+const CROWDED_PART: u32 = 4;
+
 /// See the module.
 pub struct Driver {
     config: Config,
@@ -308,6 +312,7 @@ impl Driver {
         if !live.may_decide() || self.is_put_in_doubt(execution) {
             return;
         }
+        let crowded = self.is_crowded();
         let mut env = self.env();
         let append_id = AppendId(self.ids.uuid());
         let Some(live) = self.live.get_mut(&execution) else { return };
@@ -317,11 +322,17 @@ impl Driver {
         if !self.draining {
             env.slots = self.slots.available_to(live.promised_slots(), self.now);
         }
+        let mut decide_max = self.config.decide_max.to_std();
+        if crowded {
+            decide_max /= CROWDED_PART;
+            env.items_opened_max = env.items_opened_max.div_ceil(CROWDED_PART.into());
+        }
         let stay = sharing::part(live::STAYING_MAX, self.sibling.share).max(1);
         let round = Round {
             env,
             append_id,
             draining: self.draining,
+            decide_max,
             may_stay: self.staying.contains(&execution) || self.staying.len() < stay,
             config: &self.config,
             slots: &self.slots,
@@ -347,6 +358,11 @@ impl Driver {
                 self.answer_all(tickets, &Answer::Moved);
             }
         }
+    }
+
+    /// Do others wait for this decision, or for the commit that their frames will share with it?
+    fn is_crowded(&self) -> bool {
+        !self.ready.is_empty() || self.in_flight_bytes > 0
     }
 
     fn ask_store(&mut self) {

@@ -127,6 +127,7 @@ impl Driver {
             env,
             append_id: AppendId(self.ids.uuid()),
             draining: self.draining,
+            decide_max: self.config.decide_max.to_std(),
             may_stay: false,
             config: &self.config,
             slots: &self.slots,

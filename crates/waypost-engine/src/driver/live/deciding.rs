@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use waypost_core::command::{Command, Decision, Effect, Env, Refusal, Request};
 use waypost_core::decide::decide;
@@ -31,6 +32,8 @@ pub(in crate::driver) struct Round<'a> {
     pub(in crate::driver) env: Env,
     pub(in crate::driver) append_id: AppendId,
     pub(in crate::driver) draining: bool,
+    /// How long it may decide commands.
+    pub(in crate::driver) decide_max: Duration,
     pub(in crate::driver) may_stay: bool,
     pub(in crate::driver) config: &'a Config,
     pub(in crate::driver) slots: &'a Slots,
@@ -153,8 +156,7 @@ impl Live {
             }
             batch.answers.extend(batch.deciding.take().map(|ticket| (ticket, answer)));
             // The rest waits for the commit, and other executions are decided before it.
-            if !self.mailbox.is_empty() && round.laps.elapsed() >= round.config.decide_max.to_std()
-            {
+            if !self.mailbox.is_empty() && round.laps.elapsed() >= round.decide_max {
                 left = 0;
             }
         }
