@@ -11,6 +11,7 @@
 //! | --- | --- |
 //! | `chain` | the log: parent links, repeats, batches, bytes, time |
 //! | `names` | submissions, numbers, definitions |
+//! | `births` | executions and mail that come with another one's frame |
 //! | `ownership` | control rows, claims, leases, holding |
 //! | `crashes` | deaths of owners, and what was in hand at them |
 //! | `mail` | the inbox and waking up |
@@ -32,6 +33,7 @@
 //! [`tasks_conformance_tests!`]: crate::tasks_conformance_tests
 
 pub mod access;
+pub mod births;
 pub mod blob_refs;
 pub mod blobs;
 pub mod chain;
@@ -104,6 +106,21 @@ macro_rules! conformance_tests {
                 numbers_never_repeat_after_reopening,
                 definitions_are_versioned_by_content,
                 definitions_are_found,
+            ];
+            births: [
+                execution_born_with_a_frame_is_claimed_by_any_instance,
+                a_repeated_frame_gives_birth_once,
+                a_fenced_frame_gives_birth_to_none_and_sends_nothing,
+                a_taken_number_refuses_the_frame_and_all_its_births,
+                a_taken_name_refuses_the_frame_and_all_its_births,
+                two_births_of_one_name_are_refused,
+                the_rest_of_a_batch_does_not_suffer_from_an_unborn,
+                mail_reaches_what_is_born_with_it,
+                mail_of_a_frame_wakes_parked_and_reaches_owned_executions,
+                mail_of_a_frame_to_ended_and_unknown_executions_is_dropped,
+                the_last_frame_of_an_execution_may_send_mail,
+                many_births_have_places_of_their_own,
+                blobs_of_births_and_their_mail_are_referenced,
             ];
             ownership: [
                 a_first_frame_makes_an_owned_row,

@@ -8,6 +8,7 @@
 mod access;
 mod blob_refs;
 mod claiming;
+mod inbox;
 mod inspect;
 mod permits;
 mod query;

@@ -4,6 +4,7 @@
 //! Calls block. The engine makes them from threads of its own, so that an implementation can be a
 //! mutex around a connection; the simulator calls them from its only thread.
 
+mod birth;
 mod definition;
 mod frame;
 mod log;
@@ -226,6 +227,12 @@ pub struct Side {
     /// The blobs that the frame names. They are durable, and are not swept as long as the execution's
     /// log exists.
     pub blobs: Vec<BlobDigest>,
+    /// Executions that begin with this frame ([`Append::birth`]): all of them, or the frame is refused
+    /// ([`Appended::Unborn`]).
+    pub births: Vec<Append>,
+    /// Mail that goes out with this frame, also to what is born with it. There is no answer: what is for
+    /// an execution that has ended or never began is dropped.
+    pub mail: Vec<Mail>,
 }
 
 /// A change of a control row.
@@ -279,6 +286,9 @@ pub enum Appended {
     /// and the policy is to reject. Nothing was stored. Names that are taken are checked first: a
     /// repeated start gets the outcome of the first one.
     Rejected { holding: u64 },
+    /// The number or the name of an execution that was to begin with this frame is taken. Nothing was
+    /// stored.
+    Unborn,
     /// The store refuses the data of this frame for good.
     Poisoned { reason: String },
 }

@@ -5,6 +5,7 @@
 --     its names;
 --   - every other row is written only if the frame of its execution was inserted. The test is
 --     written so that it becomes a hash table, not a join, which would be quadratic.
+-- The places of its frames begin after $40 others of the same transaction.
 -- Returns the inserted frames, and then the concurrency keys whose permits were released.
 -- Served by the keys of all tables.
 WITH named AS (
@@ -19,7 +20,7 @@ WITH named AS (
 ), ins AS (
     INSERT INTO frames (execution, first_seq, last_seq, place, at, decided_at, epoch, checksum,
                         append_id, instance, requires, body)
-    SELECT linked.execution, linked.first_seq, linked.last_seq, (SELECT waypost_place()) + linked.n,
+    SELECT linked.execution, linked.first_seq, linked.last_seq, (SELECT waypost_place()) + $40::int8 + linked.n,
            greatest((SELECT waypost_now()), linked.not_before), linked.decided_at, linked.epoch,
            linked.checksum, linked.append_id, linked.instance, linked.requires, linked.body
     FROM (

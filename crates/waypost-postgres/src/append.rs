@@ -18,11 +18,14 @@ use std::collections::HashMap;
 
 use waypost_core::id::ExecutionNo;
 use waypost_core::time::Timestamp;
-use waypost_ports::store::{Append, Appended, ControlChange, StoreError, Submission, TakenName};
+use waypost_ports::store::{
+    Append, Appended, ControlChange, Mail, MailDelivery, Side, StoreError, Submission, TakenName,
+};
 
 use crate::blob_refs;
 use crate::connection::{Connection, Role};
 use crate::error::{DbError, Result, in_spite_of_others};
+use crate::mail;
 use crate::permits;
 use crate::queries::sql;
 use crate::store::PostgresStore;
@@ -87,24 +90,27 @@ fn claims(append: &Append) -> impl Iterator<Item = Claim<'_>> {
     [key, idempotency, permit].into_iter().flatten()
 }
 
-/// A round in statements of bounded size; frames that want permits or name blobs apart from the others,
-/// since they need a transaction.
+/// A round in statements of bounded size; frames that want permits, name blobs, or come with births or mail
+/// apart from the others, since they need a transaction.
 fn parts(batch: &[Append], round: &[usize]) -> Vec<Vec<usize>> {
     let (permits, others): (Vec<usize>, Vec<usize>) =
         round.iter().partition(|index| batch[**index].side.permit.is_some());
-    let (blobs, others): (Vec<usize>, Vec<usize>) =
-        others.into_iter().partition(|index| !batch[*index].side.blobs.is_empty());
+    let (companied, others): (Vec<usize>, Vec<usize>) =
+        others.into_iter().partition(|index| has_company(&batch[*index].side));
     let mut parts = Vec::new();
-    for kind in [others, blobs, permits] {
-        let (mut part, mut bytes) = (Vec::new(), 0);
+    for kind in [others, companied, permits] {
+        let (mut part, mut frames, mut bytes) = (Vec::new(), 0, 0);
         for index in kind {
-            let append = &batch[index];
-            let more = append.body.len() + append.side.snapshot.as_ref().map_or(0, Vec::len);
-            if !part.is_empty() && (part.len() == FRAMES_MAX || bytes + more > BYTES_MAX) {
+            let Append { body, side, .. } = &batch[index];
+            let born: usize = side.births.iter().map(|birth| birth.body.len()).sum();
+            let more = body.len() + born + side.snapshot.as_ref().map_or(0, Vec::len);
+            let more_frames = 1 + side.births.len();
+            if frames > 0 && (frames + more_frames > FRAMES_MAX || bytes + more > BYTES_MAX) {
                 parts.push(std::mem::take(&mut part));
-                bytes = 0;
+                (frames, bytes) = (0, 0);
             }
             part.push(index);
+            frames += more_frames;
             bytes += more;
         }
         if !part.is_empty() {
@@ -112,6 +118,11 @@ fn parts(batch: &[Append], round: &[usize]) -> Vec<Vec<usize>> {
         }
     }
     parts
+}
+
+/// Has the frame rows that other statements of its transaction write?
+fn has_company(side: &Side) -> bool {
+    !side.blobs.is_empty() || !side.births.is_empty() || !side.mail.is_empty()
 }
 
 /// Appends frames of different executions; where the data of one is refused, the others in halves.
@@ -126,7 +137,7 @@ fn append_part(
         store.try_run(Role::Writers, async |db| {
             match part.first().map(|index| &batch[*index].side) {
                 Some(side) if side.permit.is_some() => permits::append(db, batch, part).await,
-                Some(side) if !side.blobs.is_empty() => append_blobs(db, batch, part).await,
+                Some(side) if has_company(side) => append_in_company(db, batch, part).await,
                 _ => append_plain(db, batch, part).await,
             }
         })
@@ -140,9 +151,13 @@ fn append_part(
         }
         Err(error) => error,
     };
-    let DbError::Data(reason) = error else { return Err(error.into()) };
+    let refusal = match error {
+        DbError::Data(reason) => Appended::Poisoned { reason },
+        DbError::Unborn => Appended::Unborn,
+        error => return Err(error.into()),
+    };
     if let [index] = part {
-        outcomes[*index] = Some(Appended::Poisoned { reason });
+        outcomes[*index] = Some(refusal);
         return Ok(());
     }
     let (left, right) = part.split_at(part.len() / 2);
@@ -161,32 +176,51 @@ async fn append_plain(
     Ok(outcomes)
 }
 
-/// Frames that name blobs: the frames and the references are one transaction.
-async fn append_blobs(
+/// Frames with rows besides those of their own statement, in one transaction with them.
+async fn append_in_company(
     db: &mut Connection,
     batch: &[Append],
     part: &[usize],
 ) -> Result<Vec<Appended>> {
     db.begin().await?;
     let inserted = insert(db, batch, part).await?;
-    write_blob_refs(db, batch, part, &inserted).await?;
+    write_company(db, batch, part, &inserted).await?;
     db.commit().await?;
     let outcomes = outcomes(db, batch, part, &inserted).await?;
     after_commit(db, batch, part, &inserted).await;
     Ok(outcomes)
 }
 
-/// Inside of a transaction: the blobs that the inserted frames name.
-pub(crate) async fn write_blob_refs(
+/// Inside of a transaction: what comes with the inserted frames besides the rows of their statement. The
+/// births first, since mail may be for them.
+pub(crate) async fn write_company(
     db: &mut Connection,
     batch: &[Append],
     part: &[usize],
     inserted: &Inserted,
 ) -> Result<()> {
     let appends = part.iter().map(|index| &batch[*index]);
-    let went_in = appends.filter(|append| inserted.at.contains_key(&append.header.execution.0));
-    let named = went_in.map(|append| (append.header.execution, &append.side.blobs[..]));
-    blob_refs::insert(db, named).await
+    let went_in: Vec<&Append> =
+        appends.filter(|append| inserted.at.contains_key(&append.header.execution.0)).collect();
+    let births: Vec<&Append> = went_in.iter().flat_map(|append| &append.side.births).collect();
+    if !births.is_empty() {
+        let born = insert_after(db, &births, part.len()).await?;
+        if born.at.len() < births.len() {
+            return Err(DbError::Unborn);
+        }
+    }
+    let naming = went_in.iter().chain(&births);
+    let named = naming.map(|append| (append.header.execution, &append.side.blobs[..]));
+    blob_refs::insert(db, named).await?;
+    let mail: Vec<Mail> = went_in.iter().flat_map(|append| &append.side.mail).cloned().collect();
+    if !mail.is_empty() {
+        let accepted = mail::put(db, &mail).await?;
+        let taken = mail.iter().zip(accepted);
+        let taken = taken.filter(|(_, put)| matches!(put, MailDelivery::Accepted { .. }));
+        let named = taken.map(|(mail, _)| (mail.execution, &mail.blobs[..]));
+        blob_refs::insert(db, named).await?;
+    }
+    Ok(())
 }
 
 #[derive(Default)]
@@ -203,18 +237,25 @@ pub(crate) async fn insert(
     batch: &[Append],
     part: &[usize],
 ) -> Result<Inserted> {
+    let appends: Vec<&Append> = part.iter().map(|index| &batch[*index]).collect();
+    insert_after(db, &appends, 0).await
+}
+
+/// As `insert`, after so many other frames of the same transaction.
+async fn insert_after(db: &mut Connection, appends: &[&Append], others: usize) -> Result<Inserted> {
     let mut frames = rows::Frames::default();
-    part.iter().for_each(|index| frames.push(&batch[*index]));
+    appends.iter().for_each(|append| frames.push(append));
     let mut inserted = Inserted::default();
-    if part.iter().all(|index| rows::is_plain(&batch[*index])) {
+    if others == 0 && appends.iter().all(|append| rows::is_plain(append)) {
         for row in db.query(sql!("frames_append"), &frames.params()).await? {
             inserted.at.insert(get(&row, 0)?, get(&row, 1)?);
         }
         return Ok(inserted);
     }
     let mut sides = rows::Sides::default();
-    part.iter().for_each(|index| sides.push(&batch[*index]));
-    for row in db.query(sql!("frames_append_side"), &sides.params(&frames)).await? {
+    appends.iter().for_each(|append| sides.push(append));
+    let after = i64::try_from(others).unwrap_or(i64::MAX);
+    for row in db.query(sql!("frames_append_side"), &sides.params(&frames, &after)).await? {
         match get::<Option<i64>>(&row, 2)? {
             Some(key) => inserted.released.push(key),
             None => drop(inserted.at.insert(get(&row, 0)?, get(&row, 1)?)),
@@ -311,8 +352,8 @@ async fn look_up(db: &mut Connection, losers: &[&Append]) -> Result<Vec<Appended
     Ok(outcomes)
 }
 
-/// After the commit: wakes executions that got mail while they were being parked, and promotes rows
-/// of queues that have changed. If this fails, the frames are still committed, and the next claim
+/// After the commit: wakes executions that got mail with it, or while they were being parked, and promotes
+/// rows of queues that have changed. If this fails, the frames are still committed, and the next claim
 /// sweeps.
 pub(crate) async fn after_commit(
     db: &mut Connection,
@@ -320,11 +361,13 @@ pub(crate) async fn after_commit(
     part: &[usize],
     inserted: &Inserted,
 ) {
-    let parked: Vec<i64> = part
-        .iter()
-        .map(|index| &batch[*index])
-        .filter(|append| parks(append) && inserted.at.contains_key(&append.header.execution.0))
-        .map(|append| append.header.execution.0)
+    let appends = part.iter().map(|index| &batch[*index]);
+    let went_in = appends.filter(|append| inserted.at.contains_key(&append.header.execution.0));
+    let parked: Vec<i64> = went_in
+        .flat_map(|append| {
+            let parked = parks(append).then_some(append.header.execution.0);
+            parked.into_iter().chain(append.side.mail.iter().map(|mail| mail.execution.0))
+        })
         .collect();
     let mut result = Ok(());
     if !parked.is_empty() {

@@ -11,6 +11,9 @@ pub(crate) type Result<T, E = DbError> = std::result::Result<T, E>;
 pub(crate) enum DbError {
     /// The data of a row is rejected; others may be inserted. The connection stays usable.
     Data(String),
+    /// An execution that was to begin with a frame could not: its number or name is taken.
+    #[error("the number or name of an execution is taken")]
+    Unborn,
     /// Two transactions conflicted; a repeat of the statement may succeed.
     Conflict(String),
     /// Out of reach, too slow, or going down.
@@ -91,6 +94,8 @@ impl From<DbError> for StoreError {
         match error {
             DbError::Data(reason) | DbError::Refused(reason) => Self::Refused(reason),
             DbError::Conflict(reason) | DbError::Unavailable(reason) => Self::Unavailable(reason),
+            // Answered by the append.
+            DbError::Unborn => Self::Unavailable(error.to_string()),
             DbError::Full(reason) => Self::Full(reason),
             DbError::ReadOnly(reason) => Self::ReadOnly(reason),
             DbError::Corrupt(reason) => Self::Corrupt(reason),

@@ -14,7 +14,7 @@ use waypost_ports::store::{
 
 use crate::connection::{checksum, first, is_about_data, run, to_stored, value};
 use crate::store::Write;
-use crate::{blob_refs, permits, queries};
+use crate::{blob_refs, mail, permits, queries};
 
 /// The fold that every control row can be assumed to need.
 const FIRST_LOG_FORMAT: u16 = 1;
@@ -108,12 +108,59 @@ fn append_one(
         give_back(write, header, submission)?;
         return Ok(Appended::Rejected { holding });
     }
-    if insert_frame(write, statements, append)? {
-        write_side(write, header, &append.side)?;
-        return Ok(Appended::Committed { at: write.now });
+    if append.side.births.is_empty() {
+        if insert_frame(write, statements, append)? {
+            write_side(write, header, &append.side)?;
+            return Ok(Appended::Committed { at: write.now });
+        }
+    } else if let Some(outcome) = insert_family(write, statements, append)? {
+        return Ok(outcome);
     }
     give_back(write, header, submission)?;
     Ok(committed_before(write, header)?.unwrap_or(Appended::Fenced))
+}
+
+/// Inserts a frame with the executions that begin with it, or nothing. `None` where the frame itself does
+/// not go in.
+fn insert_family(
+    write: &Write<'_>,
+    statements: &mut Statements<'_>,
+    append: &Append,
+) -> rusqlite::Result<Option<Appended>> {
+    write.tx.execute_batch("SAVEPOINT family")?;
+    if !insert_frame(write, statements, append)? {
+        write.tx.execute_batch("RELEASE family")?;
+        return Ok(None);
+    }
+    for birth in &append.side.births {
+        if !give_birth(write, statements, birth)? {
+            write.tx.execute_batch("ROLLBACK TO family; RELEASE family")?;
+            write.forget_instances();
+            return Ok(Some(Appended::Unborn));
+        }
+    }
+    write_side(write, &append.header, &append.side)?;
+    write.tx.execute_batch("RELEASE family")?;
+    Ok(Some(Appended::Committed { at: write.now }))
+}
+
+/// Returns false if its number or name is taken.
+fn give_birth(
+    write: &Write<'_>,
+    statements: &mut Statements<'_>,
+    birth: &Append,
+) -> rusqlite::Result<bool> {
+    let (header, side) = (&birth.header, &birth.side);
+    if let Some(names) = &side.submission
+        && !submit(write, header.execution, names)?
+    {
+        return Ok(false);
+    }
+    let born = insert_frame(write, statements, birth)?;
+    if born {
+        write_side(write, header, side)?;
+    }
+    Ok(born)
 }
 
 /// How many executions hold the permits of the key, if the frame could go in and is rejected for that.
@@ -251,6 +298,8 @@ fn write_side(write: &Write<'_>, header: &FrameHeader, side: &Side) -> rusqlite:
         let row = params![execution, first_seq, last_seq, checksum(body), body];
         run(&write.tx, queries::SNAPSHOT_SAVE, row)?;
     }
+    // Last: it may be for what was born with this frame.
+    mail::deliver(write, &side.mail)?;
     Ok(())
 }
 

@@ -52,6 +52,13 @@ impl Driver {
             Appended::Rejected { holding } => {
                 self.refused(execution, &frame, &Answer::Rejected { holding });
             }
+            Appended::Unborn => {
+                // Decided again from the log, with other numbers and names.
+                self.refused(execution, &frame, &Answer::Moved);
+                if !frame.is_first() && !self.draining {
+                    self.outputs.push(Output::Store(StoreWork::Reload(execution)));
+                }
+            }
             Appended::Poisoned { reason } => {
                 let answer = Answer::Poisoned(reason.clone());
                 self.refused(execution, &frame, &answer);

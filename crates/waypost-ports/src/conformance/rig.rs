@@ -21,7 +21,7 @@ use crate::store::{
     History, LEASE, Mail, MailBody, MailDelivery, NewDefinition, Renewal, Share, Store,
 };
 
-pub use hand::{Draft, Hand, created, delayed, started};
+pub use hand::{Draft, Hand, birth, created, delayed, started};
 
 /// When every case begins.
 pub const START: Timestamp = Timestamp(1_000_000);

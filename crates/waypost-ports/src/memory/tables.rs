@@ -10,7 +10,7 @@
 //!   claim     sweep ─▶ list_claimable ─▶ take                     writes)
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use waypost_core::event::MessageId;
@@ -24,8 +24,8 @@ use super::blob_refs::BlobTables;
 use super::reading::Pages;
 use crate::access::{AuditEntry, KeyRow};
 use crate::store::{
-    About, Append, Appended, Control, ControlChange, Definition, Heartbeat, Mail, MailDelivery,
-    MailOf, Renewal, Settled, Snapshot, StoredFrame, Submission, TakenName, Urgency,
+    About, Append, Appended, Control, ControlChange, Definition, Heartbeat, Mail, Renewal, Settled,
+    Snapshot, StoredFrame, Submission, TakenName, Urgency,
 };
 
 /// See the module.
@@ -101,6 +101,8 @@ pub enum Inserted {
     Not,
     /// It did not, because this many executions hold the permits of its concurrency key.
     Rejected(u64),
+    /// It did not, because an execution that was to begin with it could not.
+    Unborn,
 }
 
 #[derive(Clone)]
@@ -170,19 +172,44 @@ impl Tables {
                 && !refused.contains(&header.execution)
                 && !self.frames.contains_key(&place)
                 && self.taken(append).is_none();
-            let rejected = self.rejects(append).filter(|_| free);
-            if !free || rejected.is_some() {
+            let refusal = match (free, self.rejects(append)) {
+                (false, _) => Some(Inserted::Not),
+                (true, Some(holding)) => Some(Inserted::Rejected(holding)),
+                (true, None) => {
+                    (!self.can_be_born(&append.side.births)).then_some(Inserted::Unborn)
+                }
+            };
+            if let Some(refusal) = refusal {
                 refused.push(header.execution);
-                inserted.push(rejected.map_or(Inserted::Not, Inserted::Rejected));
+                inserted.push(refusal);
                 continue;
             }
-            let frame = StoredFrame { header: *header, at: now, body: Ok(append.body.clone()) };
-            self.frames.insert(place, frame);
-            self.commits.push(place);
-            self.write_side(append);
+            for append in std::iter::once(append).chain(&append.side.births) {
+                let header = append.header;
+                let place = (header.execution, header.first_seq);
+                let frame = StoredFrame { header, at: now, body: Ok(append.body.clone()) };
+                self.frames.insert(place, frame);
+                self.commits.push(place);
+                self.write_side(append);
+            }
+            for mail in &append.side.mail {
+                self.put(mail);
+            }
             inserted.push(Inserted::At(now));
         }
         inserted
+    }
+
+    /// Are the numbers and names of all of them free?
+    fn can_be_born(&self, births: &[Append]) -> bool {
+        let numbers: BTreeSet<_> = births.iter().map(|birth| birth.header.execution).collect();
+        let names: BTreeSet<_> =
+            births.iter().filter_map(first_submission).map(|names| &names.key).collect();
+        let free = |birth: &Append| {
+            let first = self.frames_from(birth.header.execution, 0).next();
+            first.is_none() && self.taken(birth).is_none()
+        };
+        numbers.len() == births.len() && names.len() == births.len() && births.iter().all(free)
     }
 
     /// The outcome of a frame. One that was not inserted is looked up in a statement of its own:
@@ -191,6 +218,7 @@ impl Tables {
         match inserted {
             Inserted::At(at) => return Appended::Committed { at },
             Inserted::Rejected(holding) => return Appended::Rejected { holding },
+            Inserted::Unborn => return Appended::Unborn,
             Inserted::Not => {}
         }
         let header = &append.header;
@@ -210,15 +238,21 @@ impl Tables {
 
     /// After the commit that parked them: executions whose mail came before it are made ready. Mail
     /// that comes after it finds them parked ([`wake`](Self::wake)). Whichever commits second sees
-    /// the other.
+    /// the other. So are those that the committed frames have sent mail to.
     pub fn wake_parked(&mut self, batch: &[Append], inserted: &[Inserted]) {
         for (append, inserted) in batch.iter().zip(inserted) {
             let parks = matches!(
                 append.side.control,
                 Some(ControlChange::Parked { .. } | ControlChange::Held { .. })
             );
-            if parks && matches!(inserted, Inserted::At(_)) {
+            if !matches!(inserted, Inserted::At(_)) {
+                continue;
+            }
+            if parks {
                 self.make_ready(append.header.execution);
+            }
+            for mail in &append.side.mail {
+                self.wake(mail);
             }
         }
     }
@@ -308,7 +342,7 @@ impl Tables {
     }
 }
 
-/// Ownership and mail.
+/// Ownership.
 impl Tables {
     /// Deletes the rows beside the log of an execution.
     pub(super) fn forget(&mut self, execution: ExecutionNo) {
@@ -335,57 +369,6 @@ impl Tables {
     pub fn is_alive(&self, instance: InstanceId, now: Timestamp) -> bool {
         let until = self.leases.get(&instance).and_then(|lease| lease.until);
         until.is_some_and(|until| until > now)
-    }
-
-    /// A whole delivery, with nothing in between.
-    pub fn deliver(&mut self, mail: &Mail) -> MailDelivery {
-        match self.put(mail) {
-            MailDelivery::Accepted { .. } => self.wake(mail),
-            other => other,
-        }
-    }
-
-    /// The first half of a delivery: the mail is durable where it was accepted.
-    pub fn put(&mut self, mail: &Mail) -> MailDelivery {
-        let Some(row) = self.control.get(&mail.execution) else {
-            return match self.frames_from(mail.execution, 0).next() {
-                Some(_) => MailDelivery::Ended,
-                None => MailDelivery::Unknown,
-            };
-        };
-        let same =
-            |known: &Mail| known.execution == mail.execution && known.message == mail.message;
-        if self.inbox.iter().any(same) {
-            return MailDelivery::Duplicate;
-        }
-        self.blobs.reference(mail.execution, &mail.blobs);
-        self.inbox.push(Mail { blobs: Vec::new(), ..mail.clone() });
-        MailDelivery::Accepted { owner: row.control.owner }
-    }
-
-    /// The second half: makes an unowned addressee ready. If it has ended meanwhile, the log says
-    /// whether it took this mail; the rest of its mail is deleted.
-    pub fn wake(&mut self, mail: &Mail) -> MailDelivery {
-        let Some(row) = self.control.get_mut(&mail.execution) else {
-            self.inbox.retain(|other| other.execution != mail.execution);
-            return MailDelivery::Ended;
-        };
-        if row.control.owner.is_none() && row.listens_to(mail) {
-            row.control.ready = true;
-        }
-        MailDelivery::Accepted { owner: row.control.owner }
-    }
-
-    /// The mail of all executions that an instance owns.
-    pub fn collect(&self, of: MailOf, limit: usize) -> Vec<Mail> {
-        let wanted = |mail: &&Mail| match of {
-            MailOf::Execution(execution) => mail.execution == execution,
-            MailOf::Owner(owner, share) => {
-                let row = self.control.get(&mail.execution);
-                share.has(mail.execution) && row.is_some_and(|row| row.control.owner == Some(owner))
-            }
-        };
-        self.inbox.iter().filter(wanted).take(limit).cloned().collect()
     }
 }
 

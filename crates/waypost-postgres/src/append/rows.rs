@@ -100,6 +100,7 @@ pub(super) fn check(append: &Append) -> Result<()> {
     if let Some(parent) = &header.parent {
         to_stored(parent.first_seq)?;
     }
+    append.side.births.iter().try_for_each(check)?;
     let bytes = append.body.len().max(append.side.snapshot.as_ref().map_or(0, Vec::len));
     match bytes > BYTES_MAX {
         true => Err(DbError::Data(format!("{bytes} bytes are more than {BYTES_MAX}"))),
@@ -109,8 +110,8 @@ pub(super) fn check(append: &Append) -> Result<()> {
 
 /// Does the frame come alone?
 pub(super) fn is_plain(append: &Append) -> bool {
-    // Blobs are written by a statement of their own.
-    let Side { control, submission, consumed, snapshot, digest: _, settled, permit, blobs: _ } =
+    // Blobs, births and mail are written by statements of their own.
+    let Side { control, submission, consumed, snapshot, digest: _, settled, permit, .. } =
         &append.side;
     control.is_none()
         && settled.is_none()
@@ -193,7 +194,7 @@ impl<'a> Sides<'a> {
     }
 
     /// In the order of `frames_append_side`.
-    pub(super) fn params<'p>(&'p self, frames: &'p Frames<'_>) -> Params<'p> {
+    pub(super) fn params<'p>(&'p self, frames: &'p Frames<'_>, after: &'p i64) -> Params<'p> {
         let Self { named, names, control, settled, raised, ended, consumed, forgotten, kept } =
             self;
         let mut params = frames.params();
@@ -203,7 +204,7 @@ impl<'a> Sides<'a> {
         params.extend::<Params<'p>>(vec![&raised.0, &raised.1, ended]);
         params.extend::<Params<'p>>(vec![&consumed.0, &consumed.1, forgotten]);
         params.extend(kept.params());
-        params.extend::<Params<'p>>(vec![settled, &raised.2]);
+        params.extend::<Params<'p>>(vec![settled, &raised.2, after]);
         params
     }
 }

@@ -72,6 +72,7 @@ impl Queue {
         for (append, outcome) in batch.iter().zip(outcomes) {
             if let Appended::Committed { .. } = outcome {
                 state.push(append);
+                append.side.births.iter().for_each(|birth| state.push(birth));
             }
         }
         self.wake.notify_one();

@@ -13,7 +13,7 @@ use waypost_core::permits::PermitRequest;
 use waypost_core::time::Timestamp;
 
 use super::{FOLD, ONE, START};
-use crate::store::{Append, ControlChange, History, Settled, Side, Submission};
+use crate::store::{Append, ControlChange, History, Mail, Settled, Side, Submission};
 
 /// Writes frames for one execution in the belief that it owns it. A clone is a future zombie: it
 /// continues from the same frame.
@@ -98,6 +98,15 @@ impl Hand {
     }
 }
 
+/// The first frame of an execution that begins with another one's.
+pub fn birth(execution: ExecutionNo, key: &str) -> Append {
+    let run = created(key, "child");
+    let hand = Hand { epoch: 0, ..Hand::new(execution, ONE) };
+    let header = hand.frame(1).0.header;
+    let body = encode(&[Event::Run(RunEvent::Created(Box::new(run)))]);
+    Append::birth(header, body, ExecutionId(key.into()), Vec::new())
+}
+
 /// A minimal first event of an execution.
 pub fn created(key: &str, workflow: &str) -> RunCreated {
     RunCreated {
@@ -165,6 +174,12 @@ impl Draft {
 
     pub fn blobs(mut self, digests: &[BlobDigest]) -> Self {
         self.0.side.blobs = digests.to_vec();
+        self
+    }
+
+    /// With executions that begin with it, and mail that goes out with it.
+    pub fn with(mut self, births: Vec<Append>, mail: Vec<Mail>) -> Self {
+        (self.0.side.births, self.0.side.mail) = (births, mail);
         self
     }
 
