@@ -9,6 +9,7 @@
 //! text from outside that looks like one gets a blank after its bracket. So a sender of data from
 //! outside can name a blob only where that is asked for and checked ([`Json::adopt`]).
 
+mod parts;
 mod reference;
 
 use std::borrow::Cow;

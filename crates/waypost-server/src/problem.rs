@@ -313,6 +313,10 @@ impl From<EngineError> for Problem {
                 Self::new(Code::ClusterTooOld, error.to_string())
                     .hint("GET /v1/instances shows the version of each instance")
             }
+            EngineError::NotKept(NotKept::TooManyReferences { .. }) => {
+                Self::new(Code::BodyTooLarge, error.to_string())
+                    .hint("name fewer blobs, or put the list of them into a blob")
+            }
             EngineError::Refused(refusal) => refusal.into(),
             EngineError::Unknown => Self::new(Code::UnknownExecution, "there is no such execution"),
             EngineError::Stopping => draining(),

@@ -39,6 +39,10 @@ pub enum NotKept {
         "the payload has {bytes} bytes; at most {PAYLOAD_BYTES_MAX} are kept as long as an older instance of this cluster runs"
     )]
     ClusterTooOld { bytes: u64 },
+    #[error(
+        "the payload has {bytes} bytes of references to blobs; at most {PAYLOAD_BYTES_MAX} are kept"
+    )]
+    TooManyReferences { bytes: u64 },
     #[error(transparent)]
     Blob(#[from] BlobError),
 }
@@ -80,7 +84,8 @@ impl Payloads {
         called.await.unwrap_or_else(|_| Err(stopped()))
     }
 
-    /// The payload as the log has it: a reference, if it is too large to be inline.
+    /// The payload as the log has it: a reference, if it is too large to be inline. Where it has
+    /// references in it, these stay in the log, and its largest parts become blobs.
     pub(crate) async fn keep(&self, payload: Json) -> Result<Json, NotKept> {
         if payload.bytes() <= self.inline_max {
             return Ok(payload);
@@ -92,10 +97,18 @@ impl Payloads {
                 false => Err(NotKept::ClusterTooOld { bytes }),
             };
         }
+        let inline_max = self.inline_max;
         let put = move |blobs: &dyn Blobs| {
-            blobs.put(&mut Cursor::new(payload.text().as_bytes()), BLOB_BYTES_MAX)
+            payload.split(inline_max, &mut |part: &Json| {
+                let mut text = Cursor::new(part.text().as_bytes());
+                Ok::<_, BlobError>(Json::reference(blobs.put(&mut text, BLOB_BYTES_MAX)?))
+            })
         };
-        Ok(Json::reference(self.call(put).await?))
+        let kept = self.call(put).await?;
+        match kept.bytes() <= PAYLOAD_BYTES_MAX {
+            true => Ok(kept),
+            false => Err(NotKept::TooManyReferences { bytes: kept.bytes() as u64 }),
+        }
     }
 
     /// As [`keep`](Self::keep), for the output of an attempt that was made: tries until the blob store
@@ -111,14 +124,16 @@ impl Payloads {
             || self.keep(output.clone()),
             |error| match error {
                 NotKept::Blob(error) => error.is_passing(),
-                NotKept::ClusterTooOld { .. } => false,
+                NotKept::ClusterTooOld { .. } | NotKept::TooManyReferences { .. } => false,
             },
         );
         match kept.await {
             Some(Ok(output)) => Outcome::Completed(output),
             Some(Err(error)) => {
                 let kind = match &error {
-                    NotKept::ClusterTooOld { .. } => kind::TOO_LARGE,
+                    NotKept::ClusterTooOld { .. } | NotKept::TooManyReferences { .. } => {
+                        kind::TOO_LARGE
+                    }
                     NotKept::Blob(_) => kind::BLOB,
                 };
                 let message = format!("the output cannot be kept: {error}");

@@ -66,6 +66,16 @@ async fn input_that_names_a_blob_refers_to_it() {
 }
 
 #[tokio::test]
+async fn bug_references_in_a_large_input_became_data() {
+    let house = House::open().await;
+    let (digest, _) = upload(&house, large().to_string().as_bytes(), None).await;
+    let text = "y".repeat(2 << 20);
+    let input = json!({ "files": [{ "$blob": digest }], "text": text });
+    let (found, references) = run(&house, "both", &input).await;
+    assert!(found == json!({ "files": [large()], "text": text }) && references == 2);
+}
+
+#[tokio::test]
 async fn input_that_names_an_unknown_blob_is_refused() {
     let house = House::open().await;
     let digest = BlobDigest::of(b"unknown").to_string();
