@@ -86,6 +86,8 @@ pub struct NodeRan {
     pub cancelled: Option<CancelReason>,
     /// The event that opened its last wait.
     pub wait: Option<u64>,
+    /// Its last start: waits before it were for that.
+    started: u64,
     /// The waits that were completed by hand, each by the event that opened it.
     pub resumed: Vec<u64>,
     /// The scopes that it opened, in order, if it is a container.
@@ -154,6 +156,7 @@ impl Default for NodeRan {
             abandoned: 0,
             cancelled: None,
             wait: None,
+            started: 0,
             resumed: Vec::new(),
             bodies: Vec::new(),
             items: None,
@@ -278,6 +281,7 @@ impl NodeRan {
             }
             NodeEvent::Started { .. } => {
                 self.starts += 1;
+                self.started = seq;
                 self.failure = None;
                 self.status = NodeStatus::Running;
             }
@@ -357,7 +361,7 @@ impl NodeRan {
     }
 
     fn opened(&mut self, seq: u64, attempt: u32, index: Option<u64>) {
-        let last = self.bodies.last().map_or(0, |body| body.opened);
+        let last = self.bodies.last().map_or(0, |body| body.opened).max(self.started);
         let decided = self.wait.filter(|wait| *wait > last && index.is_some());
         self.bodies.push(BodyRan {
             attempt,
