@@ -87,7 +87,7 @@ pub struct NodeRan {
     /// The event that opened its last wait.
     pub wait: Option<u64>,
     /// Its last start: waits before it were for that.
-    started: u64,
+    pub started: u64,
     /// The waits that were completed by hand, each by the event that opened it.
     pub resumed: Vec<u64>,
     /// The scopes that it opened, in order, if it is a container.
