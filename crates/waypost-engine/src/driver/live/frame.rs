@@ -190,6 +190,22 @@ impl Live {
         }
     }
 
+    /// Answers when what it knows is durable: with the frame in flight, or at once. If that frame is
+    /// refused, so are all its callers, and ask again.
+    pub(in crate::driver) fn answer(
+        &mut self,
+        ticket: Ticket,
+        answer: Answer,
+        outputs: &mut Vec<Output>,
+    ) {
+        match &mut self.phase {
+            LivePhase::Committing(frame) => frame.answers.push((ticket, answer)),
+            LivePhase::Early | LivePhase::Idle | LivePhase::Ready | LivePhase::Doubting => {
+                outputs.push(Output::Answer(ticket, answer));
+            }
+        }
+    }
+
     /// The frame is durable: answers go out, effects become orders.
     pub(in crate::driver) fn committed(
         &mut self,

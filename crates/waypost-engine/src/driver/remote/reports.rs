@@ -57,7 +57,7 @@ impl Driver {
         match live.refuses(&report, &self.issuer, &self.config) {
             Some(refusal) => {
                 self.measures.reports_refused += 1;
-                self.outputs.push(Output::Answer(ticket, Answer::Refused(refusal)));
+                live.answer(ticket, Answer::Refused(refusal), &mut self.outputs);
             }
             None => {
                 live.reported.push(self.now);

@@ -156,6 +156,40 @@ fn end_without_a_start_withdraws_the_offer() {
     assert_eq!(names[names.len() - 3..], tail, "one frame: {names:?}");
 }
 
+/// A token of a body is not known any more when its scope has closed; the frame that closes it may still
+/// be on its way to the store, and the scope is open again if that does not get there.
+#[test]
+fn bug_report_was_refused_because_of_a_frame_that_was_not_durable() {
+    for committed in [true, false] {
+        let world = World::new();
+        let mut rig = Rig::new(&world);
+        let execution = rig.start("a = worker");
+        rig.request(execution, Request::Cancel { reason: None });
+        rig.step();
+        let of_another = token_of(&world, 1, (execution, "z", 1));
+        let late = rig.say_as(TaskReport {
+            execution,
+            key: None,
+            node: "a".into(),
+            attempt: 1,
+            token: of_another,
+            worker: worker(1),
+            outcome: Outcome::Started,
+        });
+        rig.step();
+        assert!(rig.answer(late).is_none(), "nothing is durable yet");
+        if committed {
+            rig.settle_store();
+            assert_eq!(refused(&rig, late), Refusal::Ended(Status::Cancelled));
+        } else {
+            let append = rig.take_append();
+            rig.answer_append(&append, Appended::Fenced);
+            rig.settle_store();
+            assert!(matches!(rig.answer(late), Some(Answer::Moved)), "the worker reports again");
+        }
+    }
+}
+
 #[test]
 fn a_cancel_before_a_start_takes_the_offer_back() {
     let world = World::new();
