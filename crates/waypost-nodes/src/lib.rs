@@ -4,6 +4,7 @@
 //!   kinds/<kind>.rs   its KindSpec, its compile(config) -> Behaviour, its Handler if it is an action
 //!   config.rs         shared by the kinds' `compile` functions: templates, durations, faults
 //!   egress.rs         where outbound calls may go; every handler that opens a connection checks it
+//!   http.rs           calls: the request, its redirects, its response; shared by kinds
 //!   settings.rs       an operator's settings for handlers
 //!   tls.rs            the TLS settings of every client
 //! ```
@@ -14,6 +15,7 @@
 
 mod config;
 pub mod egress;
+mod http;
 mod outcome;
 mod settings;
 pub mod tls;

@@ -1,20 +1,12 @@
 //! `api-call`: an HTTP request as a node.
 //!
 //! ```text
-//!   task ─▶ Call (call.rs) ─▶ exchange (exchange.rs) ─▶ reply (reply.rs) ─▶ {status, headers, body}
-//!                              one request per hop,       capped, parsed,
-//!                              each hop judged by egress  judged (verdict.rs)
+//!   task ─▶ ApiCall (request.rs) ─▶ crate::http ─▶ reply (reply.rs) ─▶ {status, headers, body}
+//!                                                  parsed, judged (verdict.rs)
 //! ```
-//!
-//! One attempt sends one request, redirects aside; trying again is the engine's business, under the
-//! same idempotency key.
 
-mod call;
-mod clients;
-mod exchange;
-mod redirect;
 mod reply;
-mod streams;
+mod request;
 mod verdict;
 
 use std::sync::Arc;
@@ -31,11 +23,10 @@ use waypost_core::time::Millis;
 use waypost_ports::blobs::Blobs;
 use waypost_ports::handler::{Handler, Task};
 
-use self::call::Call;
-use self::clients::Clients;
+use self::request::ApiCall;
 use crate::NodeKind;
 use crate::config::{self, ConfigMap, at_most_one, bytes_max, duration, optional, required};
-use crate::outcome::{cancelled, timed_out};
+use crate::http::{self, Clients, check_header_is_free, check_header_names};
 
 pub(crate) static KIND: NodeKind = NodeKind {
     spec: &SPEC,
@@ -45,12 +36,6 @@ pub(crate) static KIND: NodeKind = NodeKind {
         Arc::new(Caller { clients, blobs: blobs.cloned(), timeout: settings.call_timeout })
     }),
 };
-
-const CONNECT_TIMEOUT: Millis = Millis::from_secs(10);
-/// How many redirects are followed.
-const REDIRECTS_MAX: usize = 5;
-/// The default maximum of a body, after decompression.
-const RESPONSE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 static SPEC: KindSpec = KindSpec {
     name: "api-call",
@@ -137,30 +122,10 @@ fn compile(config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
 }
 
 fn check_url(config: &ConfigMap) -> Result<(), ConfigFault> {
-    let refuse = |message: String| {
-        Err(ConfigFault::at("url", message).hint("write it in full: https://api.example.com/users"))
-    };
-    match config.get("url") {
-        None => Err(config::missing("url")),
-        // With a hole in it, only the rendered text can be judged.
-        Some(Value::String(url)) if url.contains("${{") => Ok(()),
-        Some(Value::String(url)) => match url::Url::parse(url) {
-            Ok(parsed) if matches!(parsed.scheme(), "http" | "https") => Ok(()),
-            Ok(parsed) => {
-                refuse(format!("only http and https can be called, not {}:", parsed.scheme()))
-            }
-            Err(error) => refuse(format!("not a URL: {error}")),
-        },
-        Some(_) => refuse("`url` must be text".into()),
+    match config.contains_key("url") {
+        true => http::check_url(config, "url", "https://api.example.com/users"),
+        false => Err(config::missing("url")),
     }
-}
-
-fn check_header_names(config: &ConfigMap) -> Result<(), ConfigFault> {
-    let Some(Value::Object(headers)) = config.get("headers") else { return Ok(()) };
-    for name in headers.keys() {
-        call::header_name(name).map_err(|message| config::fault_at(&["headers", name], message))?;
-    }
-    Ok(())
 }
 
 fn check_basic_auth(config: &ConfigMap) -> Result<(), ConfigFault> {
@@ -180,15 +145,7 @@ fn check_basic_auth(config: &ConfigMap) -> Result<(), ConfigFault> {
             _ => return refuse(format!("`basicAuth` has no field `{key}`")),
         }
     }
-    let headers = config.get("headers").and_then(Value::as_object);
-    let authorization = |name: &&String| name.eq_ignore_ascii_case("authorization");
-    match headers.and_then(|headers| headers.keys().find(authorization)) {
-        Some(name) => {
-            let message = "`basicAuth` and an `authorization` header exclude each other";
-            Err(config::fault_at(&["headers", name], message))
-        }
-        None => Ok(()),
-    }
+    check_header_is_free(config, "basicAuth", "authorization")
 }
 
 fn check_accept_status(config: &ConfigMap) -> Result<(), ConfigFault> {
@@ -198,7 +155,7 @@ fn check_accept_status(config: &ConfigMap) -> Result<(), ConfigFault> {
             .hint("for example [404] or [\"4xx\"]"));
     };
     for (at, entry) in entries.iter().enumerate() {
-        if call::status_matcher(&Json::from_value(entry)).is_none() {
+        if request::status_matcher(&Json::from_value(entry)).is_none() {
             let path = ["acceptStatus", &at.to_string()];
             return Err(config::fault_at(&path, format!("{entry} is not a status"))
                 .hint("a code from 100 to 599, or a class such as \"4xx\""));
@@ -231,17 +188,11 @@ impl Handler for Caller {
         let limit = task.timeout.unwrap_or(self.timeout);
         Box::pin(async move {
             let work = async {
-                let call = Call::prepare(&task, blobs.as_ref()).await?;
-                exchange::exchange(&clients, blobs.as_ref(), call).await
+                let mut api = ApiCall::prepare(&task, blobs.as_ref()).await?;
+                let response = http::exchange(&clients, blobs.as_ref(), &mut api.call).await?;
+                reply::read(&api, blobs.as_ref(), response).await
             };
-            // Dropping the work in either arm drops its connection.
-            tokio::select! {
-                biased;
-                () = cancel.cancelled() => Err(cancelled()),
-                outcome = tokio::time::timeout(limit.to_std(), work) => {
-                    outcome.unwrap_or_else(|_| Err(timed_out(limit)))
-                }
-            }
+            http::attempt(limit, &cancel, work).await
         })
     }
 }

@@ -13,7 +13,7 @@ use super::call::{Call, CallBody};
 impl Call {
     /// Turns this call into the one that a redirect requests. Another origin gets no header with a
     /// secret in it, and no body: a server could have it sent to any place.
-    pub(super) fn redirect(&mut self, status: StatusCode, target: Url) -> Result<(), Failure> {
+    pub(crate) fn redirect(&mut self, status: StatusCode, target: Url) -> Result<(), Failure> {
         let becomes_get = match status {
             StatusCode::SEE_OTHER => self.method != Method::HEAD,
             // Not what the RFC meant, but what every client has done since the nineties.

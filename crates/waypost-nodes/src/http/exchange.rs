@@ -1,4 +1,4 @@
-//! The exchange: a request, the redirects that follow from it, and the reply at the end.
+//! The exchange: a request, the redirects that follow from it, and the response at the end.
 
 use std::error::Error;
 use std::io;
@@ -7,27 +7,26 @@ use std::sync::Arc;
 use reqwest::header::{CONTENT_LENGTH, LOCATION};
 use reqwest::{Response, StatusCode, Url};
 use waypost_core::failure::{Failure, kind};
-use waypost_core::json::Json;
 use waypost_ports::blobs::{BlobError, Blobs};
 
 use super::call::{Call, CallBody, without_query};
 use super::clients::{ClientKey, Clients};
-use super::{reply, streams};
+use super::streams;
 use crate::egress::{Denied, ResolveError};
 use crate::outcome::{INVALID_RESPONSE, TOO_MANY_REDIRECTS, invalid_config};
 
-/// Makes a call; returns the node's output.
-pub(super) async fn exchange(
+/// Makes a call, which becomes the one of the last redirect; returns the response with its body unread.
+pub(crate) async fn exchange(
     clients: &Clients,
     blobs: Option<&Arc<dyn Blobs>>,
-    mut call: Call,
-) -> Result<Json, Failure> {
+    call: &mut Call,
+) -> Result<Response, Failure> {
     let mut redirects = 0;
     loop {
-        let response = send(clients, blobs, &call).await?;
+        let response = send(clients, blobs, call).await?;
         call.marks.beat();
-        let Some(target) = redirect_target(&call, &response)? else {
-            return reply::read(&call, blobs, response).await;
+        let Some(target) = redirect_target(call, &response)? else {
+            return Ok(response);
         };
         if redirects == call.redirects_max {
             let target = without_query(&target);
@@ -82,7 +81,7 @@ fn redirect_target(call: &Call, response: &Response) -> Result<Option<Url>, Fail
 }
 
 /// The failure for an error of the client. `call` is the subject of its message.
-pub(super) fn failure_of(call: &Call, error: &reqwest::Error) -> Failure {
+pub(crate) fn failure_of(call: &Call, error: &reqwest::Error) -> Failure {
     if let Some(denied) = denial(error) {
         return denied.into();
     }

@@ -13,6 +13,7 @@ use waypost_ports::handler::Marks;
 
 use super::call::Call;
 use super::exchange::failure_of;
+use super::response::too_large;
 use crate::outcome::INVALID_RESPONSE;
 
 /// Pieces that wait between the connection and the blob store.
@@ -20,7 +21,7 @@ const PIECES_MAX: usize = 4;
 
 /// How the bytes of a response become the content of a blob.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum BodyForm {
+pub(crate) enum BodyForm {
     /// As they are.
     Bytes,
     /// As a JSON string; they must be UTF-8.
@@ -28,7 +29,7 @@ pub(super) enum BodyForm {
 }
 
 /// Puts a response's body into the blob store: what was read of it already, and the rest.
-pub(super) async fn save(
+pub(crate) async fn save(
     call: &Call,
     blobs: &Arc<dyn Blobs>,
     (begun, mut response): (Vec<u8>, Response),
@@ -61,7 +62,7 @@ pub(super) async fn save(
         call.marks.beat();
         read += chunk.len() as u64;
         if read > max {
-            return Err(super::reply::too_large(call));
+            return Err(too_large(call));
         }
         piece = encoder.encode(chunk.to_vec())?;
     }
@@ -71,7 +72,7 @@ pub(super) async fn save(
 }
 
 /// The failure of an attempt that could not use the blob store.
-pub(super) fn blob_failure(error: &BlobError) -> Failure {
+pub(crate) fn blob_failure(error: &BlobError) -> Failure {
     match error {
         BlobError::TooLarge { .. } => Failure::permanent(kind::TOO_LARGE, error.to_string()),
         error if error.is_passing() => Failure::transient(kind::BLOB_STORE, error.to_string()),
@@ -158,12 +159,12 @@ impl Encoder {
     }
 }
 
-pub(super) fn not_text(error: &std::str::Utf8Error) -> String {
+pub(crate) fn not_text(error: &std::str::Utf8Error) -> String {
     format!("the response is not text in UTF-8: {error}; `download: true` keeps any bytes")
 }
 
 /// A body that is read from the blob store while it is sent.
-pub(super) async fn body(
+pub(crate) async fn body(
     blobs: &Arc<dyn Blobs>,
     blob: BlobRef,
     marks: Marks,

@@ -18,7 +18,7 @@ const CLIENTS_MAX: usize = 32;
 /// used again costs an attempt.
 const IDLE: Millis = Millis::from_secs(15);
 
-pub(super) struct Clients {
+pub(crate) struct Clients {
     egress: Egress,
     tls: OnceLock<ClientConfig>,
     made: Mutex<BTreeMap<ClientKey, Client>>,
@@ -27,21 +27,21 @@ pub(super) struct Clients {
 /// What a client is created for: its resolver judges names for one port, and the connect timeout is
 /// a property of a client, not of a request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct ClientKey {
-    pub(super) port: u16,
-    pub(super) connect_timeout: Millis,
+pub(crate) struct ClientKey {
+    pub(crate) port: u16,
+    pub(crate) connect_timeout: Millis,
 }
 
 impl Clients {
-    pub(super) fn new(egress: Egress) -> Self {
+    pub(crate) fn new(egress: Egress) -> Self {
         Self { egress, tls: OnceLock::new(), made: Mutex::default() }
     }
 
-    pub(super) fn egress(&self) -> &Egress {
+    pub(crate) fn egress(&self) -> &Egress {
         &self.egress
     }
 
-    pub(super) fn client(&self, key: ClientKey) -> Result<Client, Failure> {
+    pub(crate) fn client(&self, key: ClientKey) -> Result<Client, Failure> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = made.get(&key) {
             return Ok(client.clone());
