@@ -27,7 +27,7 @@ use waypost_core::time::Millis;
 use crate::config::{self, ConfigMap};
 use crate::outcome::{cancelled, timed_out};
 
-pub(crate) use call::{Call, CallBody, read_headers};
+pub(crate) use call::{Call, CallBody, read_headers, unfit_for_header};
 pub(crate) use clients::Clients;
 pub(crate) use exchange::exchange;
 pub(crate) use response::{

@@ -77,6 +77,7 @@ kinds! {
     noop,
     fail,
     api_call,
+    llm,
     shell,
     worker,
     input,

@@ -11,6 +11,8 @@ use waypost_ports::handler::Task;
 
 /// The other side's answer cannot be made sense of.
 pub(crate) const INVALID_RESPONSE: &str = "invalid_response";
+/// A language model's reply is not the JSON that was asked for.
+pub(crate) const LLM_OUTPUT: &str = "llm_output";
 /// A call was redirected more often than it may.
 pub(crate) const TOO_MANY_REDIRECTS: &str = "too_many_redirects";
 /// A command ended with another code than 0.
@@ -22,8 +24,15 @@ pub(crate) const SHELL_DISABLED: &str = "shell_disabled";
 pub(crate) const CANCELLED: &str = "cancelled";
 
 /// The failure kinds of handlers, besides those of the engine.
-pub(crate) const HANDLER_KINDS: &[&str] =
-    &[INVALID_RESPONSE, TOO_MANY_REDIRECTS, EXIT_CODE, SPAWN, SHELL_DISABLED, CANCELLED];
+pub(crate) const HANDLER_KINDS: &[&str] = &[
+    INVALID_RESPONSE,
+    LLM_OUTPUT,
+    TOO_MANY_REDIRECTS,
+    EXIT_CODE,
+    SPAWN,
+    SHELL_DISABLED,
+    CANCELLED,
+];
 
 pub(crate) fn cancelled() -> Failure {
     Failure::permanent(CANCELLED, "the attempt was cancelled")

@@ -192,7 +192,7 @@ pub(crate) fn read_headers(
 }
 
 /// The failure of a header's value, which is the secret's where the secret is to blame.
-fn unfit_for_header(name: &HeaderName, value: &str, secrets: &[Grant]) -> Failure {
+pub(crate) fn unfit_for_header(name: &HeaderName, value: &str, secrets: &[Grant]) -> Failure {
     const WHAT: &str = "contains a line break or control character";
     let is_to_blame = |secret: &&Grant| {
         let text = secret.value.reveal();

@@ -19,13 +19,13 @@ fn egress(allowed: &[&str]) -> Egress {
 }
 
 /// Answers each name with the next of its lists of addresses, the last one for ever.
-struct Names {
+pub(crate) struct Names {
     answers: Mutex<BTreeMap<&'static str, Vec<Vec<IpAddr>>>>,
     asked: Mutex<Vec<String>>,
 }
 
 impl Names {
-    fn new<const N: usize>(names: [(&'static str, &[&[&str]]); N]) -> Arc<Self> {
+    pub(crate) fn new<const N: usize>(names: [(&'static str, &[&[&str]]); N]) -> Arc<Self> {
         let parse = |list: &[&str]| list.iter().map(|text| text.parse().unwrap()).collect();
         let answers = names
             .into_iter()

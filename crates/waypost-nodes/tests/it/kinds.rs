@@ -17,14 +17,14 @@ fn compile(kind: &str, config: &Value) -> Result<Behaviour, Vec<ConfigFault>> {
 }
 
 #[track_caller]
-fn good(kind: &str, config: &Value, expected: &Behaviour) {
+pub(crate) fn good(kind: &str, config: &Value, expected: &Behaviour) {
     let found = compile(kind, config);
     assert_eq!(found.as_ref(), Ok(expected), "{kind} {config}");
 }
 
 /// Checks that a config is refused with exactly these faults: `path: part of the message`.
 #[track_caller]
-fn bad(kind: &str, config: &Value, expected: &[&str]) {
+pub(crate) fn bad(kind: &str, config: &Value, expected: &[&str]) {
     let faults = compile(kind, config).expect_err(&format!("{kind} {config}"));
     let shown: Vec<String> =
         faults.iter().map(|fault| format!("{}: {}", fault.path.join("."), fault.message)).collect();
@@ -40,7 +40,7 @@ fn expression(source: &str) -> Expression {
     Expression::compile(source).unwrap()
 }
 
-fn template(value: &Value) -> Template {
+pub(crate) fn template(value: &Value) -> Template {
     Template::compile(value).unwrap()
 }
 
@@ -418,5 +418,5 @@ fn every_file_is_listed_and_every_task_has_a_handler() {
         catalog().0.iter().map(|kind| kind.spec().name.to_owned()).collect();
     assert_eq!(stems, listed);
     let handlers: Vec<&str> = handlers(&Settings::default(), None).into_keys().collect();
-    assert_eq!(handlers, ["api-call", "shell"]);
+    assert_eq!(handlers, ["api-call", "llm", "shell"]);
 }

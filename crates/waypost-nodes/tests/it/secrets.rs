@@ -10,7 +10,7 @@ use crate::support::{call_err, run_with, settings, task};
 
 const CANARY: &str = "canary-7f3a";
 
-fn grant(name: &str, value: &str, hosts: &[&str]) -> Grant {
+pub(crate) fn grant(name: &str, value: &str, hosts: &[&str]) -> Grant {
     Grant {
         name: name.into(),
         value: SecretText::new(value).unwrap(),

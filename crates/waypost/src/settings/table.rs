@@ -75,8 +75,8 @@ settings! {
     {
         data: data, Any("--data <FOLDER>"), BeAnything, "The data folder, with all executions.";
         slots: engine.slots, Any("--slots <N>"), AtLeast("1"), "Maximum number of concurrent attempts, without those limited by `io_slots`.";
-        io_slots: engine.io_slots, Rare("--io-slots <N>"), AtLeast("1"), "Maximum number of concurrent attempts of `api-call`, which only wait for the network.";
-        allow_egress: allow_egress, Any("--allow-egress <TARGET>..."), BeAnything, "Targets that `api-call` may reach besides the public internet: host, host:port, *.suffix or network. Separate several with commas, or repeat the flag. See [the egress guard](nodes.md#the-egress-guard).";
+        io_slots: engine.io_slots, Rare("--io-slots <N>"), AtLeast("1"), "Maximum number of concurrent attempts of `api-call` and `llm`, which only wait for the network.";
+        allow_egress: allow_egress, Any("--allow-egress <TARGET>..."), BeAnything, "Targets that `api-call` and `llm` may reach besides the public internet: host, host:port, *.suffix or network. Separate several with commas, or repeat the flag. See [the egress guard](nodes.md#the-egress-guard).";
         enable_shell: nodes.shell_enabled, Any("--enable-shell [<BOOL>]"), BeAnything, "Whether definitions may run commands on this machine; off by default in `waypost serve` and `waypost worker`. Everyone with the right to deploy could run anything there.";
         active_max: engine.active_max, Rare("--active-max <N>"), AtLeast("1"), "Maximum number of executions in memory.";
         park_after: engine.park_after, Rare("--park-after <DURATION>"), BeAnything, "An execution leaves memory if its next due time is further away than this.";

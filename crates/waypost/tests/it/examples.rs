@@ -1,11 +1,12 @@
 //! Every example runs, by the very command that its header gives.
 
-use std::io::{BufRead, BufReader, Read};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use waypost_testbed::{free_port, wait_until};
 
 use crate::tidy::{File, find, refuse, root};
@@ -20,6 +21,7 @@ const EXPECTED: &[(&str, &str, &str)] = &[
     ("fan-out", "COMPLETED", r#""days":365"#),
     ("hello", "COMPLETED", r#"{"letters":11,"text":"Hello, Ada!"}"#),
     ("large-data", "COMPLETED", r#""total":10074750}"#),
+    ("llm", "COMPLETED", r#""It is in Basel.""#),
     ("loop", "COMPLETED", r#"{"asked":3,"tries":2}"#),
     (
         "map",
@@ -73,6 +75,7 @@ runs! {
     fan_out "fan-out"
     hello "hello"
     large_data "large-data"
+    llm "llm"
     repeat "loop"
     each "map"
     order "order"
@@ -90,15 +93,67 @@ fn check(name: &str) {
     let file = examples().into_iter().find(|example| example.name == file).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let port = free_port();
+    let model_port = match file.text.contains("11434") {
+        true => start_model().to_string(),
+        false => String::new(),
+    };
     let (servers, commands): (Vec<String>, Vec<String>) = commands(&file)
         .into_iter()
-        .map(|line| line.replace("7070", &port.to_string()))
+        .map(|line| line.replace("7070", &port.to_string()).replace("11434", &model_port))
         .partition(|line| line.starts_with("waypost serve"));
     let _server = servers.first().map(|line| Server::start(line, port, folder.path()));
     let printed = run(&commands, folder.path());
     assert!(printed.contains(&format!("\n{status} in ")), "{printed}");
     let given = printed.lines().find(|line| line.starts_with("output: ")).unwrap_or_default();
     assert!(given.contains(output), "{given} does not contain {output}");
+}
+
+/// A language model that calls a tool, and repeats the tool's result; gives its port.
+fn start_model() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let asked = read_json(&mut stream);
+            let last = asked["messages"].as_array().unwrap().last().unwrap();
+            let function = json!({ "name": "order_state", "arguments": "{\"order\": \"17\"}" });
+            let mut message = json!({ "role": "assistant", "content": null });
+            match last["role"].as_str() {
+                Some("tool") => {
+                    let found = last["content"].as_str().unwrap();
+                    message["content"] = format!("It is {found}.").into();
+                }
+                _ => {
+                    let call = json!({ "id": "a", "type": "function", "function": function });
+                    message["tool_calls"] = json!([call]);
+                }
+            }
+            let body = json!({ "choices": [{ "message": message }] }).to_string();
+            let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length:";
+            write!(stream, "{head} {}\r\n\r\n{body}", body.len()).unwrap();
+        }
+    });
+    port
+}
+
+/// The body of a request.
+fn read_json(stream: &mut TcpStream) -> Value {
+    let mut lines = BufReader::new(stream);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        if let Some(value) = line.strip_prefix("content-length: ") {
+            length = value.trim().parse().unwrap();
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    lines.read_exact(&mut body).unwrap();
+    serde_json::from_slice(&body).unwrap()
 }
 
 /// The server that an example asks for, stopped with the test.

@@ -17,6 +17,7 @@ mod examples;
 mod golden;
 mod hostile;
 mod large;
+mod llm;
 mod markdown;
 mod newcomer;
 mod permits;

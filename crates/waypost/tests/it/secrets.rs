@@ -70,11 +70,15 @@ nodes:
     type: api-call
     config: { url: "http://ADDRESS/${{ secrets.foreign }}" }
     onError: { take: continue, definitionErrors: true }
+  - id: asked
+    type: llm
+    config: { baseUrl: "http://ADDRESS/model", key: "${{ secrets.header }}", model: m, messages: [{ role: user, content: "${{ secrets.body }}" }] }
+    onError: continue
   - id: done
     type: output
-    needs: [send, command, number, refused, exits, cut, elsewhere, redirected, ungranted]
+    needs: [send, command, number, refused, exits, cut, elsewhere, redirected, ungranted, asked]
     config:
-      value: ["${{ nodes.send.output }}", "${{ nodes.command.output }}", "${{ nodes.number.output }}", "${{ nodes.refused.failure }}", "${{ nodes.exits.failure }}", "${{ nodes.cut.output }}", "${{ nodes.elsewhere.failure }}", "${{ nodes.redirected.failure }}", "${{ nodes.ungranted.failure }}", "${{ variables.received }}"]
+      value: ["${{ nodes.send.output }}", "${{ nodes.command.output }}", "${{ nodes.number.output }}", "${{ nodes.refused.failure }}", "${{ nodes.exits.failure }}", "${{ nodes.cut.output }}", "${{ nodes.elsewhere.failure }}", "${{ nodes.redirected.failure }}", "${{ nodes.ungranted.failure }}", "${{ variables.received }}", "${{ nodes.asked.failure }}"]
 "#;
 
 /// Sends back what it gets, in every form.
@@ -130,6 +134,10 @@ fn answer(request: &str, other_host: &str) -> String {
         return format!(
             "HTTP/1.1 307 Go\r\nlocation: http://{other_host}{target}\r\nconnection: close\r\n\r\n"
         );
+    }
+    if target.starts_with("/model") {
+        let body = serde_json::json!({ "error": { "message": request } });
+        return format!("HTTP/1.1 401 Who\r\nconnection: close\r\n\r\n{body}");
     }
     let status = if target.starts_with("/fail") { "500 Oops" } else { "200 OK" };
     let decoded =
@@ -297,6 +305,7 @@ fn secrets_leave_no_trace() {
     let received = echo.received();
     for sent in [
         "POST /kanari-path-9Zq/echo?key=kanari+query%26%C3%BC&n=8127364509",
+        "authorization: Bearer kanari+header/=%7f~\r\n",
         "x-key: Bearer kanari+header/=%7f~!",
         &format!("authorization: Basic {}", STANDARD.encode("ada:kanari:password:1234")),
         r#""<kanari \"body\" \\ 𝄞/\n2>""#,
@@ -387,4 +396,5 @@ fn check_failures(output: &serde_json::Value) {
     assert_eq!(output[8]["kind"], "secret");
     let message = "secret `foreign` is not granted to workflow `canaries`";
     assert_eq!(output[8]["message"], message);
+    assert!(output[10]["message"].as_str().unwrap().contains("Bearer ***"), "{output}");
 }

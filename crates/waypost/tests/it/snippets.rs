@@ -38,6 +38,7 @@ pages! {
     expressions "docs/reference/expressions.md"
     getting_started "docs/guides/getting-started.md"
     http "docs/guides/http.md"
+    language_models "docs/guides/language-models.md"
     large_data "docs/guides/large-data.md"
     loops "docs/guides/loops.md"
     maps "docs/guides/maps.md"
