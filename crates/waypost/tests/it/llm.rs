@@ -61,6 +61,6 @@ nodes:
     assert_eq!(code, 0, "{out}{err}");
     let shown: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(shown["output"], 2 << 20);
-    let blobs = program.data().join("blobs");
-    assert!(blobs.is_dir(), "the output is kept as a blob");
+    let events = program.run(&["events", "last", "-o", "json"]).out;
+    assert!(events.contains("$blob") && !events.contains(&text), "the log names a blob");
 }
