@@ -19,7 +19,7 @@ const RARE: &[(Bug, u64)] = &[
     (Bug::PermitReleasedTwice, 150),
     (Bug::CrashUncounted, 50),
     (Bug::SuspectUnmarked, 1_270),
-    (Bug::KeptBackRunsAnyway, 62_370),
+    (Bug::KeptBackRunsAnyway, 92_730),
     (Bug::KeptWhileOwned, 22_320),
     (Bug::CancelBeforeKept, 5_590),
     (Bug::CacheTrustedBySeq, 130),
