@@ -65,10 +65,6 @@ pub use suspicion::Suspicion;
 use crate::config::Config;
 use crate::tokens::TokenIssuer;
 
-/// Where others wait for it, an execution decides for this part of its time and opens this part of the
-/// items: each step of a small execution takes as long as the frame of the wide one beside it.
-const CROWDED_PART: u32 = 4;
-
 /// See the module.
 pub struct Driver {
     config: Config,
@@ -312,7 +308,7 @@ impl Driver {
         if !live.may_decide() || self.is_put_in_doubt(execution) {
             return;
         }
-        let crowded = self.is_crowded();
+        let part = self.part_of_time();
         let mut env = self.env();
         let append_id = AppendId(self.ids.uuid());
         let Some(live) = self.live.get_mut(&execution) else { return };
@@ -322,11 +318,8 @@ impl Driver {
         if !self.draining {
             env.slots = self.slots.available_to(live.promised_slots(), self.now);
         }
-        let mut decide_max = self.config.decide_max.to_std();
-        if crowded {
-            decide_max /= CROWDED_PART;
-            env.items_opened_max = env.items_opened_max.div_ceil(CROWDED_PART.into());
-        }
+        let decide_max = self.config.decide_max.to_std() / part;
+        env.items_opened_max = env.items_opened_max.div_ceil(part.into());
         let stay = sharing::part(live::STAYING_MAX, self.sibling.share).max(1);
         let round = Round {
             env,
@@ -358,11 +351,6 @@ impl Driver {
                 self.answer_all(tickets, &Answer::Moved);
             }
         }
-    }
-
-    /// Do others wait for this decision, or for the commit that their frames will share with it?
-    fn is_crowded(&self) -> bool {
-        !self.ready.is_empty() || self.in_flight_bytes > 0
     }
 
     fn ask_store(&mut self) {

@@ -10,6 +10,10 @@ use super::Driver;
 /// Reads the time that has passed since some moment.
 pub type Stopwatch = Box<dyn Fn() -> Duration + Send>;
 
+/// Where others wait for it, an execution decides for this part of its time and opens this part of the
+/// items: each step of a small execution takes as long as the frame of the wide one beside it.
+const CROWDED_PART: u32 = 4;
+
 /// See the module.
 pub(super) struct Laps {
     stopwatch: Stopwatch,
@@ -45,6 +49,13 @@ impl Driver {
     /// Measures decisions from now on.
     pub fn set_stopwatch(&mut self, stopwatch: Stopwatch) {
         self.laps.stopwatch = stopwatch;
+    }
+
+    /// By what the time of a decision is divided: do others wait for it, or for the commit that their frames
+    /// will share with it?
+    pub(super) fn part_of_time(&self) -> u32 {
+        let crowded = !self.ready.is_empty() || self.in_flight_bytes > 0;
+        if crowded { CROWDED_PART } else { 1 }
     }
 
     /// The execution in hand is done.
