@@ -13,7 +13,7 @@ use super::{BadJson, Json};
 const PART_BYTES_MIN: usize = 128;
 
 /// The parts of an object or list, in their order.
-enum Parts {
+enum Members {
     Object(Vec<(String, Json)>),
     List(Vec<Json>),
 }
@@ -32,7 +32,7 @@ impl Json {
         if self.references().next().is_none() {
             return put(self);
         }
-        let Ok(mut parts) = Parts::of(self) else { return Ok(self.clone()) };
+        let Ok(mut parts) = Members::of(self) else { return Ok(self.clone()) };
         let mut order: Vec<(usize, usize)> =
             parts.iter_mut().map(|part| part.bytes()).enumerate().collect();
         order.sort_by_key(|(_, bytes)| Reverse(*bytes));
@@ -50,11 +50,11 @@ impl Json {
     }
 }
 
-impl Parts {
+impl Members {
     /// Only objects and lists have references in them.
     fn of(payload: &Json) -> Result<Self, BadJson> {
         let mut text = serde_json::Deserializer::from_str(payload.text());
-        text.deserialize_any(PartsVisitor).map_err(|error| BadJson(error.to_string()))
+        text.deserialize_any(MembersVisitor).map_err(|error| BadJson(error.to_string()))
     }
 
     fn iter_mut(&mut self) -> Box<dyn Iterator<Item = &mut Json> + '_> {
@@ -72,29 +72,29 @@ impl Parts {
     }
 }
 
-struct PartsVisitor;
+struct MembersVisitor;
 
-impl<'de> Visitor<'de> for PartsVisitor {
-    type Value = Parts;
+impl<'de> Visitor<'de> for MembersVisitor {
+    type Value = Members;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("an object or a list")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Parts, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
         let mut fields = Vec::new();
         while let Some(field) = map.next_entry()? {
             fields.push(field);
         }
-        Ok(Parts::Object(fields))
+        Ok(Members::Object(fields))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Parts, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Members, A::Error> {
         let mut items = Vec::new();
         while let Some(item) = list.next_element()? {
             items.push(item);
         }
-        Ok(Parts::List(items))
+        Ok(Members::List(items))
     }
 }
 
