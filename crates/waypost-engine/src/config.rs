@@ -69,7 +69,7 @@ config! {
         snapshot_bytes_min: usize = 64 * 1024;
         /// Commands decided into one frame.
         frame_commands_max: usize = 1_000;
-        /// How long one execution may decide commands before others have their turn; a quarter of it while
+        /// How long one execution may decide commands before others have their turn; an eighth of it while
         /// others wait. The rest of its commands follow after the commit. Shorter: others wait less;
         /// longer: fewer and larger frames.
         decide_max: Millis = Millis(1);
@@ -78,7 +78,7 @@ config! {
         /// Payloads up to this size are kept in the log, larger ones in the blob store; at most
         /// [`PAYLOAD_BYTES_MAX`](waypost_core::limits::PAYLOAD_BYTES_MAX).
         inline_bytes_max: usize = PAYLOAD_BYTES_MAX;
-        /// Items of a map that one frame opens, a quarter of it while others wait; the rest follows in the
+        /// Items of a map that one frame opens, an eighth of it while others wait; the rest follows in the
         /// next one.
         items_opened_max: u64 = ITEMS_OPENED_MAX;
         /// Bytes of results that the output of a map has, at most; above, they are a blob.

@@ -12,7 +12,7 @@ pub type Stopwatch = Box<dyn Fn() -> Duration + Send>;
 
 /// Where others wait for it, an execution decides for this part of its time and opens this part of the
 /// items: each step of a small execution takes as long as the frame of the wide one beside it.
-const CROWDED_PART: u32 = 4;
+const CROWDED_PART: u32 = 8;
 
 /// See the module.
 pub(super) struct Laps {

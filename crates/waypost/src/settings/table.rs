@@ -93,7 +93,7 @@ settings! {
         polls_max: engine.polls_max, Set("N"), AtLeast("1"), "Maximum number of waiting polls of workers; further ones are queued.";
         batch_frames_max: engine.batch_frames_max, Set("N"), Between("1", "10000"), "Maximum number of frames per transaction.";
         frame_commands_max: engine.frame_commands_max, Set("N"), Between("1", "100000"), "Maximum number of commands decided into one frame.";
-        decide_max: engine.decide_max, Set("DURATION"), Between("1ms", "1s"), "How long one execution decides commands before other executions have their turn, a quarter of it while others wait; the rest follows after its commit. Shorter: others wait less; longer: fewer and larger frames.";
+        decide_max: engine.decide_max, Set("DURATION"), Between("1ms", "1s"), "How long one execution decides commands before other executions have their turn, an eighth of it while others wait; the rest follows after its commit. Shorter: others wait less; longer: fewer and larger frames.";
         frame_bytes_max: engine.frame_bytes_max, Set("N"), Between("1024", "67108864"), "A frame takes no further command once the payloads of its events have this many bytes; the remaining commands go into the next frame.";
         inline_bytes_max: engine.inline_bytes_max, Set("N"), Between("64", "1048576"), "Payloads of up to this many bytes are kept in the log; larger ones are kept as [blobs](blobs.md) and passed on by reference. Smaller: shorter logs; larger: fewer reads of the blob store.";
         snapshot_bytes_min: engine.snapshot_bytes_min, Set("N"), AtLeast("1024"), "How much a log grows before a snapshot is taken; more if the last snapshot was larger.";
