@@ -168,7 +168,7 @@ pub struct Simulation {
 }
 
 /// Events after which a world that has not come to rest goes round in circles.
-const EVENTS_MAX: u64 = 200_000;
+const EVENTS_MAX: u64 = 400_000;
 /// How long things go wrong.
 const CHAOS_MS: u64 = 40_000;
 /// How long a world without faults may do nothing, after its last due time has passed.
