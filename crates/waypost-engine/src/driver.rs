@@ -308,7 +308,7 @@ impl Driver {
         if !live.may_decide() || self.is_put_in_doubt(execution) {
             return;
         }
-        let part = self.part_of_time();
+        let divisor = self.time_divisor();
         let mut env = self.env();
         let append_id = AppendId(self.ids.uuid());
         let Some(live) = self.live.get_mut(&execution) else { return };
@@ -318,8 +318,8 @@ impl Driver {
         if !self.draining {
             env.slots = self.slots.available_to(live.promised_slots(), self.now);
         }
-        let decide_max = self.config.decide_max.to_std() / part;
-        env.items_opened_max = env.items_opened_max.div_ceil(part.into());
+        let decide_max = self.config.decide_max.to_std() / divisor;
+        env.items_opened_max = env.items_opened_max.div_ceil(divisor.into());
         let stay = sharing::part(live::STAYING_MAX, self.sibling.share).max(1);
         let round = Round {
             env,

@@ -15,6 +15,17 @@ pub struct Migration {
 }
 
 impl Migration {
+    /// A step after which builds that do not know it refuse the store.
+    pub const fn new(version: u32, name: &'static str, sql: &'static str) -> Self {
+        Self { version, name, sql, additive: false }
+    }
+
+    /// The same, as one that only adds.
+    #[must_use]
+    pub const fn additive(self) -> Self {
+        Self { additive: true, ..self }
+    }
+
     /// How a store records that it was applied: an additive one with its version negated. Builds that do
     /// not know it refuse a store whose largest version they do not know.
     pub fn recorded(&self) -> i32 {

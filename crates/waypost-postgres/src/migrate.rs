@@ -16,66 +16,16 @@ use crate::waiting::wait;
 
 /// Every layout of this build.
 const KNOWN: &[Migration] = &[
-    Migration {
-        version: 1,
-        name: "log",
-        sql: include_str!("../migrations/0001_log.sql"),
-        additive: false,
-    },
-    Migration {
-        version: 2,
-        name: "projections",
-        sql: include_str!("../migrations/0002_projections.sql"),
-        additive: false,
-    },
-    Migration {
-        version: 3,
-        name: "current",
-        sql: include_str!("../migrations/0003_current.sql"),
-        additive: false,
-    },
-    Migration {
-        version: 4,
-        name: "crashes",
-        sql: include_str!("../migrations/0004_crashes.sql"),
-        additive: false,
-    },
-    Migration {
-        version: 5,
-        name: "names",
-        sql: include_str!("../migrations/0005_names.sql"),
-        additive: false,
-    },
-    Migration {
-        version: 6,
-        name: "sweeper",
-        sql: include_str!("../migrations/0006_sweeper.sql"),
-        additive: false,
-    },
-    Migration {
-        version: 7,
-        name: "true rows",
-        sql: include_str!("../migrations/0007_true_rows.sql"),
-        additive: false,
-    },
-    Migration {
-        version: 8,
-        name: "node ends",
-        sql: include_str!("../migrations/0008_node_ends.sql"),
-        additive: false,
-    },
-    Migration {
-        version: 9,
-        name: "blobs",
-        sql: include_str!("../migrations/0009_blobs.sql"),
-        additive: true,
-    },
-    Migration {
-        version: 10,
-        name: "progress",
-        sql: include_str!("../migrations/0010_progress.sql"),
-        additive: true,
-    },
+    Migration::new(1, "log", include_str!("../migrations/0001_log.sql")),
+    Migration::new(2, "projections", include_str!("../migrations/0002_projections.sql")),
+    Migration::new(3, "current", include_str!("../migrations/0003_current.sql")),
+    Migration::new(4, "crashes", include_str!("../migrations/0004_crashes.sql")),
+    Migration::new(5, "names", include_str!("../migrations/0005_names.sql")),
+    Migration::new(6, "sweeper", include_str!("../migrations/0006_sweeper.sql")),
+    Migration::new(7, "true rows", include_str!("../migrations/0007_true_rows.sql")),
+    Migration::new(8, "node ends", include_str!("../migrations/0008_node_ends.sql")),
+    Migration::new(9, "blobs", include_str!("../migrations/0009_blobs.sql")).additive(),
+    Migration::new(10, "progress", include_str!("../migrations/0010_progress.sql")).additive(),
 ];
 
 /// The layout of a database, without changing it.

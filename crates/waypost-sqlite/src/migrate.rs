@@ -14,48 +14,13 @@ use crate::options::Options;
 
 /// Every layout of this build.
 const KNOWN: &[Migration] = &[
-    Migration {
-        version: 1,
-        name: "log",
-        sql: include_str!("../migrations/0001_log.sql"),
-        additive: false,
-    },
-    Migration {
-        version: 2,
-        name: "access",
-        sql: include_str!("../migrations/0002_access.sql"),
-        additive: false,
-    },
-    Migration {
-        version: 3,
-        name: "slots",
-        sql: include_str!("../migrations/0003_slots.sql"),
-        additive: false,
-    },
-    Migration {
-        version: 4,
-        name: "current",
-        sql: include_str!("../migrations/0004_current.sql"),
-        additive: false,
-    },
-    Migration {
-        version: 5,
-        name: "crashes",
-        sql: include_str!("../migrations/0005_crashes.sql"),
-        additive: false,
-    },
-    Migration {
-        version: 6,
-        name: "names",
-        sql: include_str!("../migrations/0006_names.sql"),
-        additive: false,
-    },
-    Migration {
-        version: 7,
-        name: "blob refs",
-        sql: include_str!("../migrations/0007_blob_refs.sql"),
-        additive: true,
-    },
+    Migration::new(1, "log", include_str!("../migrations/0001_log.sql")),
+    Migration::new(2, "access", include_str!("../migrations/0002_access.sql")),
+    Migration::new(3, "slots", include_str!("../migrations/0003_slots.sql")),
+    Migration::new(4, "current", include_str!("../migrations/0004_current.sql")),
+    Migration::new(5, "crashes", include_str!("../migrations/0005_crashes.sql")),
+    Migration::new(6, "names", include_str!("../migrations/0006_names.sql")),
+    Migration::new(7, "blob refs", include_str!("../migrations/0007_blob_refs.sql")).additive(),
 ];
 
 /// The layout of a folder, without changing it.

@@ -10,9 +10,9 @@ use super::Driver;
 /// Reads the time that has passed since some moment.
 pub type Stopwatch = Box<dyn Fn() -> Duration + Send>;
 
-/// Where others wait for it, an execution decides for this part of its time and opens this part of the
-/// items: each step of a small execution takes as long as the frame of the wide one beside it.
-const CROWDED_PART: u32 = 8;
+/// Where others wait, an execution decides for an eighth of its time and opens an eighth of its items: each
+/// step of a small execution takes as long as the frame of the wide one beside it.
+const CROWDED_DIVISOR: u32 = 8;
 
 /// See the module.
 pub(super) struct Laps {
@@ -51,11 +51,11 @@ impl Driver {
         self.laps.stopwatch = stopwatch;
     }
 
-    /// By what the time of a decision is divided: do others wait for it, or for the commit that their frames
-    /// will share with it?
-    pub(super) fn part_of_time(&self) -> u32 {
+    /// What the time of a decision is divided by: more than 1 where others are ready to be decided, or wait
+    /// for a commit.
+    pub(super) fn time_divisor(&self) -> u32 {
         let crowded = !self.ready.is_empty() || self.in_flight_bytes > 0;
-        if crowded { CROWDED_PART } else { 1 }
+        if crowded { CROWDED_DIVISOR } else { 1 }
     }
 
     /// The execution in hand is done.

@@ -8,24 +8,13 @@ use waypost_ports::store::{About, Heartbeat, LEASE, NewDefinition, Store};
 use super::*;
 use crate::store::SqliteStore;
 
-const FIRST: Migration =
-    Migration { version: 1, name: "first", sql: "CREATE TABLE a (x)", additive: false };
-const SECOND: Migration = Migration {
-    version: 2,
-    name: "second",
-    sql: "CREATE TABLE b (y); INSERT INTO b SELECT x FROM a;",
-    additive: false,
-};
-const BROKEN: Migration = Migration {
-    version: 2,
-    name: "broken",
-    sql: "CREATE TABLE b (y); INSERT INTO nowhere VALUES (1);",
-    additive: false,
-};
-const THIRD: Migration =
-    Migration { version: 3, name: "third", sql: "CREATE TABLE c (z)", additive: true };
-const FOURTH: Migration =
-    Migration { version: 4, name: "fourth", sql: "CREATE TABLE d (z)", additive: false };
+const FIRST: Migration = Migration::new(1, "first", "CREATE TABLE a (x)");
+const SECOND: Migration =
+    Migration::new(2, "second", "CREATE TABLE b (y); INSERT INTO b SELECT x FROM a;");
+const BROKEN: Migration =
+    Migration::new(2, "broken", "CREATE TABLE b (y); INSERT INTO nowhere VALUES (1);");
+const THIRD: Migration = Migration::new(3, "third", "CREATE TABLE c (z)").additive();
+const FOURTH: Migration = Migration::new(4, "fourth", "CREATE TABLE d (z)");
 
 fn versions(applied: &[Migration]) -> Vec<u32> {
     applied.iter().map(|migration| migration.version).collect()
