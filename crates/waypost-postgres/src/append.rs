@@ -95,10 +95,10 @@ fn claims(append: &Append) -> impl Iterator<Item = Claim<'_>> {
 fn parts(batch: &[Append], round: &[usize]) -> Vec<Vec<usize>> {
     let (permits, others): (Vec<usize>, Vec<usize>) =
         round.iter().partition(|index| batch[**index].side.permit.is_some());
-    let (companied, others): (Vec<usize>, Vec<usize>) =
-        others.into_iter().partition(|index| has_company(&batch[*index].side));
+    let (in_transaction, others): (Vec<usize>, Vec<usize>) =
+        others.into_iter().partition(|index| needs_transaction(&batch[*index].side));
     let mut parts = Vec::new();
-    for kind in [others, companied, permits] {
+    for kind in [others, in_transaction, permits] {
         let (mut part, mut frames, mut bytes) = (Vec::new(), 0, 0);
         for index in kind {
             let Append { body, side, .. } = &batch[index];
@@ -120,8 +120,8 @@ fn parts(batch: &[Append], round: &[usize]) -> Vec<Vec<usize>> {
     parts
 }
 
-/// Has the frame rows that other statements of its transaction write?
-fn has_company(side: &Side) -> bool {
+/// Does the frame have rows that further statements write, in one transaction with it?
+fn needs_transaction(side: &Side) -> bool {
     !side.blobs.is_empty() || !side.births.is_empty() || !side.mail.is_empty()
 }
 
@@ -137,7 +137,9 @@ fn append_part(
         store.try_run(Role::Writers, async |db| {
             match part.first().map(|index| &batch[*index].side) {
                 Some(side) if side.permit.is_some() => permits::append(db, batch, part).await,
-                Some(side) if has_company(side) => append_in_company(db, batch, part).await,
+                Some(side) if needs_transaction(side) => {
+                    append_in_transaction(db, batch, part).await
+                }
                 _ => append_plain(db, batch, part).await,
             }
         })
@@ -177,14 +179,14 @@ async fn append_plain(
 }
 
 /// Frames with rows besides those of their own statement, in one transaction with them.
-async fn append_in_company(
+async fn append_in_transaction(
     db: &mut Connection,
     batch: &[Append],
     part: &[usize],
 ) -> Result<Vec<Appended>> {
     db.begin().await?;
     let inserted = insert(db, batch, part).await?;
-    write_company(db, batch, part, &inserted).await?;
+    write_further_rows(db, batch, part, &inserted).await?;
     db.commit().await?;
     let outcomes = outcomes(db, batch, part, &inserted).await?;
     after_commit(db, batch, part, &inserted).await;
@@ -193,7 +195,7 @@ async fn append_in_company(
 
 /// Inside of a transaction: what comes with the inserted frames besides the rows of their statement. The
 /// births first, since mail may be for them.
-pub(crate) async fn write_company(
+pub(crate) async fn write_further_rows(
     db: &mut Connection,
     batch: &[Append],
     part: &[usize],

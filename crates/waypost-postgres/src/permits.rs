@@ -40,7 +40,7 @@ pub(crate) async fn append(
     let accepted: Vec<usize> =
         part.iter().filter(|index| !rejected.contains_key(index)).copied().collect();
     let mut inserted = append::insert(db, batch, &accepted).await?;
-    append::write_company(db, batch, &accepted, &inserted).await?;
+    append::write_further_rows(db, batch, &accepted, &inserted).await?;
     let (stored, refused): (Vec<Asking<'_>>, Vec<Asking<'_>>) =
         asking.into_iter().partition(|asking| inserted.at.contains_key(&asking.execution.0));
     let excerpts = read_for_requests(db, &stored).await?;

@@ -33,18 +33,16 @@ impl Json {
             return put(self);
         }
         let Ok(mut parts) = Members::of(self) else { return Ok(self.clone()) };
-        let mut order: Vec<(usize, usize)> =
-            parts.iter_mut().map(|part| part.bytes()).enumerate().collect();
-        order.sort_by_key(|(_, bytes)| Reverse(*bytes));
+        let mut largest_first: Vec<&mut Self> = parts.iter_mut().collect();
+        largest_first.sort_by_key(|part| Reverse(part.bytes()));
         let mut size = self.bytes();
-        for (at, bytes) in order {
+        for part in largest_first {
+            let bytes = part.bytes();
             if size <= max || bytes < PART_BYTES_MIN {
                 break;
             }
-            let Some(part) = parts.iter_mut().nth(at) else { break };
-            let smaller = part.split(bytes.saturating_sub(size - max), put)?;
-            size = size - bytes + smaller.bytes();
-            *part = smaller;
+            *part = part.split(bytes.saturating_sub(size - max), put)?;
+            size = size - bytes + part.bytes();
         }
         Ok(parts.into_json().unwrap_or_else(|_| self.clone()))
     }
