@@ -19,6 +19,7 @@
 
 mod attempts;
 mod chain;
+mod children;
 mod graph;
 mod invariant;
 mod maps;

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Event, MessageId, Origin, STEERED_LOG_FORMAT};
+use crate::child::{Birth, ChildEnd, Launch, Sent};
+use crate::event::{CHILDREN_LOG_FORMAT, Event, MessageId, Origin, STEERED_LOG_FORMAT};
 use crate::expr::{Contents, Wanted};
 use crate::failure::Failure;
-use crate::id::{InstanceId, Token, WorkerId};
+use crate::id::{ExecutionId, ExecutionNo, InstanceId, Token, WorkerId};
 use crate::json::Json;
 use crate::limits::MAP_CONCURRENCY_MAX;
 use crate::path::At;
@@ -28,6 +29,12 @@ pub enum Command {
     Evaluate { node: At, attempt: u32 },
     /// A slot is free: start a node that is queued.
     Start { node: At, attempt: u32 },
+    /// What a `workflow` node starts was found, or cannot be.
+    Launch { node: At, attempt: u32, launch: Result<Launch, Failure> },
+    /// An execution that a node had started ended.
+    ChildEnded(Box<ChildEnd>),
+    /// The store holds no permit for it, and its concurrency policy is to reject.
+    Reject { holding: u64 },
     /// Record what a worker reports on an attempt.
     Report(Report),
     /// The process stops in order before these attempts have ended: the next owner makes them again.
@@ -62,6 +69,8 @@ pub enum Request {
     },
     /// End the execution.
     Cancel { reason: Option<String> },
+    /// End the execution, or end it faster, without waiting for the executions that it started.
+    ForceCancel { reason: Option<String> },
     /// Start no more nodes.
     Pause {
         /// Cancel what runs?
@@ -135,6 +144,7 @@ impl Request {
         match self {
             Self::Signal { body, .. } | Self::CompleteWait { body, .. } => Some(body),
             Self::Cancel { .. }
+            | Self::ForceCancel { .. }
             | Self::Pause { .. }
             | Self::Resume { .. }
             | Self::Retry { .. }
@@ -146,6 +156,7 @@ impl Request {
     /// The lowest log format in which it, and the events that follow from it, can be read.
     pub fn requires(&self) -> u16 {
         match self {
+            Self::ForceCancel { .. } => CHILDREN_LOG_FORMAT,
             Self::CancelItem { .. } | Self::Tune { .. } => STEERED_LOG_FORMAT,
             Self::Signal { .. }
             | Self::Cancel { .. }
@@ -161,6 +172,7 @@ impl Request {
         match self {
             Self::Signal { body, .. } | Self::CompleteWait { body, .. } => Some(body),
             Self::Cancel { .. }
+            | Self::ForceCancel { .. }
             | Self::Pause { .. }
             | Self::Resume { .. }
             | Self::CancelItem { .. }
@@ -173,7 +185,10 @@ impl Request {
     pub fn urgency(&self) -> Urgency {
         match self {
             // In a pause people hold a map or cancel items, and resume then.
-            Self::Cancel { .. } | Self::CancelItem { .. } | Self::Tune { .. } => Urgency::Cancel,
+            Self::Cancel { .. }
+            | Self::ForceCancel { .. }
+            | Self::CancelItem { .. }
+            | Self::Tune { .. } => Urgency::Cancel,
             Self::Resume { .. } => Urgency::Resume,
             Self::Signal { .. }
             | Self::Pause { .. }
@@ -260,6 +275,8 @@ pub enum Effect {
     Evaluate { node: At, attempt: u32 },
     /// Run the attempt in a slot, which is reserved.
     Run { node: At, attempt: u32, token: Token },
+    /// Find out what the node starts, then send [`Command::Launch`].
+    Launch { node: At, attempt: u32 },
     /// Find a slot, then send [`Command::Start`]; or, if the handler is remote, offer the task to
     /// workers until one reports that it has started.
     Offer { node: At, attempt: u32 },
@@ -280,6 +297,12 @@ pub struct Decision {
     pub events: Vec<Event>,
     /// Held back until the events are durable.
     pub effects: Vec<Effect>,
+    /// Executions that begin with the events.
+    pub births: Vec<Birth>,
+    /// Messages to other executions, sent with the events.
+    pub sent: Vec<Sent>,
+    /// Executions that are reopened with the events, see [`Launch::Again`].
+    pub reopened: Vec<ExecutionNo>,
     /// Why nothing changed, where all that happened is that a message was consumed.
     pub refusal: Option<Refusal>,
     /// What was missed by what could not be decided now. When it is at hand, [`Command::GoOn`]
@@ -338,6 +361,12 @@ pub enum Refusal {
     NotReopenable(Status),
     #[error("the execution has something to do")]
     Busy,
+    /// The child, or what is left of it, is not awaited any more.
+    #[error("no node waits for the end of this execution")]
+    NotAwaited,
+    /// An end is awaited, and not that of a person's choice.
+    #[error("execution {0} must end first; cancel or complete it there")]
+    WaitsForChild(ExecutionId),
     #[error("the definition has no node {0:?}")]
     NoSuchNode(Arc<str>),
     #[error("map {node} has {count} items, numbered from 0: there is no item {index}")]

@@ -7,6 +7,7 @@
 //!          ├─ evaluate.rs  control nodes: conditions, values, waits
 //!          ├─ scope.rs     what the expressions of a node see
 //!          ├─ body.rs      containers: groups and loops
+//!          ├─ children.rs  executions that nodes start
 //!          ├─ graph.rs     what a settled node opens, skips or ends
 //!          ├─ time.rs      due timers
 //!          └─ recover.rs   continuing after a take-over: the same steps from a loaded state
@@ -17,6 +18,7 @@
 //! to another owner, the whole state is discarded; nothing is ever rolled back.
 
 mod body;
+mod children;
 mod evaluate;
 mod graph;
 mod maps;
@@ -31,7 +33,7 @@ use std::sync::Arc;
 
 use crate::apply::{apply_at, begin};
 use crate::command::{Command, Decision, Effect, Env, Refusal};
-use crate::event::{CancelReason, Event, NodeEvent, PauseReason, RunCreated, RunEvent};
+use crate::event::{CancelReason, Event, NodeEvent, Origin, PauseReason, RunCreated, RunEvent};
 use crate::id::{ExecutionNo, Token};
 use crate::path::At;
 use crate::plan::{Plan, PlanNode};
@@ -61,6 +63,16 @@ pub fn create(
     (state, decision)
 }
 
+/// Decides that an execution which has ended is opened again for the one that started it. Nobody owns it
+/// then.
+pub fn reopen(plan: &Plan, state: &mut State, env: &Env) -> Result<Decision, Refusal> {
+    let nodes = state.retries(plan)?.into_iter().map(|node| state.path(plan, node)).collect();
+    let mut decider = Decider::new(plan, state, env);
+    let reason = "the execution that started it tries again".to_owned();
+    decider.reopen(nodes, Some(reason), Origin::default());
+    Ok(decider.decision)
+}
+
 /// Decides one command. On `Ok` the state includes the decision's events.
 pub fn decide(
     plan: &Plan,
@@ -70,8 +82,13 @@ pub fn decide(
 ) -> Result<Decision, Refusal> {
     env.contents.forgive();
     // Others put off what misses a content, and do the rest.
-    let whole =
-        matches!(command, Command::Evaluate { .. } | Command::Report(_) | Command::Request(..));
+    let whole = matches!(
+        command,
+        Command::Evaluate { .. }
+            | Command::Report(_)
+            | Command::Request(..)
+            | Command::ChildEnded(_)
+    );
     let mut decider = Decider::new(plan, state, env);
     match command {
         Command::TakeOver => decider.take_over()?,
@@ -80,6 +97,9 @@ pub fn decide(
         Command::Admit => decider.admit()?,
         Command::Evaluate { node, attempt } => decider.evaluate(node, attempt),
         Command::Start { node, attempt } => decider.start_queued(node, attempt),
+        Command::Launch { node, attempt, launch } => decider.launch(node, attempt, launch),
+        Command::ChildEnded(end) => decider.child_ended(*end)?,
+        Command::Reject { holding } => decider.reject(holding),
         Command::Report(report) => decider.report(report)?,
         Command::Unofferable { node, attempt, failure } => {
             decider.unofferable(node, attempt, failure);
@@ -195,6 +215,9 @@ impl<'a> Decider<'a> {
     fn park(&mut self) -> Result<(), Refusal> {
         if self.state.status == Status::Scheduling {
             return self.requeue();
+        }
+        if self.state.status == Status::Ending && self.state.owner.is_some() {
+            return self.park_for_children();
         }
         let recovers = self.state.moves() && self.state.status != Status::Running;
         if !self.state.is_awake() || recovers || !self.state.is_idle() {

@@ -36,7 +36,13 @@ pub use run::{EndCause, PauseReason, RunCreated, RunEvent};
 ///
 /// 6: people steer maps (`NodeTuned`, an origin in `BodyEnding`); payloads refer to blobs; nodes have a
 /// `heartbeat`.
-pub const LOG_FORMAT: u16 = 6;
+///
+/// 7: executions start others (`ChildStarted`, `ChildReopened`, `ChildEnded`, a parent in `RunCreated`),
+/// and leave memory while they are ending and wait for them (`RunPaused` with `children`).
+pub const LOG_FORMAT: u16 = 7;
+
+/// The log format with executions that start others.
+pub const CHILDREN_LOG_FORMAT: u16 = 7;
 
 /// The log format with references to blobs. An engine that writes an older one keeps payloads inline.
 pub const BLOBS_LOG_FORMAT: u16 = 6;

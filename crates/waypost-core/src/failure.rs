@@ -115,6 +115,24 @@ pub mod kind {
         TOO_MANY_ITEMS = "too_many_items",
         /// A loop would have begun more iterations than its `maxIterations`.
         LOOP_LIMIT = "loop_limit",
+        /// The execution that a `workflow` node started failed.
+        CHILD_FAILED = "child_failed",
+        /// The execution that a `workflow` node started was cancelled.
+        CHILD_CANCELLED = "child_cancelled",
+        /// A `workflow` node names a workflow or a version that is not there.
+        UNKNOWN_WORKFLOW = "unknown_workflow",
+        /// A `workflow` node names a workflow that may not be started by others.
+        NOT_CALLABLE = "not_callable",
+        /// The input of a `workflow` node does not fit the schema of the workflow.
+        INVALID_INPUT = "invalid_input",
+        /// A `workflow` node starts a workflow that an older instance of the cluster cannot read.
+        CLUSTER_TOO_OLD = "cluster_too_old",
+        /// A `workflow` node would have started an execution with too many others above it.
+        TOO_DEEP = "too_deep",
+        /// An execution above this one holds the permit that this one would wait for.
+        CONCURRENCY_DEADLOCK = "concurrency_deadlock",
+        /// All permits of the concurrency key of a child are held, and its policy is to reject.
+        CONCURRENCY_REJECTED = "concurrency_rejected",
         /// A call was answered, and the node's `failWhen` holds for the response.
         FAIL_WHEN = "fail_when",
         /// A call was answered, and the node's `retryWhen` holds for the response.

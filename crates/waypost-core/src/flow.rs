@@ -115,6 +115,7 @@ pub fn draft(nodes: Vec<PlanNode>, failure_policy: FailurePolicy) -> PlanDraft {
         concurrency: None,
         timeout: None,
         input_schema: None,
+        callable: true,
     }
 }
 

@@ -12,6 +12,7 @@
 //! Behaviours are a small closed set inside `decide`; kinds are an open set built on top. That is
 //! why a new kind needs no change here.
 
+mod call;
 mod container;
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use crate::expr::{Expression, Template};
 use crate::slot::SlotClass;
 use crate::time::Millis;
 
+pub use call::Call;
 pub use container::{Collect, Container, Loop, LoopTest, MapSpec, Tolerate};
 
 /// The families of the definition language: the `type` of the long form.
@@ -208,6 +210,8 @@ pub enum Behaviour {
     Loop(Loop),
     /// Runs its body for each item.
     Map(MapSpec),
+    /// Starts an execution of a workflow.
+    Workflow(Call),
 }
 
 /// One case of a switch.
@@ -282,6 +286,7 @@ impl Behaviour {
                 delay.iter().for_each(|delay| delay.visit(visit));
             }
             Self::Map(map) => map.items.visit(visit),
+            Self::Workflow(call) => call.config.visit(visit),
         }
     }
 
@@ -300,7 +305,8 @@ impl Behaviour {
             | Self::Fail(_)
             | Self::Delay(_)
             | Self::Signal { .. }
-            | Self::Task { .. } => None,
+            | Self::Task { .. }
+            | Self::Workflow(_) => None,
         }
     }
 
@@ -324,7 +330,8 @@ impl Behaviour {
             | Self::Task { .. }
             | Self::Group
             | Self::Loop(_)
-            | Self::Map(_) => None,
+            | Self::Map(_)
+            | Self::Workflow(_) => None,
         }
     }
 }

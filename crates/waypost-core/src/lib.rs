@@ -22,6 +22,7 @@
 //! | `flow` | plans from a line of text, for tests; behind the feature of that name |
 //! | `planted` | bugs for the simulator to find, in builds of their own |
 //! | `slot` | which limit of an instance an attempt counts against |
+//! | `child` | executions that other executions start, and what they tell each other |
 //! | `retry`, `failure` | failures as data, and what follows them |
 //! | `blob` | references to payloads outside of the log |
 //! | `id`, `time`, `json`, `status`, `limits` | the small values |
@@ -34,6 +35,7 @@
 pub mod apply;
 pub mod blob;
 pub mod check;
+pub mod child;
 pub mod command;
 pub mod decide;
 pub mod ended;

@@ -70,5 +70,12 @@ pub const MAP_CONCURRENCY_MAX: u32 = 10_000;
 pub const ITEM_FAILURES_MAX: usize = 1_000;
 /// Characters of each of their messages.
 pub const ITEM_FAILURE_CHARS_MAX: usize = 500;
+/// How many executions may be above one: a workflow that starts itself ends here.
+pub const CHILD_DEPTH_MAX: u32 = 16;
+/// Executions that one execution has started and waits for, at once. More are started when some of them
+/// have ended.
+pub const CHILDREN_OPEN_MAX: u32 = 1_000;
+/// Executions that begin with one frame, at most.
+pub const BIRTHS_MAX: usize = 100;
 /// The maximum of `maxAttempts` in a retry policy.
 pub const ATTEMPTS_MAX: u32 = 1_000;

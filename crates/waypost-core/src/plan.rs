@@ -42,6 +42,8 @@ pub struct Plan {
     pub timeout: Option<Millis>,
     /// JSON Schema of the input; checked where executions are started.
     pub input_schema: Option<Json>,
+    /// May other executions start it?
+    pub callable: bool,
 }
 
 /// A limit on how many executions of a workflow may be under way at once.
@@ -202,6 +204,7 @@ pub struct PlanDraft {
     pub concurrency: Option<Concurrency>,
     pub timeout: Option<Millis>,
     pub input_schema: Option<Json>,
+    pub callable: bool,
 }
 
 /// Why a draft is not a plan. Validation finds these first, with positions; this is the last line.
@@ -282,6 +285,7 @@ impl Plan {
             concurrency: draft.concurrency,
             timeout: draft.timeout,
             input_schema: draft.input_schema,
+            callable: draft.callable,
         };
         plan.find_what_leads_only_to_joins(&order);
         plan.find_mentions();

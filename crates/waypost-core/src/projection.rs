@@ -238,6 +238,7 @@ impl WaitTerms {
             Wait::Retry { due } => ("RETRY", Some(*due), None),
             // Never shown as a wait: the nodes of the body have their own rows.
             Wait::Body => ("BODY", None, None),
+            Wait::Child { .. } => ("CHILD_WORKFLOW", None, None),
         };
         Self { kind, resume_at, expires_at }
     }
@@ -468,7 +469,10 @@ impl NodeChange {
             | NodeEvent::MapOpened { attempt, .. }
             | NodeEvent::ItemsOpened { attempt, .. }
             | NodeEvent::BodyEnding { attempt, .. }
-            | NodeEvent::Tuned { attempt, .. } => self.attempt = Some(attempt),
+            | NodeEvent::Tuned { attempt, .. }
+            | NodeEvent::ChildStarted { attempt, .. }
+            | NodeEvent::ChildReopened { attempt, .. }
+            | NodeEvent::ChildEnded { attempt, .. } => self.attempt = Some(attempt),
             // Their status is all that a row has.
             NodeEvent::Checkpointed { .. }
             | NodeEvent::Skipped { .. }
@@ -485,9 +489,10 @@ fn shown_path(path: &Arc<str>) -> Arc<str> {
 /// How an event ends the wait that its node may have.
 fn wait_end(event: &NodeEvent) -> Option<WaitEnd> {
     match event {
-        NodeEvent::Scheduled { .. } | NodeEvent::Resumed { .. } | NodeEvent::Completed { .. } => {
-            Some(WaitEnd::Completed)
-        }
+        NodeEvent::Scheduled { .. }
+        | NodeEvent::Resumed { .. }
+        | NodeEvent::ChildEnded { .. }
+        | NodeEvent::Completed { .. } => Some(WaitEnd::Completed),
         NodeEvent::Failed { end: FailureEnd::TimedOut, .. } => Some(WaitEnd::Timeout),
         NodeEvent::Failed { failure, .. } if failure.kind == kind::TIMEOUT => {
             Some(WaitEnd::Timeout)
@@ -502,6 +507,8 @@ fn wait_end(event: &NodeEvent) -> Option<WaitEnd> {
         | NodeEvent::MapOpened { .. }
         | NodeEvent::ItemsOpened { .. }
         | NodeEvent::BodyEnding { .. }
+        | NodeEvent::ChildStarted { .. }
+        | NodeEvent::ChildReopened { .. }
         | NodeEvent::Tuned { .. } => None,
     }
 }
@@ -510,6 +517,8 @@ fn wait_end(event: &NodeEvent) -> Option<WaitEnd> {
 fn opened_wait(event: &NodeEvent) -> Option<Wait> {
     match event {
         NodeEvent::Waiting { wait, .. } => Some(wait.clone()),
+        NodeEvent::ChildStarted { detached: false, child, .. }
+        | NodeEvent::ChildReopened { child, .. } => Some(Wait::Child { child: child.clone() }),
         NodeEvent::Failed {
             end: FailureEnd::RetryAt(due) | FailureEnd::Abandoned(due), ..
         } => Some(Wait::Retry { due: *due }),
@@ -524,6 +533,8 @@ fn opened_wait(event: &NodeEvent) -> Option<Wait> {
         | NodeEvent::ItemsOpened { .. }
         | NodeEvent::BodyEnding { .. }
         | NodeEvent::Tuned { .. }
+        | NodeEvent::ChildStarted { .. }
+        | NodeEvent::ChildEnded { .. }
         | NodeEvent::Skipped { .. }
         | NodeEvent::Cancelled { .. } => None,
     }

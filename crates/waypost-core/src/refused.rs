@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use crate::command::{Outcome, Refusal, Report, Tuning};
+use crate::event::Wait;
 use crate::event::{CancelReason, PauseReason};
 use crate::id::NodeIx;
 use crate::kind::Behaviour;
@@ -130,8 +131,9 @@ impl State {
         if let Some(over) = self.refusal_if_ended() {
             return Some(over);
         }
-        if self.waiting_since(wait).is_none() {
-            return Some(Refusal::NoSuchWait(wait));
+        let Some(at) = self.waiting_since(wait) else { return Some(Refusal::NoSuchWait(wait)) };
+        if let Some(Wait::Child { child }) = &self.node(at).wait {
+            return Some(Refusal::WaitsForChild(child.clone()));
         }
         (!self.moves()).then_some(Refusal::Paused)
     }

@@ -81,6 +81,11 @@ pub struct State {
     /// How many nodes of all scopes are QUEUED and RUNNING.
     pub queued: u32,
     pub running: u32,
+    /// How many nodes run in order to start an execution, and how many wait for one that they started.
+    #[serde(default, skip_serializing_if = "crate::json::is_zero")]
+    pub launching: u32,
+    #[serde(default, skip_serializing_if = "crate::json::is_zero")]
+    pub children_open: u32,
     /// Signals that nothing has waited for yet, oldest first.
     pub early: VecDeque<EarlySignal>,
     /// Messages that were consumed, oldest first; bounded.
@@ -183,6 +188,8 @@ impl State {
             due_bodies: BTreeSet::new(),
             queued: 0,
             running: 0,
+            launching: 0,
+            children_open: 0,
             early: VecDeque::new(),
             messages: Messages::default(),
             timers: deadline.into_iter().collect(),

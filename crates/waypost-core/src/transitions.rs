@@ -39,7 +39,7 @@ pub struct Row<P: 'static, const N: usize> {
 /// A row of executions.
 pub type RunRow = Row<RunPhase, 16>;
 /// A row of nodes.
-pub type NodeRow = Row<NodePhase, 11>;
+pub type NodeRow = Row<NodePhase, 12>;
 
 /// Something may start, and a wait may be ended by hand: nothing holds the execution.
 const ACTING: &[RunPhase] = &[RunPhase::Scheduled, RunPhase::Running, RunPhase::Resuming];
@@ -148,6 +148,9 @@ machine! {
     RunEvent::Paused { reason: PauseReason::User } => "RunPaused" "(user)"
                       [ -   -   -   -  PAU  -   -   -   -  PAU QUA  -   -   -   -   - ] SELF
         "The requested pause is complete, or an owner that loaded the execution for a message released it again.";
+    RunEvent::Paused { reason: PauseReason::Children } => "RunPaused" "(children)"
+                      [ -   -   -   -   -   -   -   -   -   -   -  END  -   -   -   - ] SELF
+        "The execution is ending, and left memory until the executions that it started have ended.";
     RunEvent::Resumed { .. } => "RunResumed"
                       [ -   -   -   -  RUN  -  RUN RUN RUN RUN RUN  -   -   -   -   - ] SELF
         "The execution continues: a person resumed it, or an owner loaded it after it was parked.";
@@ -183,63 +186,75 @@ machine! {
 // The machine of nodes, likewise.
 machine! {
     NODE: NodeRow of NodePhase, NodeEvent, NodeStatus;
-                      [PEN QUE RUN WAI WRT WBO COM FAI TIM SKI CAN]
+                      [PEN QUE RUN WAI WRT WBO WCH COM FAI TIM SKI CAN]
     NodeEvent::Scheduled { .. } => "NodeScheduled"
-                      [QUE  -   -   -  QUE  -   -   -   -   -   - ] ACTING
+                      [QUE  -   -   -  QUE  -   -   -   -   -   -   - ] ACTING
         "An attempt may be made: the node's conditions are met, or its retry is due.";
     NodeEvent::Started { remote: None, .. } => "NodeStarted"
-                      [ -  RUN  -   -   -   -   -   -   -   -   - ] ACTING
+                      [ -  RUN  -   -   -   -   -   -   -   -   -   - ] ACTING
         "An attempt is made by the engine, or in a slot of an instance.";
     NodeEvent::Started { remote: Some(_), .. } => "NodeStarted" "(remote)"
-                      [ -  RUN  -   -   -   -   -   -   -   -   - ] OWNED
+                      [ -  RUN  -   -   -   -   -   -   -   -   -   - ] OWNED
         "A remote worker took the attempt.";
     NodeEvent::Checkpointed { .. } => "NodeCheckpointed"
-                      [ -   -  RUN  -   -   -   -   -   -   -   - ] ANY
+                      [ -   -  RUN  -   -   -   -   -   -   -   -   - ] ANY
         "An attempt left a mark from which a later one may continue.";
     NodeEvent::Completed { .. } => "NodeCompleted"
-                      [ -   -  COM  -   -  COM  -   -   -   -   - ] ANY
+                      [ -   -  COM  -   -  COM  -   -   -   -   -   - ] ANY
         "The node is done.";
     NodeEvent::Failed { end: FailureEnd::RetryAt(_), .. } => "NodeFailed" "(retry)"
-                      [ -   -  WRT WRT  -  WRT  -   -   -   -   - ] ANY
+                      [ -   -  WRT WRT  -  WRT  -   -   -   -   -   - ] ANY
         "An attempt failed, and the next one waits for its time.";
     NodeEvent::Failed { end: FailureEnd::Abandoned(_), .. } => "NodeFailed" "(abandoned)"
-                      [ -   -  WRT  -   -   -   -   -   -   -   - ] ANY
+                      [ -   -  WRT  -   -   -   -   -   -   -   -   - ] ANY
         "An attempt was abandoned, through no fault of the node; the next one waits for its time, and this one does not count against `maxAttempts`.";
     NodeEvent::Failed { end: FailureEnd::Final, .. } => "NodeFailed" "(final)"
-                      [ -  FAI FAI  -   -  FAI  -   -   -   -   - ] ANY
+                      [ -  FAI FAI  -   -  FAI  -   -   -   -   -   - ] ANY
         "The last attempt failed, and the node with it.";
     NodeEvent::Failed { end: FailureEnd::TimedOut, .. } => "NodeFailed" "(timed_out)"
-                      [ -  TIM TIM TIM TIM TIM  -   -   -   -   - ] ANY
+                      [ -  TIM TIM TIM TIM TIM TIM  -   -   -   -   - ] ANY
         "The node took too long; what follows treats it as failed.";
     NodeEvent::Waiting { .. } => "NodeWaiting"
-                      [ -   -  WAI  -   -  WAI  -   -   -   -   - ] OWNED
+                      [ -   -  WAI  -   -  WAI  -   -   -   -   -   - ] OWNED
         "The node waits durably, for a time or a signal.";
     NodeEvent::Resumed { origin, .. } if origin.message.is_none() => "NodeResumed"
-                      [ -   -   -  RUN  -   -   -   -   -   -   - ] OWNED
+                      [ -   -   -  RUN  -   -   -   -   -   -   -   - ] OWNED
         "What the node waited for came: its time, or a signal.";
     NodeEvent::Resumed { .. } => "NodeResumed" "(by_hand)"
-                      [ -   -   -  RUN WRT  -   -   -   -   -   - ] ACTING
+                      [ -   -   -  RUN WRT  -   -   -   -   -   -   - ] ACTING
         "A person ended the wait. A retry is due at once, and continues with NodeScheduled.";
     NodeEvent::BodyOpened { .. } => "BodyOpened"
-                      [ -   -  WBO  -   -  WBO  -   -   -   -   - ] OWNED
+                      [ -   -  WBO  -   -  WBO  -   -   -   -   -   - ] OWNED
         "A container opened its body: a group's nodes, or the next iteration of a loop.";
     NodeEvent::MapOpened { .. } => "MapOpened"
-                      [ -   -  WBO  -   -   -   -   -   -   -   - ] OWNED
+                      [ -   -  WBO  -   -   -   -   -   -   -   -   - ] OWNED
         "A map evaluated its items, and begins to open them.";
     NodeEvent::ItemsOpened { .. } => "ItemsOpened"
-                      [ -   -   -   -   -  WBO  -   -   -   -   - ] ACTING
+                      [ -   -   -   -   -  WBO  -   -   -   -   -   - ] ACTING
         "A map opened its next items, up to its concurrency.";
     NodeEvent::BodyEnding { .. } => "BodyEnding"
-                      [ -   -   -   -   -  WBO  -   -   -   -   - ] OWNED
+                      [ -   -   -   -   -  WBO  -   -   -   -   -   - ] OWNED
         "A failure in the body was not handled, the container took too long, or a person cancelled the item: nodes of the body that were PENDING become CANCELLED, and running attempts are cancelled and awaited.";
     NodeEvent::Tuned { .. } => "NodeTuned"
-                      [ -   -   -   -   -  WBO  -   -   -   -   - ] OWNED
+                      [ -   -   -   -   -  WBO  -   -   -   -   -   - ] OWNED
         "A person held or released a map, or changed how many of its items may be open at once.";
+    NodeEvent::ChildStarted { detached: false, .. } => "ChildStarted"
+                      [ -   -  WCH  -   -   -   -   -   -   -   -   - ] OWNED
+        "An execution began with this event, and the node waits for its end.";
+    NodeEvent::ChildStarted { detached: true, .. } => "ChildStarted" "(detached)"
+                      [ -   -  RUN  -   -   -   -   -   -   -   -   - ] OWNED
+        "An execution began with this event, and the node does not wait for its end.";
+    NodeEvent::ChildReopened { .. } => "ChildReopened"
+                      [ -   -  WCH  -   -   -   -   -   -   -   -   - ] OWNED
+        "A further attempt waits for the execution that an earlier one had started, and that is under way again.";
+    NodeEvent::ChildEnded { .. } => "ChildEnded"
+                      [ -   -   -   -   -   -  RUN  -   -   -   -   - ] ANY
+        "The execution that the node had started ended.";
     NodeEvent::Skipped { .. } => "NodeSkipped"
-                      [SKI  -   -   -   -   -   -   -   -   -   - ] ACTING
+                      [SKI  -   -   -   -   -   -   -   -   -   -   - ] ACTING
         "The node's conditions cannot be met.";
     NodeEvent::Cancelled { .. } => "NodeCancelled"
-                      [CAN CAN CAN CAN CAN CAN  -   -   -   -   - ] ANY
+                      [CAN CAN CAN CAN CAN CAN CAN  -   -   -   -   - ] ANY
         "The node was stopped: the execution or the body that it is in is ending, a join fired without it, or its worker did not stop in time.";
 }
 

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::event::{EndCause, PauseReason, Wait};
+use crate::id::ExecutionId;
 use crate::kind::{Behaviour, Container};
+use crate::limits::CHILDREN_OPEN_MAX;
 use crate::path::At;
 use crate::plan::Plan;
 use crate::slot::SlotClass;
@@ -51,6 +53,8 @@ pub enum UnblockedBy {
     Retry,
     /// A person: release the map.
     Release,
+    /// The end of an execution that it started.
+    Execution(ExecutionId),
     Nothing,
 }
 
@@ -209,6 +213,21 @@ fn node_reason(plan: &Plan, state: &State, (at, node): (At, &NodeState)) -> Reas
                 Some(Container::Group) | None => "runs its body".to_owned(),
             };
             (what, node.deadline, UnblockedBy::Attempt)
+        }
+        (Some(Wait::Child { child }), _) => {
+            let what = format!("waits for execution {child}, which it started, to end");
+            (what, node.deadline, UnblockedBy::Execution(child.clone()))
+        }
+        (None, NodeStatus::Queued)
+            if matches!(plan.node(at.node).behaviour, Behaviour::Workflow(_)) =>
+        {
+            let what = format!(
+                "waits until fewer than {CHILDREN_OPEN_MAX} executions that this one started are open"
+            );
+            (what, None, UnblockedBy::Engine)
+        }
+        (None, _) if matches!(plan.node(at.node).behaviour, Behaviour::Workflow(_)) => {
+            ("is about to start an execution".to_owned(), None, UnblockedBy::Engine)
         }
         (None, NodeStatus::Queued)
             if let Behaviour::Task { handler, slot, .. } = &plan.node(at.node).behaviour =>

@@ -15,6 +15,7 @@
 
 mod admission;
 mod answer;
+mod children;
 mod claims;
 mod drivers;
 mod ends;
@@ -47,6 +48,7 @@ use waypost_core::planted::{Bug, is_planted};
 use waypost_core::slot::SlotCounts;
 use waypost_core::time::{Now, Timestamp};
 
+pub use children::{FoundChild, FoundDefinition, LaunchOrder};
 pub use drivers::Drivers;
 pub(crate) use drivers::{driver_family, least};
 pub use io::{Answer, Committed, EndSummary, Input, Loaded};
@@ -81,6 +83,10 @@ pub struct Driver {
     issuer: TokenIssuer,
     ends: ends::EndWatchers,
     adopted: HashSet<ExecutionNo>,
+    /// Executions to be started, which wait for numbers.
+    launches: VecDeque<children::PendingLaunch>,
+    /// Executions whose place in a queue the store rejected, and how many hold the permits.
+    rejected: HashMap<ExecutionNo, u64>,
     /// The newest log format that every live instance reads.
     readable: u16,
     claims: claims::Claims,
@@ -139,6 +145,8 @@ impl Driver {
             wheel: wheel::Wheel::default(),
             ends: ends::EndWatchers::default(),
             adopted: HashSet::new(),
+            launches: VecDeque::new(),
+            rejected: HashMap::new(),
             readable: u16::MAX,
             staying: HashSet::new(),
             suspects: suspicion::Suspects::default(),
@@ -172,6 +180,7 @@ impl Driver {
             self.post(execution, Letter::command(Command::Tick));
         }
         self.begin_sharing();
+        self.number_launches();
         // First: a flood of submissions must not take the slots that queued attempts wait for.
         self.hand_out_slots();
         self.admit();
@@ -271,6 +280,9 @@ impl Driver {
             }
             Input::Fetched { execution, wanted, content } => {
                 self.fetched(execution, wanted, content)
+            }
+            Input::Launched { execution, node, attempt, found } => {
+                self.launched(execution, (node, attempt), found);
             }
             Input::Held => self.measures.quarantined += 1,
             Input::Reloaded(loaded) => self.claimed(*loaded, None),

@@ -24,6 +24,7 @@ pub(crate) fn text(definition: &ParsedDefinition<'_>, graph: &Graph) -> String {
     let partial = definition.failure_policy == FailurePolicy::Partial;
     fields.put_some("failurePolicy", partial.then_some("partial"));
     fields.put_some("concurrency", definition.concurrency.as_ref().map(concurrency_value));
+    fields.put_some("callable", (!definition.callable).then_some(false));
     fields.put("nodes", nodes_value(definition, graph, 0));
     fields.finish().to_string()
 }

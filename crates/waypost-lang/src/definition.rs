@@ -38,6 +38,7 @@ pub(crate) const FIELDS: &[&str] = &[
     "timeout",
     "failurePolicy",
     "concurrency",
+    "callable",
     "nodes",
     "$schema",
 ];
@@ -52,6 +53,7 @@ pub(crate) struct ParsedDefinition<'t> {
     pub(crate) timeout: Option<Millis>,
     pub(crate) concurrency: Option<ConcurrencyBlock<'t>>,
     pub(crate) failure_policy: FailurePolicy,
+    pub(crate) callable: bool,
     /// Its own nodes, after them those of the bodies.
     pub(crate) nodes: Vec<ParsedNode<'t>>,
     /// The definition itself, then the bodies, each after the scope that its container is in.
@@ -190,6 +192,7 @@ pub(crate) fn read<'t>(
     let timeout = fields::get(entries, "timeout", faults, fields::time_limit);
     let failure_policy =
         fields::get(entries, "failurePolicy", faults, fields::one_of(FAILURE_POLICIES));
+    let callable = fields::get(entries, "callable", faults, fields::boolean);
     // For editors; not part of the definition.
     fields::get(entries, "$schema", faults, fields::text);
     let concurrency =
@@ -210,6 +213,7 @@ pub(crate) fn read<'t>(
             Some("partial") => FailurePolicy::Partial,
             _ => FailurePolicy::FailFast,
         },
+        callable: callable.unwrap_or(true),
         nodes,
         scopes,
     })

@@ -163,6 +163,7 @@ fn plan(definition: ParsedDefinition<'_>, graph: Graph, hash: DefinitionHash) ->
         }),
         timeout: definition.timeout,
         input_schema: definition.input.as_ref().map(Json::from_value),
+        callable: definition.callable,
     })
     .expect("duplicate ids, dangling edges and cycles are errors")
 }

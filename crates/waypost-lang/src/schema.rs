@@ -41,6 +41,10 @@ pub fn schema(catalog: &Catalog<'_>) -> Value {
                 "How many executions of one key may be under way at once.",
                 reference("concurrency"),
             ),
+            "callable": optional(
+                "Whether `workflow` nodes of others may start it.",
+                json!({ "type": "boolean", "default": true }),
+            ),
             "nodes": described("The nodes of the graph.", reference("nodes")),
         },
         "$defs": {

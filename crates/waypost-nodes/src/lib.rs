@@ -74,6 +74,7 @@ kinds! {
     group,
     r#loop,
     map,
+    workflow,
     noop,
     fail,
     api_call,

@@ -109,6 +109,8 @@ macro_rules! conformance_tests {
             ];
             births: [
                 execution_born_with_a_frame_is_claimed_by_any_instance,
+                an_ended_execution_is_opened_again_with_another_ones_frame,
+                an_execution_that_somebody_else_opened_again_refuses_the_frame,
                 a_repeated_frame_gives_birth_once,
                 a_fenced_frame_gives_birth_to_none_and_sends_nothing,
                 a_taken_number_refuses_the_frame_and_all_its_births,

@@ -227,8 +227,8 @@ pub struct Side {
     /// The blobs that the frame names. They are durable, and are not swept as long as the execution's
     /// log exists.
     pub blobs: Vec<BlobDigest>,
-    /// Executions that begin with this frame ([`Append::birth`]): all of them, or the frame is refused
-    /// ([`Appended::Unborn`]).
+    /// Executions that begin with this frame ([`Append::birth`]), or are opened again with it
+    /// ([`Append::reopening`]): all of them, or the frame is refused ([`Appended::Unborn`]).
     pub births: Vec<Append>,
     /// Mail that goes out with this frame, also to what is born with it. There is no answer: what is for
     /// an execution that has ended or never began is dropped.

@@ -49,6 +49,7 @@ impl Chain {
                 labels: BTreeMap::new(),
                 deadline: None,
                 origin: Origin::default(),
+                parent: None,
             }))));
             events.push(Event::Run(RunEvent::Owned { instance: self.hand.instance, epoch: 1 }));
         }

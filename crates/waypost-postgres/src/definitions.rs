@@ -48,6 +48,14 @@ pub(crate) async fn find(db: &mut Connection, which: &DefinitionRef) -> Result<O
     let (name, version) = match which {
         DefinitionRef::Hash(hash) => return by_hash(db, *hash).await,
         DefinitionRef::Version(name, version) => (name, i64::from(*version)),
+        DefinitionRef::Current(name) => {
+            let read = |row: &Row| Ok(DefinitionHash(array(row, 2)?));
+            let hash = db.query_opt(sql!("definition_current"), &[&name.as_bytes()], read).await?;
+            return match hash {
+                Some(hash) => by_hash(db, hash).await,
+                None => Ok(None),
+            };
+        }
     };
     db.query_opt(sql!("definition_by_version"), &[&name.as_bytes(), &version], read).await
 }

@@ -107,7 +107,7 @@ pub async fn early(
     message: Option<&MessageId>,
 ) -> Result<Option<ControlOutcome>, Problem> {
     match request {
-        Request::Cancel { .. } => return Ok(None),
+        Request::Cancel { .. } | Request::ForceCancel { .. } => return Ok(None),
         // The log is not read for a signal: that would cost more with each signal that is kept.
         Request::Signal { body, .. } => {
             let bytes = body.bytes();
@@ -134,7 +134,7 @@ pub async fn early(
         Request::Tune { node, tuning, .. } => {
             found.state.map_to_tune(&found.plan, node, *tuning).err()
         }
-        Request::Signal { .. } | Request::Cancel { .. } => None,
+        Request::Signal { .. } | Request::Cancel { .. } | Request::ForceCancel { .. } => None,
     };
     refusal.map_or(Ok(None), |refusal| Err(refusal.into()))
 }

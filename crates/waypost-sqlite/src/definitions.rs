@@ -37,6 +37,10 @@ pub(crate) fn find(
         DefinitionRef::Version(name, version) => {
             first(connection, queries::DEFINITION_BY_VERSION, params![&**name, version], read)
         }
+        DefinitionRef::Current(name) => match current(connection, name)? {
+            Some(row) => by_hash(connection, row.hash),
+            None => Ok(None),
+        },
     }
 }
 

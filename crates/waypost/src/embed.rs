@@ -160,7 +160,7 @@ impl Waypost {
             EmbedError::Definition(faults.render(definition.as_bytes(), "definition", false))
         })?;
         let input = payload(input)?;
-        wiring::check_input(&compiled, &input)
+        wiring::check_input(&compiled.plan, &input)
             .map_err(|faults| EmbedError::Input(faults.join("\n")))?;
         let (compiled, version) = self
             .with_store(move |store| {

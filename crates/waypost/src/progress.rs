@@ -206,7 +206,7 @@ fn change(event: &NodeEvent) -> Option<(NodeStatus, Option<u32>, String)> {
                 Wait::Delay { due } | Wait::Retry { due } => format!("until {due}"),
                 Wait::Signal { name, due: None } => format!("for signal {name}"),
                 Wait::Signal { name, due: Some(due) } => format!("for signal {name} until {due}"),
-                Wait::Body => none,
+                Wait::Body | Wait::Child { .. } => none,
             };
             (NodeStatus::Waiting, Some(*attempt), note)
         }
@@ -216,6 +216,13 @@ fn change(event: &NodeEvent) -> Option<(NodeStatus, Option<u32>, String)> {
         }
         NodeEvent::MapOpened { attempt, count, .. } => {
             (NodeStatus::Waiting, Some(*attempt), format!("{count} items"))
+        }
+        NodeEvent::ChildStarted { attempt, child, workflow, version, detached, .. } => {
+            let status = if *detached { NodeStatus::Running } else { NodeStatus::Waiting };
+            (status, Some(*attempt), format!("{workflow} v{version}: execution {child}"))
+        }
+        NodeEvent::ChildReopened { attempt, child, .. } => {
+            (NodeStatus::Waiting, Some(*attempt), format!("execution {child} again"))
         }
         NodeEvent::Skipped { .. } => (NodeStatus::Skipped, None, none),
         NodeEvent::Cancelled { reason, .. } => {

@@ -100,8 +100,8 @@ pub fn define(store: &dyn Store, compiled: &Compiled) -> Result<Definition, Stor
 }
 
 /// Checks an input against the definition's schema; one line per fault.
-pub fn check_input(compiled: &Compiled, input: &Json) -> Result<(), Vec<String>> {
-    let Some(schema) = &compiled.plan.input_schema else { return Ok(()) };
+pub fn check_input(plan: &Plan, input: &Json) -> Result<(), Vec<String>> {
+    let Some(schema) = &plan.input_schema else { return Ok(()) };
     let schema = InputSchema::compile(schema).map_err(|error| vec![error.to_string()])?;
     let line = |fault: &InputFault| {
         let place = if fault.path.is_empty() { "input" } else { &fault.path };
@@ -116,6 +116,7 @@ pub fn plans() -> Plans {
         waypost_lang::compile_canonical(canonical.as_bytes(), &waypost_nodes::catalog())
             .map_err(|faults| faults.to_string())
     }))
+    .checking(Box::new(check_input))
 }
 
 /// Starts an engine over a store, in a process that is alone. Must be called inside a Tokio runtime.

@@ -74,6 +74,9 @@ pub(super) fn apply(
         | NodeEvent::Failed { .. }
         | NodeEvent::Waiting { .. }
         | NodeEvent::Resumed { .. }
+        | NodeEvent::ChildStarted { .. }
+        | NodeEvent::ChildReopened { .. }
+        | NodeEvent::ChildEnded { .. }
         | NodeEvent::Skipped { .. }
         | NodeEvent::Cancelled { .. } => {}
     }

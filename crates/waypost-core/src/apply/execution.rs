@@ -39,7 +39,13 @@ pub(super) fn apply(plan: &Plan, state: &mut State, event: &RunEvent, at: Timest
         }
         RunEvent::Paused { reason } => {
             expect_nothing_runs(state)?;
-            state.paused = Some(*reason);
+            match reason {
+                PauseReason::Children if state.owner.is_none() || state.children_open == 0 => {
+                    return refuse("it is unowned, or waits for no execution");
+                }
+                PauseReason::Children => {}
+                PauseReason::Waits | PauseReason::User => state.paused = Some(*reason),
+            }
             state.owner = None;
         }
         RunEvent::Resumed { origin, .. } => {

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use super::edges::{count, edge_end};
 use super::{SILENCE, Step, body, refuse};
+use crate::child::ChildState;
 use crate::ended::{Ended, Said};
 use crate::event::{FailureEnd, MessageId, NodeEvent, Wait};
 use crate::failure::Failure;
-use crate::id::{NodeIx, Token, WorkerId};
+use crate::id::{ExecutionNo, NodeIx, Token, WorkerId};
 use crate::json::Json;
+use crate::kind::Behaviour;
 use crate::limits::ENDS_REMEMBERED_MAX;
 use crate::path::{At, ScopeNo};
 use crate::plan::{FailurePolicy, OnError, Plan};
@@ -79,6 +81,24 @@ pub(super) fn apply(
         | NodeEvent::Tuned { attempt, .. } => {
             expect_attempt(plan, state, at, *attempt)?;
             body::apply(plan, state, at, event, now)?;
+        }
+        NodeEvent::ChildStarted { attempt, execution, child, detached, leave, .. } => {
+            expect_attempt(plan, state, at, *attempt)?;
+            if !detached {
+                let key = child.clone();
+                let child = ChildState { execution: *execution, key, ended: 0, leave: *leave };
+                state.node_mut(at).details_mut().child = Some(Box::new(child));
+                await_child(state, at)?;
+            }
+        }
+        NodeEvent::ChildReopened { attempt, execution, .. } => {
+            expect_attempt(plan, state, at, *attempt)?;
+            expect_child(state, at, *execution)?;
+            await_child(state, at)?;
+        }
+        NodeEvent::ChildEnded { attempt, execution, generation, .. } => {
+            expect_attempt(plan, state, at, *attempt)?;
+            child_ended(state, at, *execution, *generation)?;
         }
         NodeEvent::Skipped { .. } => settle(plan, state, at, next, now),
         NodeEvent::Cancelled { reason, .. } => {
@@ -184,6 +204,10 @@ fn started(
     if let Some(due) = due {
         state.timers.insert((due, Timer::Attempt(at)));
     }
+    if matches!(plan.node(at.node).behaviour, Behaviour::Workflow(_)) {
+        state.node_mut(at).details_mut().launching = true;
+        state.launching += 1;
+    }
 }
 
 /// Comes after its node has settled and so let go of its own view of the variables: a chain of
@@ -208,8 +232,36 @@ fn waiting(state: &mut State, at: At, wait: &Wait) -> Step {
     if *wait == Wait::Body {
         return refuse("a body is opened by BodyOpened");
     }
+    if matches!(wait, Wait::Child { .. }) {
+        return refuse("a child is awaited from its ChildStarted on");
+    }
     move_to(state, at, NodeStatus::Waiting);
     open_wait(state, at, wait.clone());
+    Ok(())
+}
+
+fn expect_child(state: &State, at: At, execution: ExecutionNo) -> Step {
+    let known = state.node(at).child.as_ref().map(|child| child.execution);
+    if known == Some(execution) { Ok(()) } else { refuse("the node has another child, or none") }
+}
+
+fn await_child(state: &mut State, at: At) -> Step {
+    let child = state.node(at).child.as_ref().ok_or("the node has no child")?.key.clone();
+    move_to(state, at, NodeStatus::Waiting);
+    open_wait(state, at, Wait::Child { child });
+    state.children_open += 1;
+    Ok(())
+}
+
+fn child_ended(state: &mut State, at: At, execution: ExecutionNo, generation: u32) -> Step {
+    expect_child(state, at, execution)?;
+    if let Some(child) = &mut state.node_mut(at).details_mut().child {
+        if generation <= child.ended {
+            return Err(format!("the end of its generation {} was taken", child.ended));
+        }
+        child.ended = generation;
+    }
+    move_to(state, at, NodeStatus::Running);
     Ok(())
 }
 
@@ -295,13 +347,16 @@ fn remember_end(state: &mut State, at: At, said: impl FnOnce() -> Said) {
 /// Changes a node's status, keeping the counters and dropping what belonged to the old one.
 pub(super) fn move_to(state: &mut State, at: At, to: NodeStatus) {
     let node = state.node_mut(at);
-    let (mut old_wait, mut old_attempt_due) = (None, None);
+    let (mut old_wait, mut old_attempt_due, mut launched) = (None, None, false);
     if let Some(details) = node.known_details_mut() {
         (details.token, details.remote, details.wait_seq) = (None, None, 0);
         (old_wait, old_attempt_due) = (details.wait.take(), details.attempt_due.take());
+        launched = std::mem::take(&mut details.launching);
     }
     let from = std::mem::replace(&mut node.status, to);
     state.due_bodies.remove(&at);
+    state.launching -= u32::from(launched);
+    state.children_open -= u32::from(matches!(old_wait, Some(Wait::Child { .. })));
     if let Some(due) = old_wait.and_then(|wait| wait.due()) {
         state.timers.remove(&(due, Timer::Wait(at)));
     }

@@ -13,6 +13,7 @@ use super::scopes::BodySeen;
 use super::{EventAt, Verdict, broken, require, require_with};
 use crate::event::{FailureEnd, MessageId, NodeEvent, Wait};
 use crate::failure::{Failure, kind};
+use crate::id::ExecutionNo;
 use crate::json::Json;
 use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::path::At;
@@ -36,6 +37,8 @@ pub(super) struct Seen {
     pub(super) known: bool,
     /// Of a container.
     pub(super) body: BodySeen,
+    /// The execution that it started, and the last generation whose end it took.
+    pub(super) child: Option<(ExecutionNo, u32)>,
 }
 
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -128,6 +131,18 @@ impl Nodes {
                 seen.is_at(*attempt)?;
                 self.may_tune(at, seen, *held, *concurrency)
             }
+            NodeEvent::ChildStarted { attempt, execution, .. } => {
+                seen.is_running(*attempt)?;
+                self.may_have_child(at, seen, *execution)
+            }
+            NodeEvent::ChildReopened { attempt, execution, .. } => {
+                seen.is_running(*attempt)?;
+                seen.ended_of(*execution).map(|_| ())
+            }
+            NodeEvent::ChildEnded { attempt, execution, generation, .. } => {
+                seen.is_at(*attempt)?;
+                seen.may_hear_of(*execution, *generation)
+            }
             NodeEvent::Cancelled { reason, .. } => {
                 seen.is_open()?;
                 self.may_leave_body(seen, event)?;
@@ -180,6 +195,16 @@ impl Seen {
             | NodeEvent::ItemsOpened { .. }
             | NodeEvent::BodyEnding { .. }
             | NodeEvent::Tuned { .. } => waiting(Wait::Body),
+            NodeEvent::ChildStarted { detached: true, .. } => Phase::Running,
+            NodeEvent::ChildStarted { execution, child, .. } => {
+                self.child = Some((*execution, 0));
+                waiting(Wait::Child { child: child.clone() })
+            }
+            NodeEvent::ChildReopened { child, .. } => waiting(Wait::Child { child: child.clone() }),
+            NodeEvent::ChildEnded { execution, generation, .. } => {
+                self.child = Some((*execution, *generation));
+                Phase::Running
+            }
             NodeEvent::Skipped { .. } => Phase::Settled(End::Skipped),
             NodeEvent::Cancelled { .. } => Phase::Settled(End::Cancelled),
         };
@@ -232,8 +257,8 @@ impl Seen {
     fn may_wait(&self, attempt: u32, wait: &Wait) -> Verdict {
         self.is_evaluated(attempt)?;
         self.may_wait_after_body()?;
-        let others = matches!(wait, Wait::Retry { .. } | Wait::Body);
-        require(!others, WaitsEndInTime, "it waits for a retry without a failure, or for its body")
+        let others = matches!(wait, Wait::Retry { .. } | Wait::Body | Wait::Child { .. });
+        require(!others, WaitsEndInTime, "another event opens such a wait")
     }
 
     /// Does the attempt run, or has the body of a container come to an end?
@@ -241,13 +266,13 @@ impl Seen {
         if self.waits_for_body() { self.is_at(attempt) } else { self.is_running(attempt) }
     }
 
-    fn is_running(&self, attempt: u32) -> Verdict {
+    pub(super) fn is_running(&self, attempt: u32) -> Verdict {
         require(!self.is_settled(), AttemptsOnce, "the attempt has ended")?;
         require(self.phase == Phase::Running, AttemptsOnce, "the attempt does not run")?;
         self.is_at(attempt)
     }
 
-    fn is_at(&self, attempt: u32) -> Verdict {
+    pub(super) fn is_at(&self, attempt: u32) -> Verdict {
         require_with(attempt == self.attempt, AttemptsOnce, || {
             format!("attempt {attempt} is not the current one, {}", self.attempt)
         })

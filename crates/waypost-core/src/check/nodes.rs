@@ -141,6 +141,9 @@ impl Nodes {
             | NodeEvent::Completed { .. }
             | NodeEvent::Waiting { .. }
             | NodeEvent::Resumed { .. }
+            | NodeEvent::ChildStarted { .. }
+            | NodeEvent::ChildReopened { .. }
+            | NodeEvent::ChildEnded { .. }
             | NodeEvent::Skipped { .. } => {}
         }
         if let NodeEvent::Started { token: Some(token), .. } = event {
@@ -209,7 +212,8 @@ impl Nodes {
             let (settled, ran) = (seen.is_settled(), usize::from(seen.phase == Phase::Running));
             // Attempt numbers continue: a report of an earlier generation must never fit a later
             // one.
-            *seen = Seen { attempt: seen.attempt, known: seen.known, ..Seen::default() };
+            let (attempt, known, child) = (seen.attempt, seen.known, seen.child);
+            *seen = Seen { attempt, known, child, ..Seen::default() };
             self.running = self.running.saturating_sub(ran);
             if settled {
                 self.reopen_in_root();

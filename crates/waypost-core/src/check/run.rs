@@ -148,6 +148,8 @@ impl RunCheck {
                 require(!self.parked, PausesHold, "it was paused already")?;
                 let fits = (*reason == PauseReason::User) == self.held;
                 require(fits, PausesHold, "its reason is not why it stands still")?;
+                let ending = (*reason == PauseReason::Children) == self.is_ending();
+                require(ending, PausesHold, "only an end waits for children")?;
                 idle()
             }
             RunEvent::Quarantined { .. } => begun().and_then(|()| idle()),
@@ -180,7 +182,13 @@ impl RunCheck {
             event,
             NodeEvent::Scheduled { .. } | NodeEvent::Started { .. } | NodeEvent::Skipped { .. }
         );
-        let continues = matches!(event, NodeEvent::Waiting { .. } | NodeEvent::Resumed { .. });
+        let continues = matches!(
+            event,
+            NodeEvent::Waiting { .. }
+                | NodeEvent::Resumed { .. }
+                | NodeEvent::ChildStarted { .. }
+                | NodeEvent::ChildReopened { .. }
+        );
         let late = self.is_ending() && (starts || continues);
         require(!late, CauseDecides, "after the end was fixed")?;
         // The end of a remote attempt is a fact, and its start with it.

@@ -204,7 +204,7 @@ impl Decider<'_> {
         let node = self.node(at);
         let runs = node.token.is_some() && !not_handed_off;
         let holds = node.body.as_ref().is_some_and(|body| !body.open.is_empty());
-        if runs {
+        if runs || self.awaits_cancelled_child(at) {
             self.tell_to_stop(at);
         } else if !holds || is_planted(Bug::BodyForgotten) {
             self.cancel_node(at, reason);

@@ -88,7 +88,7 @@ impl Decider<'_> {
             Behaviour::Signal { name, filter, timeout } => {
                 self.await_signal(at, name, filter.as_ref(), timeout.as_ref())
             }
-            Behaviour::Task { .. } => Ok(()),
+            Behaviour::Task { .. } | Behaviour::Workflow(_) => Ok(()),
             Behaviour::Group | Behaviour::Loop(_) | Behaviour::Map(_) => self.open_container(at),
         }
     }

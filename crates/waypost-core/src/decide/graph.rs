@@ -11,6 +11,7 @@ use crate::failure::{Failure, kind};
 use crate::id::{InstanceId, Token, WorkerId};
 use crate::json::{BadJson, Json};
 use crate::kind::Behaviour;
+use crate::limits::CHILDREN_OPEN_MAX;
 use crate::path::{At, ScopeNo};
 use crate::plan::{FailurePolicy, Join, OnError, Plan};
 use crate::state::{Scope, State, output_of as value_of};
@@ -144,6 +145,13 @@ impl Decider<'_> {
                 self.started(at, Some(self.env.instance), None, Some(token));
                 self.effect(Effect::Run { node: at, attempt, token });
             }
+            // One more is started when a child has ended.
+            Behaviour::Workflow(_)
+                if self.state.launching + self.state.children_open >= CHILDREN_OPEN_MAX => {}
+            Behaviour::Workflow(_) => {
+                self.started(at, None, None, None);
+                self.effect(Effect::Launch { node: at, attempt });
+            }
             Behaviour::Pass
             | Behaviour::Input
             | Behaviour::Gather
@@ -205,14 +213,18 @@ impl Decider<'_> {
                 }
                 false
             }
-            Effect::Evaluate { node, .. } | Effect::Offer { node, .. } => !concerned(*node),
+            Effect::Evaluate { node, .. }
+            | Effect::Offer { node, .. }
+            | Effect::Launch { node, .. } => !concerned(*node),
             Effect::Run { .. } | Effect::Cancel { .. } => true,
         });
         not_handed_off
     }
 
-    /// Cancels a node's attempt at the worker that holds it, if one does.
+    /// Cancels a node's attempt at the worker that holds it, if one does, or the execution that it waits
+    /// for.
     pub(super) fn tell_to_stop(&mut self, at: At) {
+        self.cancel_child(at);
         let node = self.node(at);
         let worker = node.remote;
         if let Some(token) = node.token {
@@ -328,6 +340,7 @@ impl Decider<'_> {
             (Some(EndCause::Deadline), _) => RunEvent::TimedOut {},
         };
         self.emit(event);
+        self.tell_parent();
     }
 
     /// A node's input: the outputs of the sources that were taken when it was scheduled.

@@ -11,7 +11,7 @@ use super::scope::outer_scope;
 use crate::command::Refusal;
 use crate::event::{EndCause, RunEvent};
 use crate::expr::Template;
-use crate::failure::Failure;
+use crate::failure::{Failure, kind};
 use crate::limits::CONCURRENCY_KEY_BYTES_MAX;
 use crate::status::Status;
 
@@ -20,6 +20,14 @@ impl Decider<'_> {
     pub(super) fn begin(&mut self) {
         let Some(concurrency) = &self.plan.concurrency else { return self.open_all() };
         match self.concurrency_key(&concurrency.key) {
+            Ok(key) if self.is_held_above(&key) => {
+                let message = format!(
+                    "an execution above this one holds the permit of concurrency key {key:?}, so that \
+                     both would wait for ever"
+                );
+                let failure = Failure::permanent(kind::CONCURRENCY_DEADLOCK, message);
+                self.end_for(EndCause::NotQueued { failure });
+            }
             Ok(key) => {
                 let (limit, policy) = (concurrency.limit, concurrency.policy);
                 self.emit(RunEvent::Queued { key: key.into(), limit, policy });

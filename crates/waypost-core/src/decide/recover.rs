@@ -34,7 +34,13 @@ impl Decider<'_> {
         {
             self.emit(RunEvent::Resumed { reason: None, origin: Origin::default() });
         }
-        self.go_on();
+        // It began with another one's frame, and has not come to the queue of its key.
+        let queues = self.plan.concurrency.is_some() && self.state.place.is_none();
+        if queues && self.state.acts() && self.state.status == Status::Scheduled {
+            self.begin();
+        } else {
+            self.go_on();
+        }
         self.tick();
     }
 
@@ -76,7 +82,11 @@ impl Decider<'_> {
             let attempt = node.attempt;
             match node.status {
                 NodeStatus::Running if node.token.is_none() => {
-                    self.effect(Effect::Evaluate { node: at, attempt });
+                    let starts = matches!(self.plan_node(at).behaviour, Behaviour::Workflow(_));
+                    self.effect(match starts {
+                        true => Effect::Launch { node: at, attempt },
+                        false => Effect::Evaluate { node: at, attempt },
+                    });
                 }
                 NodeStatus::Queued if self.state.acts() => self.start(at),
                 NodeStatus::Completed if is_planted(Bug::RecoveryRunsCompleted) => {

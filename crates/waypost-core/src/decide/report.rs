@@ -32,11 +32,16 @@ impl Decider<'_> {
         // is taken over for as long as it takes to record it, and parked again.
         self.take_over()?;
         self.take(report)?;
+        self.park_again();
+        Ok(())
+    }
+
+    /// Parks an execution that was taken over only to record a fact.
+    pub(super) fn park_again(&mut self) {
         if self.state.status == Status::Resuming {
             self.settle_in_ending_bodies();
             self.emit(RunEvent::Paused { reason: PauseReason::User });
         }
-        Ok(())
     }
 
     fn take(&mut self, report: Report) -> Result<(), Refusal> {

@@ -34,6 +34,7 @@ impl Decider<'_> {
         match request {
             Request::Signal { name, body } => self.signal(&name, &body, origin),
             Request::Cancel { reason } => self.cancel(reason, origin),
+            Request::ForceCancel { reason } => self.force_cancel(reason, origin),
             Request::Pause { now, reason } => self.pause(now, reason, origin),
             Request::Resume { reason } => self.resume(reason, origin),
             Request::CompleteWait { wait, body } => self.complete_wait(wait, body, origin),
@@ -52,9 +53,33 @@ impl Decider<'_> {
         Ok(())
     }
 
+    /// Ends the execution without waiting for those that it started: they were told to end, and go on with
+    /// that.
+    fn force_cancel(&mut self, reason: Option<String>, origin: Origin) -> Result<(), Refusal> {
+        self.refuse_ended()?;
+        if self.state.status != Status::Ending {
+            self.end_for(EndCause::Cancel { reason, origin });
+            self.leave_children();
+            return Ok(());
+        }
+        if self.state.children_open == 0 {
+            return self.ignore(origin, Refusal::Ending);
+        }
+        self.leave_children();
+        match origin.message {
+            Some(message) => {
+                self.ignore_message(message, "it ends without its children".to_owned())
+            }
+            None => Ok(()),
+        }
+    }
+
     fn pause(&mut self, now: bool, reason: Option<String>, origin: Origin) -> Result<(), Refusal> {
         if let Some(refusal) = self.state.refuses_pause() {
             return self.ignore(origin, refusal);
+        }
+        if self.plan.concurrency.is_some() && self.state.place.is_none() {
+            return self.ignore(origin, Refusal::Queued);
         }
         self.emit(RunEvent::PauseRequested { now, reason, origin });
         if now {
@@ -110,7 +135,9 @@ impl Decider<'_> {
                 self.resume_node(at, None, origin);
                 self.schedule(at);
             }
-            Some(Wait::Body) | None => unreachable!("a wait's position goes with the wait"),
+            Some(Wait::Body | Wait::Child { .. }) | None => {
+                unreachable!("a wait's position goes with the wait")
+            }
         }
         Ok(())
     }
@@ -267,14 +294,18 @@ impl Decider<'_> {
             return Ok(());
         }
         let message = origin.message.filter(|_| !is_planted(Bug::RetryUnnamed));
-        let origin = Origin { message, ..origin };
-        let generation = self.state.generation + 1;
-        let deadline = self.plan.timeout.map(|span| self.env.now_max.plus(span));
-        self.emit(RunEvent::Reopened { generation, nodes, deadline, reason, origin });
+        self.reopen(nodes, reason, Origin { message, ..origin });
         let epoch = self.state.epoch + 1;
         self.emit(RunEvent::Owned { instance: self.env.instance, epoch });
         self.begin();
         Ok(())
+    }
+
+    /// Opens the next generation, in which these nodes run again.
+    pub(super) fn reopen(&mut self, nodes: Vec<Arc<str>>, reason: Option<String>, origin: Origin) {
+        let generation = self.state.generation + 1;
+        let deadline = self.plan.timeout.map(|span| self.env.now_max.plus(span));
+        self.emit(RunEvent::Reopened { generation, nodes, deadline, reason, origin });
     }
 
     /// Notes that a message changed nothing, once.

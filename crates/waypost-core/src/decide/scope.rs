@@ -7,7 +7,7 @@ use crate::expr::{Contents, Rendered, Scope, ScopeNode};
 use crate::failure::Failure;
 use crate::id::NodeIx;
 use crate::json::Json;
-use crate::kind::Behaviour;
+use crate::kind::{Behaviour, Call};
 use crate::path::At;
 use crate::plan::Plan;
 use crate::planted::{Bug, is_planted};
@@ -109,7 +109,9 @@ pub fn render_task(
     at: At,
     contents: &Contents,
 ) -> Result<Rendered, Failure> {
-    let Behaviour::Task { config, .. } = &plan.node(at.node).behaviour else {
+    let (Behaviour::Task { config, .. } | Behaviour::Workflow(Call { config, .. })) =
+        &plan.node(at.node).behaviour
+    else {
         return Ok(Rendered { config: Json::null(), secrets: Vec::new() });
     };
     let scope = match &state.node(at).scheduled {

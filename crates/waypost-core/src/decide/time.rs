@@ -59,7 +59,9 @@ impl Decider<'_> {
                 let message = format!("signal {name:?} did not come in time");
                 self.attempt_failed(at, Failure::permanent(kind::TIMEOUT, message));
             }
-            Some(Wait::Body) | None => unreachable!("a wait's timer is removed with the wait"),
+            Some(Wait::Body | Wait::Child { .. }) | None => {
+                unreachable!("a wait's timer is removed with the wait")
+            }
         }
     }
 

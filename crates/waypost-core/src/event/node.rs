@@ -6,15 +6,17 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BLOBS_LOG_FORMAT, BODIES_LOG_FORMAT, MessageId, Origin, REMOTE_LOG_FORMAT, STEERED_LOG_FORMAT,
+    BLOBS_LOG_FORMAT, BODIES_LOG_FORMAT, CHILDREN_LOG_FORMAT, MessageId, Origin, REMOTE_LOG_FORMAT,
+    STEERED_LOG_FORMAT,
 };
 use crate::failure::Failure;
-use crate::id::{InstanceId, Token, WorkerId};
+use crate::id::{DefinitionHash, ExecutionId, ExecutionNo, InstanceId, Token, WorkerId};
 use crate::json::{Json, present};
+use crate::status::Status;
 use crate::time::{Millis, Timestamp};
 
-/// A recorded fact about a node. The names in the log begin with `Node`, `Body`, `Map` or `Items`, and
-/// no others do.
+/// A recorded fact about a node. The names in the log begin with `Node`, `Body`, `Map`, `Items` or
+/// `Child`, and no others do.
 /// The table of `transitions` says what each means.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum NodeEvent {
@@ -207,6 +209,54 @@ pub enum NodeEvent {
         #[serde(default, skip_serializing_if = "Origin::is_unknown")]
         origin: Origin,
     },
+    /// An execution began with this event's commit.
+    ChildStarted {
+        /// The node's path.
+        node: Arc<str>,
+        /// The number of the attempt, from 1.
+        attempt: u32,
+        /// The number of the new execution.
+        execution: ExecutionNo,
+        /// Its id.
+        child: ExecutionId,
+        /// Its workflow.
+        workflow: Arc<str>,
+        /// The version of the workflow.
+        version: u32,
+        /// The hash of the definition.
+        definition: DefinitionHash,
+        /// Whether its end is not awaited.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        detached: bool,
+        /// Whether it goes on when this execution ends; always, where its end is not awaited.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        leave: bool,
+    },
+    /// A further attempt waits for the child of an earlier one, which was reopened with this event's commit,
+    /// unless somebody else had reopened it.
+    ChildReopened {
+        /// The node's path.
+        node: Arc<str>,
+        /// The number of the attempt, from 1.
+        attempt: u32,
+        /// The child's number.
+        execution: ExecutionNo,
+        /// Its id.
+        child: ExecutionId,
+    },
+    /// The child ended.
+    ChildEnded {
+        /// The node's path.
+        node: Arc<str>,
+        /// The number of the attempt, from 1.
+        attempt: u32,
+        /// The child's number.
+        execution: ExecutionNo,
+        /// The generation that ended.
+        generation: u32,
+        /// How it ended.
+        status: Status,
+    },
     #[serde(rename = "NodeSkipped")]
     Skipped {
         /// The node's path.
@@ -271,6 +321,11 @@ pub enum Wait {
     },
     /// For the nodes of its body. Never in a NodeWaiting: a BodyOpened opens it.
     Body,
+    /// For the end of an execution. Never in a NodeWaiting: a ChildStarted opens it.
+    Child {
+        /// Its id.
+        child: ExecutionId,
+    },
 }
 
 impl Wait {
@@ -279,7 +334,7 @@ impl Wait {
         match self {
             Self::Delay { due } | Self::Retry { due } => Some(*due),
             Self::Signal { due, .. } => *due,
-            Self::Body => None,
+            Self::Body | Self::Child { .. } => None,
         }
     }
 }
@@ -314,6 +369,9 @@ impl NodeEvent {
             | Self::ItemsOpened { node, .. }
             | Self::BodyEnding { node, .. }
             | Self::Tuned { node, .. }
+            | Self::ChildStarted { node, .. }
+            | Self::ChildReopened { node, .. }
+            | Self::ChildEnded { node, .. }
             | Self::Skipped { node, .. }
             | Self::Cancelled { node, .. } => node,
         }
@@ -334,6 +392,9 @@ impl NodeEvent {
             | Self::Resumed { .. }
             | Self::BodyOpened { .. }
             | Self::Tuned { .. }
+            | Self::ChildStarted { .. }
+            | Self::ChildReopened { .. }
+            | Self::ChildEnded { .. }
             | Self::Skipped { .. }
             | Self::Cancelled { .. } => 0,
             Self::MapOpened { items, .. } | Self::ItemsOpened { items, .. } => {
@@ -352,6 +413,9 @@ impl NodeEvent {
             | Self::MapOpened { results_max: Some(_), .. } => BLOBS_LOG_FORMAT,
             Self::BodyEnding { origin, .. } if !origin.is_unknown() => STEERED_LOG_FORMAT,
             Self::Tuned { .. } => STEERED_LOG_FORMAT,
+            Self::ChildStarted { .. } | Self::ChildReopened { .. } | Self::ChildEnded { .. } => {
+                CHILDREN_LOG_FORMAT
+            }
             Self::BodyOpened { .. }
             | Self::BodyEnding { .. }
             | Self::MapOpened { .. }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{MessageId, Origin};
+use super::{CHILDREN_LOG_FORMAT, MessageId, Origin};
+use crate::child::ParentLink;
 use crate::failure::Failure;
 use crate::id::{DefinitionHash, ExecutionId, InstanceId};
 use crate::json::{Json, present};
@@ -154,6 +155,9 @@ pub struct RunCreated {
     /// Who submitted it, through which message.
     #[serde(default, skip_serializing_if = "Origin::is_unknown")]
     pub origin: Origin,
+    /// The execution that started it, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Box<ParentLink>>,
 }
 
 /// Why an execution is parked.
@@ -164,6 +168,8 @@ pub enum PauseReason {
     Waits,
     /// A person paused it: PAUSED. A wait that ends does not resume it.
     User,
+    /// It is ENDING, and has nothing to do until the executions that it started have ended.
+    Children,
 }
 
 /// The cause of an execution's end.
@@ -227,6 +233,8 @@ impl RunEvent {
     pub fn requires(&self) -> u16 {
         match self {
             Self::Queued { .. } | Self::Admitted {} => 3,
+            Self::Created(created) if created.parent.is_some() => CHILDREN_LOG_FORMAT,
+            Self::Paused { reason: PauseReason::Children } => CHILDREN_LOG_FORMAT,
             Self::Created(_)
             | Self::Owned { .. }
             | Self::PauseRequested { .. }

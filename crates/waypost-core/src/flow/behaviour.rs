@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::{call, expression, split, template};
 use crate::kind::{
-    Behaviour, Case, Collect, Delay, DurationTemplate, Fail, Loop, LoopTest, MapSpec, Tolerate,
+    Behaviour, Call, Case, Collect, Delay, DurationTemplate, Fail, Loop, LoopTest, MapSpec,
+    Tolerate,
 };
 use crate::slot::SlotClass;
 use crate::time::Millis;
@@ -12,7 +13,8 @@ use crate::time::Millis;
 /// `task(json)`, `call(json)`, `worker(json)`, `pass`, `input`, `gather`, `value(json)`, `output(json)`, `if(expression)`, `fail(text)`,
 /// `switch(expression -> branch, else -> branch)`, `delay(5s)`, `delay(${{ … }})`, `until(time)`,
 /// `signal(name, where expression, within 5s)`, `group`,
-/// `loop(until expression, max 5, delay 1s, all)`, `map(items, at 5, tolerate 2, percent 5, stop, none)`.
+/// `loop(until expression, max 5, delay 1s, all)`, `map(items, at 5, tolerate 2, percent 5, stop, none)`,
+/// `workflow(name, input json, detached, leave)`.
 pub(super) fn behaviour(id: &str, text: &str) -> Behaviour {
     let (word, inside) = call(text);
     let value = || serde_json::from_str(inside).unwrap_or_else(|_| json!(inside));
@@ -44,6 +46,7 @@ pub(super) fn behaviour(id: &str, text: &str) -> Behaviour {
         "group" => Behaviour::Group,
         "loop" => repeat(inside),
         "map" => each(inside),
+        "workflow" => workflow(inside),
         other => panic!("{other:?} is not a behaviour"),
     }
 }
@@ -81,6 +84,24 @@ fn repeat(text: &str) -> Behaviour {
         }
     }
     Behaviour::Loop(Loop { test, iterations_max, delay, collect })
+}
+
+fn workflow(text: &str) -> Behaviour {
+    let parts = split(text, &[',']);
+    let name = parts.first().expect("a workflow has a name");
+    let (mut input, mut detached, mut leave) = (Value::Null, false, false);
+    for part in parts.get(1..).unwrap_or_default() {
+        match part.split_once(' ') {
+            Some(("input", text)) => {
+                input = serde_json::from_str(text).unwrap_or_else(|_| json!(text));
+            }
+            None if *part == "detached" => detached = true,
+            None if *part == "leave" => leave = true,
+            _ => panic!("{part:?} is no part of a call"),
+        }
+    }
+    let config = template(&json!({ "workflow": name, "input": input }));
+    Behaviour::Workflow(Call { config, detached, leave })
 }
 
 fn each(text: &str) -> Behaviour {

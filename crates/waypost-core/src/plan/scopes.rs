@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{Plan, PlanFault, PlanNode, id_at, position};
-use crate::event::{BODIES_LOG_FORMAT, HEARTBEAT_LOG_FORMAT};
+use crate::event::{BODIES_LOG_FORMAT, CHILDREN_LOG_FORMAT, HEARTBEAT_LOG_FORMAT};
 use crate::id::NodeIx;
 use crate::kind::Behaviour;
 use crate::path::segments;
@@ -27,7 +27,9 @@ impl Plan {
     /// The lowest log format in which its executions can be recorded.
     pub fn requires(&self) -> u16 {
         let heartbeat = self.nodes.iter().any(|node| node.heartbeat.is_some());
+        let starts = |node: &PlanNode| matches!(node.behaviour, Behaviour::Workflow(_));
         match heartbeat {
+            _ if self.nodes.iter().any(starts) || !self.callable => CHILDREN_LOG_FORMAT,
             true => HEARTBEAT_LOG_FORMAT,
             false if self.scopes.len() > 1 => BODIES_LOG_FORMAT,
             false => 1,

@@ -15,6 +15,7 @@ fn created() -> Event {
         labels: BTreeMap::new(),
         deadline: None,
         origin: Origin::default(),
+        parent: None,
     })))
 }
 

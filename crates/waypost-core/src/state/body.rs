@@ -120,6 +120,8 @@ impl State {
     pub(crate) fn forget(&mut self, at: At, node: &NodeState) {
         self.queued -= u32::from(node.status == NodeStatus::Queued);
         self.running -= u32::from(node.status == NodeStatus::Running);
+        self.launching -= u32::from(node.launching);
+        self.children_open -= u32::from(matches!(node.wait, Some(Wait::Child { .. })));
         let timers = [
             (node.wait.as_ref().and_then(Wait::due), Timer::Wait(at)),
             (node.attempt_due, Timer::Attempt(at)),

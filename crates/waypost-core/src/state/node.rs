@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{Body, Variables};
+use crate::child::ChildState;
 use crate::ended::Ended;
 use crate::event::{CancelReason, Wait};
 use crate::failure::Failure;
@@ -71,6 +72,10 @@ pub struct NodeDetails {
     pub attempt_due: Option<Timestamp>,
     /// Of a container that has opened a scope.
     pub body: Option<Box<Body>>,
+    /// Of a node that waits for an execution, or waited for one: a further attempt has the same child.
+    pub child: Option<Box<ChildState>>,
+    /// Does it run in order to start an execution?
+    pub launching: bool,
 }
 
 /// The details of a node that has none.
@@ -89,6 +94,8 @@ static NO_DETAILS: NodeDetails = NodeDetails {
     deadline: None,
     attempt_due: None,
     body: None,
+    child: None,
+    launching: false,
 };
 
 /// The details, if there are any. Whether there is a box for none makes no difference.
@@ -162,12 +169,13 @@ impl NodeState {
     }
 
     /// As it was before its first attempt, except that attempt numbers continue: a report of an
-    /// earlier generation must never fit a later one.
+    /// earlier generation must never fit a later one. And it keeps its child.
     pub(crate) fn reset(&mut self, conditions: usize) {
-        let ended = self.details.0.take().map(|details| details.ended).unwrap_or_default();
+        let details = self.details.0.take().map(|details| *details).unwrap_or_default();
         *self = Self { attempt: self.attempt, ..Self::pending(conditions) };
-        if !ended.is_empty() {
-            self.details_mut().ended = ended;
+        if !details.ended.is_empty() || details.child.is_some() {
+            let NodeDetails { ended, child, .. } = details;
+            *self.details_mut() = NodeDetails { ended, child, ..NodeDetails::default() };
         }
     }
 
@@ -228,6 +236,10 @@ struct StoredNode {
     attempt_due: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     body: Option<Box<Body>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    child: Option<Box<ChildState>>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    launching: bool,
 }
 
 impl From<StoredNode> for NodeState {
@@ -261,6 +273,8 @@ impl From<StoredNode> for NodeState {
                 deadline: stored.deadline,
                 attempt_due: stored.attempt_due,
                 body: stored.body,
+                child: stored.child,
+                launching: stored.launching,
             }))),
         };
         node.trim();
@@ -299,6 +313,8 @@ impl From<NodeState> for StoredNode {
             deadline: details.deadline,
             attempt_due: details.attempt_due,
             body: details.body,
+            child: details.child,
+            launching: details.launching,
         }
     }
 }

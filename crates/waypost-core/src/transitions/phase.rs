@@ -55,13 +55,14 @@ phases! {
 
 phases! {
     /// Where a node is in its life. A wait for the next attempt differs from a wait of the attempt.
-    NodePhase shows NodeStatus, 11:
+    NodePhase shows NodeStatus, 12:
     Pending      PEN "PENDING"        Pending;
     Queued       QUE "QUEUED"         Queued;
     Running      RUN "RUNNING"        Running;
     Waiting      WAI "WAITING"        Waiting;
     WaitingRetry WRT "WAITING(retry)" Waiting;
     WaitingBody  WBO "WAITING(body)"  Waiting;
+    WaitingChild WCH "WAITING(child)" Waiting;
     Completed    COM "COMPLETED"      Completed;
     Failed       FAI "FAILED"         Failed;
     TimedOut     TIM "TIMED_OUT"      TimedOut;
@@ -136,6 +137,9 @@ impl NodeState {
                 NodePhase::WaitingRetry
             }
             NodeStatus::Waiting if self.wait == Some(Wait::Body) => NodePhase::WaitingBody,
+            NodeStatus::Waiting if matches!(self.wait, Some(Wait::Child { .. })) => {
+                NodePhase::WaitingChild
+            }
             NodeStatus::Pending => NodePhase::Pending,
             NodeStatus::Queued => NodePhase::Queued,
             NodeStatus::Running => NodePhase::Running,

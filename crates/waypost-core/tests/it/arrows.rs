@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 use waypost_core::apply::apply;
+use waypost_core::child::ChildState;
 use waypost_core::event::{
     CancelReason, EndCause, Event, FailureEnd, NodeEvent, Origin, PauseReason, RunEvent, Wait,
 };
 use waypost_core::failure::Failure;
 use waypost_core::flow::plan;
-use waypost_core::id::{InstanceId, Token, WorkerId};
+use waypost_core::id::{DefinitionHash, ExecutionId, ExecutionNo, InstanceId, Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::plan::{ConcurrencyPolicy, Plan};
 use waypost_core::state::{Place, Quarantine, State};
@@ -21,8 +22,8 @@ use waypost_core::transitions::{NODE, NodePhase, RUN, RunPhase};
 use super::run::{Arrow, Arrows, EPOCH, Run};
 use super::script::check;
 use super::{
-    attempts, bodies, delivery, ending, pausing, queue, recovery, remote, repair, rules, steering,
-    waits,
+    attempts, bodies, children, delivery, ending, pausing, queue, recovery, remote, repair, rules,
+    steering, waits,
 };
 
 /// An execution of one node, in a phase; ready for every event that the phase allows.
@@ -72,6 +73,7 @@ fn run_events(state: &State) -> Vec<RunEvent> {
         RunEvent::PauseRequested { now: false, reason: None, origin: origin.clone() },
         RunEvent::Paused { reason: PauseReason::Waits },
         RunEvent::Paused { reason: PauseReason::User },
+        RunEvent::Paused { reason: PauseReason::Children },
         RunEvent::Resumed { reason: None, origin: origin.clone() },
         RunEvent::Quarantined { reason: "the test says so".into() },
         RunEvent::Ending { cause: cancel(), grace: None },
@@ -100,11 +102,28 @@ fn cause_of(event: &RunEvent) -> EndCause {
     }
 }
 
+const CHILD: ExecutionNo = ExecutionNo(9);
+
+fn child() -> ExecutionId {
+    ExecutionId("exe_child".into())
+}
+
 fn node_events(attempt: u32) -> Vec<NodeEvent> {
     let node = || "a".into();
     let failed =
         |end| NodeEvent::Failed { node: node(), attempt, failure: failure(), end, wait: None };
     let wait = Wait::Signal { name: "go".into(), due: None };
+    let started = |detached| NodeEvent::ChildStarted {
+        node: node(),
+        attempt,
+        execution: CHILD,
+        child: child(),
+        workflow: "w".into(),
+        version: 1,
+        definition: DefinitionHash::of(b"w"),
+        detached,
+        leave: false,
+    };
     let by_hand = Origin { message: Some("m".into()), actor: None };
     vec![
         NodeEvent::Scheduled { node: node(), attempt: attempt + 1, cause: vec![], deadline: None },
@@ -166,6 +185,16 @@ fn node_events(attempt: u32) -> Vec<NodeEvent> {
             reason: None,
             origin: Origin::default(),
         },
+        started(false),
+        started(true),
+        NodeEvent::ChildReopened { node: node(), attempt, execution: CHILD, child: child() },
+        NodeEvent::ChildEnded {
+            node: node(),
+            attempt,
+            execution: CHILD,
+            generation: 1,
+            status: Status::Completed,
+        },
         NodeEvent::Skipped { node: node(), cause: vec![] },
         NodeEvent::Cancelled { node: node(), reason: CancelReason::Join },
     ]
@@ -181,8 +210,12 @@ fn node_at(state: &mut State, phase: &str) {
         "WAITING(retry)" => Some(Wait::Retry { due: EPOCH }),
         "WAITING" => Some(Wait::Signal { name: "go".into(), due: None }),
         "WAITING(body)" => Some(Wait::Body),
+        "WAITING(child)" => Some(Wait::Child { child: child() }),
         _ => None,
     };
+    let known = ChildState { execution: CHILD, key: child(), ended: 0, leave: false };
+    node.details_mut().child = Some(Box::new(known));
+    state.children_open = u32::from(phase == "WAITING(child)");
     state.root.unsettled = u32::from(!node.status.is_settled());
     state.queued = u32::from(node.status == NodeStatus::Queued);
     state.running = u32::from(node.status == NodeStatus::Running);
@@ -211,7 +244,10 @@ fn apply_moves_executions_along_the_table_and_refuses_the_rest() {
         let event = run_events(&state).into_iter().find(|event| event.row().name == row.name);
         let event = event.unwrap_or_else(|| panic!("{} is no event", row.name));
         let state = match from {
-            RunPhase::Ending => State { cause: Some(cause_of(&event)), ..state },
+            RunPhase::Ending => {
+                let owner = Some(InstanceId(Uuid::nil()));
+                State { cause: Some(cause_of(&event)), owner, children_open: 1, ..state }
+            }
             _ => state,
         };
         let found = step(&plan, &state, event);
@@ -400,6 +436,7 @@ fn the_tables_take_every_arrow() {
         rules::CASES,
         bodies::CASES,
         steering::CASES,
+        children::CASES,
         attempts::CASES,
         waits::CASES,
         pausing::CASES,

@@ -17,6 +17,7 @@ mod arrows;
 mod attempts;
 mod bodies;
 mod check;
+mod children;
 mod delivery;
 mod ending;
 mod items;

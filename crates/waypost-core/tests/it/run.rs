@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 use waypost_core::apply::{apply, begin};
+use waypost_core::child::ParentLink;
 use waypost_core::command::{Command, Decision, Effect, Env, Outcome, Refusal, Report};
 use waypost_core::decide::{create, decide};
 use waypost_core::event::{Event, Origin, RunCreated, RunEvent};
@@ -88,6 +89,7 @@ impl<'a> Run<'a> {
             labels: BTreeMap::new(),
             deadline: deadline.map(|span| EPOCH.plus(span)),
             origin: Origin::default(),
+            parent: None,
         };
         let first = Event::Run(RunEvent::Created(Box::new(created)));
         let state = begin(plan, ExecutionNo(7), &first, EPOCH).expect("it is RunCreated");
@@ -109,6 +111,31 @@ impl<'a> Run<'a> {
             instance: InstanceId(Uuid::from_u128(1)),
             decisions: 0,
         }
+    }
+
+    /// An execution that node `calls` of another one started.
+    pub(crate) fn child(plan: &'a Plan, parent: i64) -> Self {
+        Self::child_at(plan, parent, 1)
+    }
+
+    /// As `child`, with so many executions above it.
+    pub(crate) fn child_at(plan: &'a Plan, parent: i64, depth: u32) -> Self {
+        let mut run = Self::born(plan, "{}", None);
+        let parent = ParentLink {
+            execution: ExecutionNo(parent),
+            key: ExecutionId("exe_parent".into()),
+            node: "calls".into(),
+            awaits: true,
+            root: ExecutionId("exe_root".into()),
+            depth,
+            keys: vec!["test/k".into()],
+        };
+        let created = RunCreated { parent: Some(Box::new(parent)), ..(*run.state.created).clone() };
+        let first = Event::Run(RunEvent::Created(Box::new(created)));
+        run.state = begin(plan, ExecutionNo(7), &first, EPOCH).expect("it is RunCreated");
+        run.shadow = run.state.clone();
+        run.log = vec![(EPOCH, first)];
+        run
     }
 
     /// Decides a command and what follows from it.
@@ -140,6 +167,9 @@ impl<'a> Run<'a> {
         let effects = decision.effects.clone();
         self.last.events.extend(decision.events);
         self.last.effects.extend(decision.effects);
+        self.last.births.extend(decision.births);
+        self.last.sent.extend(decision.sent);
+        self.last.reopened.extend(decision.reopened);
         Ok(effects)
     }
 
@@ -168,7 +198,10 @@ impl<'a> Run<'a> {
                     let known = self.deliveries.insert(token, (node, attempt));
                     assert_eq!(known, None, "one token, two deliveries");
                 }
-                Effect::Evaluate { .. } | Effect::Offer { .. } | Effect::Cancel { .. } => {}
+                Effect::Evaluate { .. }
+                | Effect::Launch { .. }
+                | Effect::Offer { .. }
+                | Effect::Cancel { .. } => {}
             }
         }
         for token in self.state.nodes().filter_map(|(_, node)| node.token) {
@@ -225,6 +258,11 @@ impl<'a> Run<'a> {
                 self.arrows.node.insert((from.name(), event.row().name, to.name()));
             }
         }
+    }
+
+    /// How many commands were decided.
+    pub(crate) fn decided(&self) -> u128 {
+        self.decisions
     }
 
     pub(crate) fn node(&self, id: &str) -> &NodeState {

@@ -63,6 +63,7 @@ fn run(plan: &Plan) -> (State, usize) {
         labels: BTreeMap::new(),
         deadline: None,
         origin: Origin::default(),
+        parent: None,
     };
     let (mut state, first) = create(plan, ExecutionNo(1), created, &env());
     let mut effects = VecDeque::from(first.effects);
@@ -75,7 +76,7 @@ fn run(plan: &Plan) -> (State, usize) {
                 let outcome = Outcome::Completed(Json::null());
                 Command::Report(Report { node, attempt, token, worker: None, outcome })
             }
-            Effect::Offer { .. } | Effect::Cancel { .. } => continue,
+            Effect::Launch { .. } | Effect::Offer { .. } | Effect::Cancel { .. } => continue,
         };
         let decision = decide(plan, &mut state, command, &env()).expect("nothing is stale here");
         events += decision.events.len();

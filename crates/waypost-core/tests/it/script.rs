@@ -12,6 +12,7 @@
 //! `forge node`, `far worker start|complete|fail|… node[@attempt] …` (a report from elsewhere), `unofferable node`,
 //! `cancel-item path [#message]`, `tune path hold|release|concurrency… [#message]`, `signal name [body] [#message]`, `end-wait node|seq [body] [#message]`, `cancel|pause|pause-now|resume|reopen [#message]`,
 //! `hand-over` (the process stops in order), `take-over` (with recovery, by another instance), `own` and `recover` (its halves), `park`,
+//! `launch node`, `launch-again node`, `launch-fails node …`, `child node STATUS …` (its child ended), `reject`, `force-cancel`,
 //! `lose-4 node` (its attempt is lost four times and made again: the next loss quarantines the execution), `admit`, `wait span` (time passes and is noticed), `later span` (it passes).
 //!
 //! What must be so: see `Line::expect`. A command that is refused fails its line unless the line
@@ -19,15 +20,17 @@
 
 use serde_json::Value;
 use uuid::Uuid;
+use waypost_core::child::{ChildEnd, Launch, NewChild};
 use waypost_core::command::{Command, Effect, Mark, Outcome, Refusal, Report, Request, Tuning};
 use waypost_core::event::{Event, Origin, PauseReason};
 use waypost_core::failure::Failure;
 use waypost_core::flow::{millis, plan, split};
-use waypost_core::id::{Token, WorkerId};
+use waypost_core::id::{DefinitionHash, ExecutionId, ExecutionNo, Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::limits::ABANDONED_MAX;
 use waypost_core::path::{At, ScopeNo};
 use waypost_core::plan::Plan;
+use waypost_core::status::Status;
 
 use super::run::{Arrows, Run};
 
@@ -168,6 +171,24 @@ impl Line<'_, '_> {
                     Request::Tune { node: path.into(), tuning: tuning(rest), reason: None };
                 Command::Request(request, origin(words))
             }
+            ["launch", id] => {
+                let launch = launch(self.run.decided());
+                Command::Launch { node: node(id), attempt: self.attempt_of(id), launch }
+            }
+            ["launch-again", id] => Command::Launch {
+                node: node(id),
+                attempt: self.attempt_of(id),
+                launch: Ok(Launch::Again),
+            },
+            ["launch-fails", id, ref rest @ ..] => {
+                let launch = Err(failure(rest));
+                Command::Launch { node: node(id), attempt: self.attempt_of(id), launch }
+            }
+            ["child", id, status, ref rest @ ..] => self.child_end(id, status, rest),
+            ["force-cancel", ..] => {
+                Command::Request(Request::ForceCancel { reason: None }, origin(words))
+            }
+            ["reject"] => Command::Reject { holding: 3 },
             ["cancel", ..] => Command::Request(Request::Cancel { reason: None }, origin(words)),
             ["pause", ..] => {
                 Command::Request(Request::Pause { now: false, reason: None }, origin(words))
@@ -192,6 +213,30 @@ impl Line<'_, '_> {
 
     fn send(&mut self, command: Command) {
         self.refusal = self.run.command(command).err();
+    }
+
+    /// The end of the child that a node has: `child n COMPLETED [output] [generation g] [of number]`.
+    fn child_end(&self, id: &str, status: &str, rest: &[&str]) -> Command {
+        let after = |word: &str| {
+            let at = rest.iter().position(|found| *found == word);
+            at.and_then(|at| rest.get(at + 1)?.parse::<u32>().ok())
+        };
+        let known = self.run.state.find(self.run.plan, id).and_then(|at| {
+            let child = self.run.state.get(at)?.child.as_ref()?;
+            Some(child.execution)
+        });
+        let number = after("of").map(|number| ExecutionNo(number.into())).or(known);
+        let output = rest.first().and_then(|text| Json::parse(text).ok());
+        let status = Status::parse(status).expect("a status");
+        let failure = (status == Status::Failed).then(|| failure(&["broken"]));
+        Command::ChildEnded(Box::new(ChildEnd {
+            node: id.into(),
+            child: number.unwrap_or(ExecutionNo(0)),
+            generation: after("generation").unwrap_or(1),
+            status,
+            output: output.filter(|_| status == Status::Completed),
+            failure,
+        }))
     }
 
     fn attempt_of(&self, text: &str) -> u32 {
@@ -249,9 +294,13 @@ impl Line<'_, '_> {
                 (events, effects) => Err(format!("{events:?} {effects:?}")),
             },
             // `runs a b`, `offers a`, `stops a`: exactly these effects, in this order.
-            [verb @ ("runs" | "offers" | "stops" | "evaluates"), ref ids @ ..] => {
+            [verb @ ("runs" | "offers" | "stops" | "evaluates" | "launches"), ref ids @ ..] => {
                 same(self.effects(verb), &ids.join(" "))
             }
+            // `births 2`, `sends 1`, `reopens 1`: how many executions begin, hear of it, begin again.
+            ["births", number] => same(run.last.births.len().to_string(), number),
+            ["sends", number] => same(run.last.sent.len().to_string(), number),
+            ["reopens", number] => same(run.last.reopened.len().to_string(), number),
             // `logs RunEnding NodeCancelled …`: exactly these events.
             ["logs", ref names @ ..] => {
                 let found: Vec<_> = run.last.events.iter().map(Event::name).collect();
@@ -312,7 +361,8 @@ impl Line<'_, '_> {
         let named = |effect: &Effect| match (verb, effect) {
             ("runs", Effect::Run { node, .. })
             | ("offers", Effect::Offer { node, .. })
-            | ("evaluates", Effect::Evaluate { node, .. }) => Some(id(node)),
+            | ("evaluates", Effect::Evaluate { node, .. })
+            | ("launches", Effect::Launch { node, .. }) => Some(id(node)),
             ("stops", Effect::Cancel { token, .. }) => {
                 let known = self.run.deliveries.get(token);
                 Some(known.map_or("?".into(), |(node, _)| id(node)))
@@ -327,6 +377,43 @@ impl Line<'_, '_> {
         let nodes: Vec<_> =
             nodes.map(|(node, state)| format!("{} {}", node.id, state.status)).collect();
         format!("execution {}, {}", self.run.state.phase().name(), nodes.join(", "))
+    }
+}
+
+/// What a node starts.
+pub(crate) fn launch(number: u128) -> Result<Launch, Failure> {
+    Ok(Launch::New(Box::new(new_child(number))))
+}
+
+/// The end of a node's child.
+pub(crate) fn ended(run: &Run<'_>, id: &str) -> Command {
+    let child = run.node(id).child.as_ref().expect("it has a child").execution;
+    Command::ChildEnded(Box::new(ChildEnd {
+        node: id.into(),
+        child,
+        generation: 1,
+        status: Status::Completed,
+        output: None,
+        failure: None,
+    }))
+}
+
+/// What a worker reports.
+pub(crate) fn report_on(run: &Run<'_>, id: &str, verb: &str) -> Report {
+    run.report(id, None, outcome(verb, &[]))
+}
+
+/// A child that no other has.
+fn new_child(number: u128) -> NewChild {
+    NewChild {
+        execution: ExecutionNo(100 + i64::try_from(number).expect("few decisions")),
+        key: ExecutionId(format!("exe_child_{number}").into()),
+        workflow: "child".into(),
+        version: 1,
+        definition: DefinitionHash::of(b"child"),
+        input: Json::null(),
+        timeout: None,
+        requires: 1,
     }
 }
 

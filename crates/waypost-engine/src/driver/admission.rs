@@ -45,8 +45,13 @@ impl Admission {
         if self.backlog.is_empty() {
             return None;
         }
-        let number = self.numbers.by_ref().map(ExecutionNo).find(|number| may_use(*number))?;
+        let number = self.number(may_use)?;
         Some((number, self.backlog.pop_front()?))
+    }
+
+    /// A number for an execution that another one starts.
+    pub(super) fn number(&mut self, may_use: impl Fn(ExecutionNo) -> bool) -> Option<ExecutionNo> {
+        self.numbers.by_ref().map(ExecutionNo).find(|number| may_use(*number))
     }
 
     pub(super) fn waiting(&self) -> usize {
@@ -113,6 +118,7 @@ impl Driver {
             labels: request.labels,
             deadline: request.plan.timeout.map(|span| self.now_max.plus(span)),
             origin: Origin { message: None, actor: request.actor },
+            parent: None,
         };
         if let Some(watcher) = await_end {
             self.ends.watch(execution, watcher);

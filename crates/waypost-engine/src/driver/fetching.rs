@@ -25,6 +25,7 @@ pub(super) struct Fetches {
     /// Does something in the state wait: a container, a wait that is due, a signal?
     goes_on: bool,
     runs: Vec<Unrendered>,
+    launches: Vec<(At, u32)>,
     offers: Vec<At>,
     /// Missed, and not asked for yet.
     wanted: Vec<Wanted>,
@@ -61,6 +62,11 @@ impl Fetches {
 
     pub(super) fn put_off_run(&mut self, run: Unrendered, missed: Vec<Wanted>) {
         self.runs.push(run);
+        self.wanted.extend(missed);
+    }
+
+    pub(super) fn put_off_launch(&mut self, launch: (At, u32), missed: Vec<Wanted>) {
+        self.launches.push(launch);
         self.wanted.extend(missed);
     }
 
@@ -128,8 +134,10 @@ impl Driver {
         }
         let runs = std::mem::take(&mut live.fetches.runs);
         let offers = std::mem::take(&mut live.fetches.offers);
+        let launches = std::mem::take(&mut live.fetches.launches);
         runs.into_iter().for_each(|run| self.render_again(execution, run));
         offers.into_iter().for_each(|node| self.offer_again_now(execution, node));
+        launches.into_iter().for_each(|launch| self.launch(execution, launch));
         self.fetch(execution);
         self.enqueue(execution);
     }
@@ -179,6 +187,7 @@ impl Live {
         let payload = match command {
             Command::Report(Report { outcome: Outcome::Completed(output), .. }) => Some(output),
             Command::Request(request, _) => request.payload(),
+            Command::ChildEnded(end) => end.output.as_ref(),
             _ => None,
         };
         let comes = payload.is_some_and(|payload| payload.references().next().is_some());

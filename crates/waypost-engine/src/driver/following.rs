@@ -51,6 +51,11 @@ impl Driver {
             }
             Appended::Rejected { holding } => {
                 self.refused(execution, &frame, &Answer::Rejected { holding });
+                // It began with another one's frame, and ends as rejected.
+                if !frame.is_first() && !self.draining {
+                    self.rejected.insert(execution, holding);
+                    self.outputs.push(Output::Store(StoreWork::Reload(execution)));
+                }
             }
             Appended::Unborn => {
                 // Decided again from the log, with other numbers and names.
@@ -91,6 +96,7 @@ impl Driver {
             }
         }
         self.follow_remote(execution, &next.started_remote);
+        self.others_concerned(&next.born, next.sent);
         match next.leaves.take() {
             Some(Leave::Ended(end)) => self.ended(execution, end),
             Some(Leave::Parked) => self.parked(execution),
@@ -105,6 +111,9 @@ impl Driver {
 
     /// Attempts begin or wait for a slot, and nodes are evaluated.
     fn begin(&mut self, execution: ExecutionNo, next: Consequences) {
+        if !self.draining {
+            next.launches.into_iter().for_each(|launch| self.launch(execution, launch));
+        }
         for (order, slot) in next.runs {
             self.run(order, slot);
         }

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use waypost_core::command::{Report, Request};
 use waypost_core::event::Origin;
 use waypost_core::expr::{Contents, FetchedContent, Wanted};
+use waypost_core::failure::Failure;
 use waypost_core::frame::Parent;
 use waypost_core::id::{ExecutionId, ExecutionNo, Token, WorkerId};
 use waypost_core::json::Json;
+use waypost_core::path::At;
 use waypost_core::plan::Plan;
 use waypost_core::state::State;
 use waypost_core::status::Status;
@@ -17,6 +19,7 @@ use waypost_ports::store::{Appended, Idempotency, Mail, Share};
 use waypost_ports::tasks::Holds;
 
 pub use super::answer::{Answer, EndSummary};
+use super::children::FoundChild;
 pub use super::output::{
     Committed, Look, OfferOrder, Outgoing, Output, StoreWork, TaskOrder, TaskWork,
 };
@@ -70,6 +73,8 @@ pub enum Input {
     Held,
     /// The result of [`Output::Fetch`]: what was wanted, or why it cannot be had.
     Fetched { execution: ExecutionNo, wanted: Wanted, content: FetchedContent },
+    /// The result of [`StoreWork::Launch`]: what the node starts, or why it cannot.
+    Launched { execution: ExecutionNo, node: At, attempt: u32, found: Result<FoundChild, Failure> },
     /// The result of [`StoreWork::Reload`].
     Reloaded(Box<Loaded>),
     /// The outcome of a request that went through the inbox.

@@ -21,6 +21,7 @@ use waypost_core::slot::SlotCounts;
 use waypost_core::state::State;
 use waypost_core::status::NodeStatus;
 use waypost_core::time::{Now, Timestamp};
+use waypost_ports::store::Append;
 
 pub(super) use deciding::{Broken, Decided, Round};
 pub(super) use frame::PendingFrame;
@@ -73,6 +74,10 @@ pub(super) struct Live {
     pub(super) mail_waits: bool,
     /// Until when it stays in memory with nothing to do.
     pub(super) stays_until: Option<Timestamp>,
+    /// Until when it stays for the executions that it started.
+    pub(super) lingers_until: Option<Timestamp>,
+    /// Frames that open children of earlier attempts again, to be committed with the attempt that does so.
+    pub(super) reopenings: HashMap<ExecutionNo, Append>,
     /// Reports of remote workers that were rejected, and not counted yet.
     pub(super) reports_refused: u64,
     /// Reports that came as mail and were decided: mail is read again until its frame is committed.
@@ -178,6 +183,8 @@ impl Live {
             due_until: None,
             mail_waits: false,
             stays_until: None,
+            lingers_until: None,
+            reopenings: HashMap::new(),
             consumed: Vec::new(),
             refers: false,
             fetches: Fetches::default(),
@@ -283,7 +290,8 @@ impl Live {
 
     /// When a timer is due, or its memory is to be released.
     pub(super) fn next_due(&self) -> Option<Timestamp> {
-        self.state.next_due().into_iter().chain(self.stays_until).min()
+        let stays = self.stays_until.into_iter().chain(self.lingers_until);
+        self.state.next_due().into_iter().chain(stays).min()
     }
 
     /// The tokens of attempts in slots.

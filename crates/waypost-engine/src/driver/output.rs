@@ -12,6 +12,7 @@ use waypost_ports::store::{Append, Mail, Share};
 use waypost_ports::tasks::OfferId;
 
 use super::answer::Answer;
+use super::children::LaunchOrder;
 use super::io::{ControlRequest, Input, Ticket};
 use crate::sealed::OfferedTask;
 
@@ -84,6 +85,8 @@ pub enum StoreWork {
     /// [`Input::Reopen`](super::Input::Reopen), or with
     /// [`Input::Delivered`](super::Input::Delivered) if it cannot be retried.
     LoadEnded(Box<ControlRequest>, Ticket),
+    /// Find out what a `workflow` node starts; answered with [`Input::Launched`](super::Input::Launched).
+    Launch(Box<LaunchOrder>),
     /// Reserve numbers for new executions; answered with [`Input::Numbers`](super::Input::Numbers).
     ReserveNumbers,
 }

@@ -73,6 +73,10 @@ impl Driver {
     pub(super) fn mail(&mut self, mail: Mail) {
         let Mail { execution, message, actor, body, blobs: _ } = mail;
         let letter = match body {
+            MailBody::ChildEnded(end) => {
+                let command = Command::ChildEnded(end);
+                Letter { command, ticket: None, mail: Some(message) }
+            }
             MailBody::Request(request) => {
                 let origin = Origin { message: Some(message), actor };
                 Letter::command(Command::Request(request, origin))

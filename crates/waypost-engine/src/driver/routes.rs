@@ -54,6 +54,7 @@ fn addressee(input: &Input, drivers: usize) -> Addressee {
         | Input::Mark { execution, .. }
         | Input::Delivered { execution, .. }
         | Input::Fetched { execution, .. }
+        | Input::Launched { execution, .. }
         | Input::AwaitEnd { execution, .. }
         | Input::EndFound { execution, .. }
         | Input::Forget { execution, .. }

@@ -66,8 +66,12 @@ impl Driver {
         if early.is_some() {
             return self.wheel.arm(execution, early);
         }
+        self.adopt_children(execution);
         self.post(execution, Letter::command(Command::TakeOver));
         mail.into_iter().for_each(|mail| self.mail(mail));
+        if let Some(holding) = self.rejected.remove(&execution) {
+            self.post(execution, Letter::command(Command::Reject { holding }));
+        }
         self.post(execution, Letter::command(Command::Recover));
         // After all mail: an execution that was cancelled in the queue never begins.
         if admits {

@@ -8,6 +8,7 @@ use waypost_core::apply::{apply, begin};
 use waypost_core::event::{Event, RunEvent};
 use waypost_core::frame::{FrameHeader, decode};
 use waypost_core::id::DefinitionHash;
+use waypost_core::json::Json;
 use waypost_core::plan::Plan;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::state::State;
@@ -19,9 +20,13 @@ use crate::driver::{Loaded, Suspicion};
 /// Turns the canonical form of a definition into a plan.
 pub type PlanSource = dyn Fn(&str) -> Result<Plan, String> + Send + Sync;
 
+/// Checks an input against the schema of a plan. Returns the faults.
+pub(crate) type InputCheck = dyn Fn(&Plan, &Json) -> Result<(), Vec<String>> + Send + Sync;
+
 /// Plans by definition, compiled once.
 pub struct Plans {
     compile: Box<PlanSource>,
+    check: Option<Box<InputCheck>>,
     known: Mutex<HashMap<DefinitionHash, Arc<Plan>>>,
 }
 
@@ -45,7 +50,17 @@ pub enum Damage {
 impl Plans {
     /// A cache over a compiler.
     pub fn new(compile: Box<PlanSource>) -> Self {
-        Self { compile, known: Mutex::new(HashMap::new()) }
+        Self { compile, check: None, known: Mutex::new(HashMap::new()) }
+    }
+
+    /// With a check of the inputs that executions give to those that they start.
+    #[must_use]
+    pub fn checking(self, check: Box<InputCheck>) -> Self {
+        Self { check: Some(check), ..self }
+    }
+
+    pub(crate) fn check_input(&self, plan: &Plan, input: &Json) -> Result<(), Vec<String>> {
+        self.check.as_ref().map_or(Ok(()), |check| check(plan, input))
     }
 
     /// The plan of a definition.

@@ -5,6 +5,7 @@
 //! the caller decides when. The store thread waits and repeats; the simulator lets virtual time
 //! pass, kills the process in between, or both.
 
+mod launching;
 mod mail;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -129,6 +130,7 @@ impl StoreCalls {
                 Err(error) => Performed::not(StoreWork::FindEnd(execution), error),
             },
             StoreWork::LoadEnded(request, ticket) => self.load_ended(request, ticket),
+            StoreWork::Launch(order) => self.launch(order),
             StoreWork::ReserveNumbers => {
                 match self.heartbeat(self.config.numbers_wanted(), false) {
                     Ok(renewal) => Performed::with(vec![Input::Numbers(renewal.numbers)]),

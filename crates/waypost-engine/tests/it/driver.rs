@@ -3,6 +3,7 @@
 mod ahead;
 mod budget;
 mod cancelling;
+mod children;
 mod claims;
 mod commits;
 mod crash;

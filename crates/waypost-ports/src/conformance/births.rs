@@ -205,3 +205,40 @@ pub fn blobs_of_births_and_their_mail_are_referenced<B: StoreUnderTest>(rig: &Ri
         assert_eq!(named, Some(child), "{digest:?}");
     }
 }
+
+/// The frame that opens an ended execution again.
+fn reopening(ended: &Hand) -> Append {
+    let Append { header, body, .. } = ended.frame(1).into();
+    Append::reopening(header, body)
+}
+
+pub fn an_ended_execution_is_opened_again_with_another_ones_frame<B: StoreUnderTest>(rig: &Rig<B>) {
+    let mut parent = rig.start(ONE);
+    let mut child = rig.start(ONE);
+    rig.commit(child.next(1).control(ControlChange::Ended));
+    let frame: Append = parent.next(1).with(vec![reopening(&child)], Vec::new()).into();
+    let at = rig.commit(frame.clone());
+    let control = rig.control(child.execution);
+    assert_eq!((control.owner, control.epoch), (None, child.epoch), "it is unowned");
+    assert_eq!(rig.append(frame), Appended::Committed { at }, "a repeat changes nothing");
+    let claims = rig.claim(rig.instance(2));
+    assert_eq!(executions(&claims), [child.execution]);
+    let mut again = Hand::of(&claims.claimed[0]);
+    assert_eq!(again.next_seq, child.next_seq + 1);
+    rig.commit(again.next(1));
+}
+
+pub fn an_execution_that_somebody_else_opened_again_refuses_the_frame<B: StoreUnderTest>(
+    rig: &Rig<B>,
+) {
+    let mut parent = rig.start(ONE);
+    let mut child = rig.start(ONE);
+    rig.commit(child.next(1).control(ControlChange::Ended));
+    let late = reopening(&child);
+    rig.commit(child.next(1).control(ControlChange::Owned));
+    let before = frames(rig, parent.execution);
+    let frame = parent.next(1).with(vec![late], Vec::new());
+    assert_eq!(rig.append(frame), Appended::Unborn);
+    assert_eq!(frames(rig, parent.execution), before);
+    rig.commit(child.next(1));
+}

@@ -133,7 +133,9 @@ pub fn definitions_are_found<B: StoreUnderTest>(rig: &Rig<B>) {
     assert_eq!(find(DefinitionRef::Hash(first.hash)).as_ref(), Some(&first));
     assert_eq!(find(DefinitionRef::Version(name.clone(), 2)).as_ref(), Some(&second));
     assert_eq!(find(DefinitionRef::Version(name.clone(), 1)).as_ref(), Some(&first));
-    assert_eq!(find(DefinitionRef::Version(name, 3)), None);
+    assert_eq!(find(DefinitionRef::Version(name.clone(), 3)), None);
+    assert_eq!(find(DefinitionRef::Current(name)).as_ref(), Some(&second));
+    assert_eq!(find(DefinitionRef::Current("unknown".into())), None);
     assert_eq!(find(DefinitionRef::Version("unknown".into(), 1)), None);
     assert_eq!(find(DefinitionRef::Hash(DefinitionHash::of(b"nothing"))), None);
 }

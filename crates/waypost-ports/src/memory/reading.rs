@@ -119,6 +119,9 @@ impl Tables {
             DefinitionRef::Version(name, version) => {
                 known.name == *name && known.version == *version
             }
+            DefinitionRef::Current(name) => {
+                known.name == *name && self.current_versions.get(name) == Some(&known.version)
+            }
         };
         self.definitions.iter().map(|kept| &kept.definition).find(matches).cloned()
     }

@@ -203,13 +203,15 @@ impl Tables {
     /// Are the numbers and names of all of them free?
     fn can_be_born(&self, births: &[Append]) -> bool {
         let numbers: BTreeSet<_> = births.iter().map(|birth| birth.header.execution).collect();
+        let named = births.iter().filter_map(first_submission).count();
         let names: BTreeSet<_> =
             births.iter().filter_map(first_submission).map(|names| &names.key).collect();
-        let free = |birth: &Append| {
-            let first = self.frames_from(birth.header.execution, 0).next();
-            first.is_none() && self.taken(birth).is_none()
+        let free = |birth: &Append| match self.frames_from(birth.header.execution, 0).last() {
+            None => birth.header.parent.is_none() && self.taken(birth).is_none(),
+            // It is opened again.
+            Some(last) => birth.header.parent.is_some() && follows(&birth.header, &last.header),
         };
-        numbers.len() == births.len() && names.len() == births.len() && births.iter().all(free)
+        numbers.len() == births.len() && names.len() == named && births.iter().all(free)
     }
 
     /// The outcome of a frame. One that was not inserted is looked up in a statement of its own:

@@ -42,4 +42,6 @@ pub enum DefinitionRef {
     /// By content.
     Hash(DefinitionHash),
     Version(Arc<str>, u32),
+    /// The version that starts use which name none.
+    Current(Arc<str>),
 }

@@ -7,6 +7,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use waypost_core::blob::BlobDigest;
+use waypost_core::child::{ChildEnd, SentBody};
 use waypost_core::command::{Outcome, Report, Request, Urgency};
 use waypost_core::event::MessageId;
 use waypost_core::id::{ExecutionNo, InstanceId};
@@ -45,6 +46,17 @@ pub enum MailBody {
     Request(Request),
     /// A remote worker's report on an attempt.
     Report(Report),
+    /// An execution that the addressee had started ended.
+    ChildEnded(Box<ChildEnd>),
+}
+
+impl From<SentBody> for MailBody {
+    fn from(body: SentBody) -> Self {
+        match body {
+            SentBody::Request(request) => Self::Request(request),
+            SentBody::ChildEnded(end) => Self::ChildEnded(end),
+        }
+    }
 }
 
 impl From<Request> for MailBody {
@@ -60,6 +72,7 @@ impl MailBody {
             Self::Request(request) => request.payload(),
             Self::Report(Report { outcome: Outcome::Completed(output), .. }) => Some(output),
             Self::Report(_) => None,
+            Self::ChildEnded(end) => end.output.as_ref(),
         };
         let references = payload.into_iter().flat_map(Json::references);
         references.map(|blob| blob.digest).collect::<BTreeSet<_>>().into_iter().collect()
@@ -69,7 +82,7 @@ impl MailBody {
     pub fn urgency(&self) -> Urgency {
         match self {
             Self::Request(request) => request.urgency(),
-            Self::Report(_) => Urgency::Ordinary,
+            Self::Report(_) | Self::ChildEnded(_) => Urgency::Ordinary,
         }
     }
 }
@@ -77,8 +90,9 @@ impl MailBody {
 /// The rows that are not those of a [`Request`].
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Row<R> {
+enum Row<R, C> {
     Report(R),
+    ChildEnded(C),
     Resume,
 }
 
@@ -86,10 +100,11 @@ impl Serialize for MailBody {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Request(Request::Resume { reason: None }) => {
-                Row::<&Report>::Resume.serialize(serializer)
+                Row::<&Report, &ChildEnd>::Resume.serialize(serializer)
             }
             Self::Request(request) => request.serialize(serializer),
-            Self::Report(report) => Row::Report(report).serialize(serializer),
+            Self::Report(report) => Row::<_, &ChildEnd>::Report(report).serialize(serializer),
+            Self::ChildEnded(end) => Row::<&Report, _>::ChildEnded(end).serialize(serializer),
         }
     }
 }
@@ -99,6 +114,7 @@ impl<'de> Deserialize<'de> for MailBody {
         let text = Box::<RawValue>::deserialize(deserializer)?;
         match serde_json::from_str(text.get()) {
             Ok(Row::Report(report)) => return Ok(Self::Report(report)),
+            Ok(Row::ChildEnded(end)) => return Ok(Self::ChildEnded(end)),
             Ok(Row::Resume) => return Ok(Request::Resume { reason: None }.into()),
             Err(_) => {}
         }

@@ -31,6 +31,7 @@ pub(crate) fn created(key: &str, input: &str) -> Event {
         labels: BTreeMap::from([("team".to_owned(), "a".to_owned())]),
         deadline: None,
         origin: Origin::default(),
+        parent: None,
     })))
 }
 

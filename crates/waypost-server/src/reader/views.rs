@@ -152,6 +152,7 @@ fn wait(found: &Found, node: &state::NodeState) -> Option<wire::Wait> {
         Wait::Delay { .. } => ("delay", None),
         Wait::Signal { name, .. } => ("signal", Some(name.to_string())),
         Wait::Retry { .. } => ("retry", None),
+        Wait::Child { child } => ("child", Some(child.to_string())),
         // The nodes of the body have their own.
         Wait::Body => return None,
     };
@@ -210,6 +211,7 @@ fn unblocked_by(by: &UnblockedBy) -> (&'static str, Option<String>) {
         UnblockedBy::Engine => ("engine", None),
         UnblockedBy::Retry => ("retry", None),
         UnblockedBy::Release => ("release", None),
+        UnblockedBy::Execution(_) => ("execution", None),
         UnblockedBy::Nothing => ("nothing", None),
     }
 }

@@ -59,6 +59,10 @@ wire! {
     #[serde(deny_unknown_fields)]
     #[schemars(rename = "CancelRequest")]
     pub struct Cancel {
+        /// End without waiting for the executions that this one started; also if it is ending already. Has
+        /// no effect on an item of a map.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub force: bool,
         /// The reason; recorded in the log.
         pub reason?: ReasonText,
         /// The request's id: a repeat with the same id has no further effect.
@@ -135,7 +139,10 @@ macro_rules! requests {
 requests! {
     Pause(self) => Request::Pause { now: self.now, reason: text(self.reason) };
     Resume(self) => Request::Resume { reason: text(self.reason) };
-    Cancel(self) => Request::Cancel { reason: text(self.reason) };
+    Cancel(self) => match self.force {
+        true => Request::ForceCancel { reason: text(self.reason) },
+        false => Request::Cancel { reason: text(self.reason) },
+    };
     Retry(self) => Request::Retry { reason: text(self.reason) };
     Signal(self) => Request::Signal { name: self.name.0.into(), body: self.body.0 };
 }
@@ -187,7 +194,12 @@ pub fn call_of(
             (path("resume"), to_vec(&Resume { reason: reason.map(Short), message_id }))
         }
         Request::Cancel { reason } => {
-            (path("cancel"), to_vec(&Cancel { reason: reason.map(Short), message_id }))
+            let body = Cancel { force: false, reason: reason.map(Short), message_id };
+            (path("cancel"), to_vec(&body))
+        }
+        Request::ForceCancel { reason } => {
+            let body = Cancel { force: true, reason: reason.map(Short), message_id };
+            (path("cancel"), to_vec(&body))
         }
         Request::Retry { reason } => {
             let body = Retry { reason: reason.map(Short), message_id, dry_run: false };
@@ -203,7 +215,8 @@ pub fn call_of(
             (path, to_vec(&CompleteWait { body: Payload(body), message_id }))
         }
         Request::CancelItem { node: item, reason } => {
-            (node(&item, "cancel"), to_vec(&Cancel { reason: reason.map(Short), message_id }))
+            let body = Cancel { force: false, reason: reason.map(Short), message_id };
+            (node(&item, "cancel"), to_vec(&body))
         }
         Request::Tune { node: map, tuning: Tuning { held, concurrency }, reason } => {
             let body = Tune { held, concurrency, reason: reason.map(Short), message_id };

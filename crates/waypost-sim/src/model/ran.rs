@@ -290,6 +290,13 @@ impl NodeRan {
                 self.due = wait.due();
                 self.status = NodeStatus::Waiting;
             }
+            NodeEvent::ChildStarted { detached: true, .. } => {}
+            NodeEvent::ChildStarted { .. } | NodeEvent::ChildReopened { .. } => {
+                self.wait = Some(seq);
+                self.due = None;
+                self.status = NodeStatus::Waiting;
+            }
+            NodeEvent::ChildEnded { .. } => self.status = NodeStatus::Running,
             NodeEvent::Resumed { origin, .. } => {
                 self.resumed.extend(self.wait.filter(|_| origin.message.is_some()));
                 self.status = NodeStatus::Running;

@@ -108,6 +108,7 @@ pub(super) fn kind_of(output: &Output) -> String {
             format!("load ended x{}", request.execution.0)
         }
         Output::Store(StoreWork::FindEnd(ExecutionNo(id))) => format!("find end x{id}"),
+        Output::Store(StoreWork::Launch(order)) => format!("launch x{}", order.execution.0),
         Output::Store(StoreWork::Collect { .. }) => "collect".to_owned(),
         Output::Store(StoreWork::ReserveNumbers) => "numbers".to_owned(),
         Output::Fetch { execution, wanted } => format!("fetch x{} {wanted:?}", execution.0),

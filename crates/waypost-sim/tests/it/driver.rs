@@ -89,6 +89,7 @@ pub(crate) fn run(program: &Program, input: &Value, random: &Random, trouble: Tr
         labels: BTreeMap::new(),
         deadline: plan.timeout.map(|span| START.plus(span)),
         origin: Origin::default(),
+        parent: None,
     };
     let (state, decision) = create(&plan, ExecutionNo(1), created, &env(START, 0));
     let mut driver = Driver {
@@ -310,6 +311,7 @@ impl Driver<'_> {
                 // There are slots for all; so it is a remote worker, who takes it at once.
                 Effect::Offer { node, attempt } => self.start_remote(node, attempt),
                 Effect::Cancel { token, .. } => self.stop(token),
+                Effect::Launch { .. } => unreachable!("the programs of this test start no others"),
             }
         }
     }

@@ -172,6 +172,7 @@ fn created(number: i64, definition: DefinitionHash) -> Event {
         labels: BTreeMap::from([("team".to_owned(), "a".to_owned())]),
         deadline: None,
         origin: Origin::default(),
+        parent: None,
     })))
 }
 

@@ -124,6 +124,7 @@ impl Chain {
             labels: BTreeMap::new(),
             deadline: None,
             origin: Origin::default(),
+            parent: None,
         })))
     }
 }

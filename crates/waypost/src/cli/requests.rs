@@ -53,6 +53,9 @@ pub(crate) struct CancelArgs {
     /// Cancel only this item of a map, such as `each[17]`: it counts as failed
     #[arg(long, value_name = "ITEM")]
     node: Option<String>,
+    /// End without waiting for the executions that this one started, also if it is ending already
+    #[arg(long, conflicts_with = "node")]
+    force: bool,
     #[command(flatten)]
     stated: Stated,
 }
@@ -106,9 +109,10 @@ pub(crate) async fn pause(args: PauseArgs, context: &Context) -> Result<Exit> {
 }
 
 pub(crate) async fn cancel(args: CancelArgs, context: &Context) -> Result<Exit> {
-    let CancelArgs { named, node, stated: Stated { reason, sent } } = args;
+    let CancelArgs { named, node, force, stated: Stated { reason, sent } } = args;
     let request = match node {
         Some(node) => Request::CancelItem { node: node.into(), reason },
+        None if force => Request::ForceCancel { reason },
         None => Request::Cancel { reason },
     };
     send(&named, request, sent, context).await

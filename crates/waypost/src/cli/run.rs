@@ -167,7 +167,7 @@ async fn adopt(input: Json, compiled: &Compiled, blobs: Arc<dyn Blobs>) -> Resul
 }
 
 fn check_input(compiled: &Compiled, input: &Json) -> Result<()> {
-    wiring::check_input(compiled, input).map_err(|faults| {
+    wiring::check_input(&compiled.plan, input).map_err(|faults| {
         let faults: String = faults.iter().map(|fault| format!("\n  {fault}")).collect();
         Usage(format!("the input does not fit the definition's schema{faults}")).into()
     })

@@ -42,7 +42,8 @@ impl Folder {
         let origin = Origin { message: Some(Arc::clone(&message)), actor: actor() };
         let is_signal = matches!(request, Request::Signal { .. });
         let is_pause = matches!(request, Request::Pause { .. });
-        let carried_out = is_pause || matches!(request, Request::Cancel { .. });
+        let carried_out =
+            is_pause || matches!(request, Request::Cancel { .. } | Request::ForceCancel { .. });
         let sent = control::control(&self, (id, execution), request, origin).await;
         let control::ControlOutcome { result, receipt } = answered(sent)?;
         let note = match receipt {

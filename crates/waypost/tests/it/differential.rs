@@ -220,6 +220,7 @@ impl World {
             labels,
             deadline: None,
             origin: Origin::default(),
+            parent: None,
         }
     }
 

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use waypost_core::command::{Command, Decision, Effect, Env, Refusal, Request};
 use waypost_core::decide::decide;
-use waypost_core::event::{Event, MessageId, RunEvent};
+use waypost_core::event::{Event, MessageId, NodeEvent, RunEvent};
 use waypost_core::expr::{Contents, Wanted};
 use waypost_core::id::AppendId;
+use waypost_core::limits::BIRTHS_MAX;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::slot::SlotCounts;
 use waypost_core::status::Status;
@@ -112,7 +113,8 @@ impl Live {
         // finds nothing to do would have no frame.
         let recovers = |command: &Command| matches!(command, Command::Recover);
         while let Some(letter) = self.mailbox.pop_if(|next| {
-            let is_full = left == 0 || batch.payload_bytes >= bytes_max;
+            let births = batch.decision.births.len() >= BIRTHS_MAX;
+            let is_full = left == 0 || births || batch.payload_bytes >= bytes_max;
             !is_full || recovers(next)
         }) {
             left = left.saturating_sub(1);
@@ -258,6 +260,7 @@ impl Live {
             && !self.fetches.is_waiting()
             && !round.draining
             && !self.stays(round, &batch.decision.events)
+            && !self.lingers(round, &batch.decision.events)
             && batch.decision.effects.iter().all(|effect| matches!(effect, Effect::Cancel { .. }))
             && self.state.is_idle()
             && (rests || in_queue)
@@ -279,6 +282,25 @@ impl Live {
         }
         self.stays_until = self.stays_until.filter(|until| now < *until && self.state.acts());
         self.stays_until.is_some()
+    }
+
+    /// Does it stay in memory for the next end of an execution that it started? Parked after each of them,
+    /// it would be claimed and loaded for each.
+    fn lingers(&mut self, round: &Round<'_>, events: &[Event]) -> bool {
+        let now = round.env.now;
+        let about_child = |event: &Event| {
+            use NodeEvent::{ChildEnded, ChildReopened, ChildStarted};
+            matches!(
+                event,
+                Event::Node(ChildStarted { .. } | ChildReopened { .. } | ChildEnded { .. })
+            )
+        };
+        if events.iter().any(about_child) {
+            self.lingers_until = Some(now.plus(round.config.park_after));
+        }
+        let waits = self.state.children_open > 0;
+        self.lingers_until = self.lingers_until.filter(|until| now < *until && waits);
+        self.lingers_until.is_some()
     }
 
     /// The store's time never goes back and may be ahead of ours: an execution that is due there
@@ -349,6 +371,9 @@ impl Batch {
         } else {
             self.decision.events.extend(decision.events);
             self.decision.effects.extend(decision.effects);
+            self.decision.births.extend(decision.births);
+            self.decision.sent.extend(decision.sent);
+            self.decision.reopened.extend(decision.reopened);
         }
     }
 }

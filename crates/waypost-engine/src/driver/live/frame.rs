@@ -3,17 +3,20 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use uuid::Uuid;
 use waypost_core::blob::BlobDigest;
+use waypost_core::child::Sent;
 use waypost_core::command::{Decision, Effect};
 use waypost_core::event::{BLOBS_LOG_FORMAT, Event, NodeEvent, RunEvent};
 use waypost_core::frame::{FrameHeader, encode};
+use waypost_core::id::{AppendId, ExecutionNo};
 use waypost_core::json::{REFERENCE_BYTES_MIN, references};
 use waypost_core::permits::PermitRequest;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 use waypost_ports::mirror::Context;
-use waypost_ports::store::{Append, ControlChange, Settled, Side, Submission};
+use waypost_ports::store::{Append, ControlChange, Mail, MailBody, Settled, Side, Submission};
 
 use super::deciding::Round;
 use super::orders::{Consequences, Leave};
@@ -33,6 +36,10 @@ pub(in crate::driver) struct PendingFrame {
     /// When the reports came that it answers to.
     pub(in crate::driver) reported: Vec<Timestamp>,
     parked: bool,
+    /// Executions that begin or are opened again with it.
+    born: Vec<ExecutionNo>,
+    /// Does it send messages to others?
+    sent: bool,
     /// Does it delete mail?
     pub(in crate::driver) consumes: bool,
     settled: Option<Settled>,
@@ -59,6 +66,17 @@ fn frame_blobs(events: &[Event], body: &[u8]) -> Vec<BlobDigest> {
     let text = std::str::from_utf8(body).unwrap_or_default();
     let blobs: BTreeSet<BlobDigest> = references(text).map(|blob| blob.digest).collect();
     blobs.into_iter().collect()
+}
+
+/// The id of an execution's first frame, which follows from that of the frame it begins with: a repeated
+/// frame has the same births.
+fn birth_id(frame: AppendId, number: usize) -> AppendId {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(frame.0.as_bytes());
+    hasher.update(&u64::try_from(number).unwrap_or(u64::MAX).to_le_bytes());
+    let mut bytes = [0; 16];
+    hasher.finalize_xof().fill(&mut bytes);
+    AppendId(Uuid::from_bytes(bytes))
 }
 
 impl Live {
@@ -101,6 +119,7 @@ impl Live {
         let needed = if refers { needed.max(BLOBS_LOG_FORMAT) } else { needed };
         self.requires =
             self.requires.max(needed).max(self.plan.requires()).max(config.log_format_min);
+        self.concern_others(&mut side, round, &decision);
         let header = FrameHeader {
             execution: self.state.execution,
             first_seq: self.state.seq + 1 - count,
@@ -134,10 +153,40 @@ impl Live {
             answers,
             reported: std::mem::take(&mut self.reported),
             parked,
+            born: side.births.iter().map(|birth| birth.header.execution).collect(),
+            sent: !side.mail.is_empty(),
             consumes: !side.consumed.is_empty(),
             settled: side.settled,
         });
         Output::Store(StoreWork::Append(Append { header, body, side }))
+    }
+
+    /// What the decision brings about in other executions, as rows of the frame's commit.
+    fn concern_others(&mut self, side: &mut Side, round: &Round<'_>, decision: &Decision) {
+        for (number, birth) in decision.births.iter().enumerate() {
+            let event = Event::from(RunEvent::Created(Box::new(birth.created.clone())));
+            let body = encode(std::slice::from_ref(&event));
+            let blobs = frame_blobs(std::slice::from_ref(&event), &body);
+            let header = FrameHeader {
+                execution: birth.execution,
+                first_seq: 1,
+                last_seq: 1,
+                append_id: birth_id(round.append_id, number),
+                parent: None,
+                instance: round.env.instance,
+                epoch: 0,
+                decided_at: round.env.now,
+                requires: event.requires().max(birth.requires),
+            };
+            side.births.push(Append::birth(header, body, birth.created.key.clone(), blobs));
+        }
+        let reopened = decision.reopened.iter();
+        side.births.extend(reopened.filter_map(|child| self.reopenings.remove(child)));
+        for Sent { to, message, body } in &decision.sent {
+            let (message, body) = (Arc::clone(message), MailBody::from(body.clone()));
+            let blobs = body.blobs();
+            side.mail.push(Mail { execution: *to, message, actor: None, body, blobs });
+        }
     }
 
     /// The control row changes at transitions only; to what, follows from the state after the
@@ -166,6 +215,7 @@ impl Live {
         match self.state.status {
             status if status.is_end() => ControlChange::Ended,
             Status::Waiting => ControlChange::Parked { next_due },
+            Status::Ending if self.state.owner.is_none() => ControlChange::Parked { next_due },
             _ => match self.state.held_for().filter(|_| self.state.owner.is_none()) {
                 Some(reason) => ControlChange::Held { reason, next_due },
                 None => otherwise,
@@ -239,6 +289,6 @@ impl Live {
         outputs.extend(frame.context.map(Output::Keep));
         let next = self.follow(frame.effects, frame.slots, frame.header.decided_at);
         let leaves = if frame.parked { Some(Leave::Parked) } else { next.leaves };
-        Consequences { started_remote, leaves, ..next }
+        Consequences { started_remote, leaves, born: frame.born, sent: frame.sent, ..next }
     }
 }

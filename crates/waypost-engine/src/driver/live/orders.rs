@@ -8,7 +8,7 @@ use waypost_core::command::{Effect, Outcome, Report};
 use waypost_core::decide::{idempotency_key, render_task};
 use waypost_core::expr::{Rendered, Wanted};
 use waypost_core::failure::{Failure, kind};
-use waypost_core::id::{Token, WorkerId};
+use waypost_core::id::{ExecutionNo, Token, WorkerId};
 use waypost_core::kind::Behaviour;
 use waypost_core::path::At;
 use waypost_core::plan::Delivery;
@@ -27,6 +27,11 @@ use crate::sealed::OfferedTask;
 #[derive(Default)]
 pub(in crate::driver) struct Consequences {
     pub(in crate::driver) evaluations: Vec<(At, u32)>,
+    pub(in crate::driver) launches: Vec<(At, u32)>,
+    /// Executions that began or were opened again with the frame.
+    pub(in crate::driver) born: Vec<ExecutionNo>,
+    /// Did it send messages to others?
+    pub(in crate::driver) sent: bool,
     pub(in crate::driver) runs: Vec<(TaskOrder, SlotGrant)>,
     pub(in crate::driver) offers: Vec<Offer>,
     /// Attempts whose configs cannot be rendered yet, and the contents that they miss.
@@ -67,6 +72,7 @@ impl Live {
         for effect in effects {
             match effect {
                 Effect::Evaluate { node, attempt } => next.evaluations.push((node, attempt)),
+                Effect::Launch { node, attempt } => next.launches.push((node, attempt)),
                 Effect::Offer { node, attempt } => {
                     let since = self.since(node, attempt, decided_at);
                     let execution = self.state.execution;
@@ -147,8 +153,8 @@ impl Live {
         })
     }
 
-    /// Renders the config of a task. A failure comes with the contents that were missed.
-    fn render(&self, at: At) -> Result<Rendered, (Failure, Vec<Wanted>)> {
+    /// Renders the config of a task, or of what a node starts. A failure comes with the contents that were missed.
+    pub(in crate::driver) fn render(&self, at: At) -> Result<Rendered, (Failure, Vec<Wanted>)> {
         let contents = self.fetches.contents();
         let render = AssertUnwindSafe(|| render_task(&self.plan, &self.state, at, &contents));
         let rendered = catch_unwind(render).unwrap_or_else(|panic| {

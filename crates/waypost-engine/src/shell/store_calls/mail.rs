@@ -191,7 +191,7 @@ impl StoreCalls {
             MailBody::Request(_) if !outgoing.chosen && state.messages.contains(&mail.message) => {
                 Answer::Accepted(Arc::clone(&mail.message))
             }
-            MailBody::Request(_) => ended,
+            MailBody::Request(_) | MailBody::ChildEnded(_) => ended,
         })
     }
 }

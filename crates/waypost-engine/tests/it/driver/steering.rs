@@ -34,13 +34,13 @@ fn request_to_a_map_is_refused_while_an_older_instance_is_alive() {
     let live = rig.start("m = map(4, at 1, tolerate 4) {a}");
     let parked = rig.start("m = map(4, at 1, tolerate 4) {w = signal(go)}");
     rig.settle_store();
-    rig.inputs.push(Input::Readable(LOG_FORMAT - 1));
+    rig.inputs.push(Input::Readable(STEERED_LOG_FORMAT - 1));
     for (execution, request) in
         [(live, hold(true)), (live, cancel("m[0]")), (parked, hold(true)), (parked, cancel("m[0]"))]
     {
         let frames = world.frames(execution);
         let answer = ask(&mut rig, execution, request);
-        let (needs, readable) = (STEERED_LOG_FORMAT, LOG_FORMAT - 1);
+        let (needs, readable) = (STEERED_LOG_FORMAT, STEERED_LOG_FORMAT - 1);
         assert!(
             matches!(answer, Answer::ClusterTooOld { needs: n, readable: r } if (n, r) == (needs, readable)),
             "{answer:?}"

@@ -118,6 +118,7 @@ pub fn created(key: &str, workflow: &str) -> RunCreated {
         labels: BTreeMap::new(),
         deadline: None,
         origin: Origin::default(),
+        parent: None,
     }
 }
 

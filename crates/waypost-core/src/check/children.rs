@@ -1,0 +1,46 @@
+//! Executions that nodes start: each begins once, and its end is taken once.
+
+use super::attempts::{Phase, Seen};
+use super::invariant::Invariant::{ChildrenOnce, Justified};
+use super::nodes::Nodes;
+use super::{BrokenRule, Verdict, broken, require, require_with};
+use crate::event::Wait;
+use crate::id::ExecutionNo;
+use crate::kind::Behaviour;
+use crate::path::At;
+
+impl Nodes {
+    /// May a node start this execution?
+    pub(super) fn may_have_child(
+        &self,
+        at: Option<At>,
+        seen: &Seen,
+        execution: ExecutionNo,
+    ) -> Verdict {
+        if let (Some(plan), Some(at)) = (&self.plan, at) {
+            let starts = matches!(plan.node(at.node).behaviour, Behaviour::Workflow(_));
+            require(starts, Justified, "the node starts no executions")?;
+        }
+        let again = seen.child.is_some_and(|(child, _)| child == execution);
+        require(!again, ChildrenOnce, "its child had begun before")
+    }
+}
+
+impl Seen {
+    /// The last generation of this child whose end was taken.
+    pub(super) fn ended_of(&self, execution: ExecutionNo) -> Result<u32, BrokenRule> {
+        match self.child {
+            Some((child, ended)) if child == execution => Ok(ended),
+            _ => broken(ChildrenOnce, "it has another child, or none"),
+        }
+    }
+
+    pub(super) fn may_hear_of(&self, execution: ExecutionNo, generation: u32) -> Verdict {
+        let waits = matches!(self.phase, Phase::Waiting { wait: Wait::Child { .. }, .. });
+        require(waits, ChildrenOnce, "it does not wait for a child")?;
+        let ended = self.ended_of(execution)?;
+        require_with(generation > ended, ChildrenOnce, || {
+            format!("generation {generation} of its child ended before")
+        })
+    }
+}

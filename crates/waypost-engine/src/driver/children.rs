@@ -1,0 +1,234 @@
+//! Executions that nodes start: what they are is found by the shell, their numbers and ids are given here,
+//! and they begin with the frame that records them.
+//!
+//! ```text
+//!   Effect::Launch ─▶ StoreWork::Launch ─▶ Input::Launched ─▶ Command::Launch ─▶ frame + birth
+//!                     which definition,     a number, an id
+//!                     does the input fit?
+//! ```
+
+use std::sync::Arc;
+
+use waypost_core::child::{ChildEnd, ChildState, Launch, NewChild};
+use waypost_core::command::Command;
+use waypost_core::decide::reopen;
+use waypost_core::event::Event;
+use waypost_core::failure::{Failure, kind};
+use waypost_core::frame::{FrameHeader, encode};
+use waypost_core::id::{AppendId, DefinitionHash, ExecutionNo};
+use waypost_core::json::Json;
+use waypost_core::path::At;
+use waypost_core::time::Millis;
+use waypost_ports::store::Append;
+
+use super::Driver;
+use super::io::{Loaded, Output, StoreWork};
+use super::live::{Letter, Live};
+use crate::config::Scope;
+
+/// A question about what a node starts.
+#[derive(Clone, Debug)]
+pub struct LaunchOrder {
+    pub execution: ExecutionNo,
+    pub node: At,
+    pub attempt: u32,
+    /// The config of the node, rendered.
+    pub config: Json,
+    /// The child of an earlier attempt.
+    pub child: Option<ChildState>,
+}
+
+/// What a node starts.
+#[derive(Debug)]
+pub enum FoundChild {
+    New(FoundDefinition),
+    /// The child of an earlier attempt, which has ended.
+    Ended(Box<Loaded>),
+    /// The child of an earlier attempt is under way.
+    UnderWay,
+}
+
+/// The definition that a node starts.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FoundDefinition {
+    pub workflow: Arc<str>,
+    pub version: u32,
+    pub definition: DefinitionHash,
+    pub input: Json,
+    pub timeout: Option<Millis>,
+    /// The log format that it needs.
+    pub requires: u16,
+}
+
+/// A start that waits for a number.
+pub(super) struct PendingLaunch {
+    execution: ExecutionNo,
+    at: (At, u32),
+    found: FoundDefinition,
+}
+
+impl Driver {
+    /// Asks what a node starts.
+    pub(super) fn launch(&mut self, execution: ExecutionNo, (node, attempt): (At, u32)) {
+        let Some(live) = self.live.get_mut(&execution) else { return };
+        match live.launch_order(node, attempt) {
+            Ok(order) => self.outputs.push(Output::Store(StoreWork::Launch(Box::new(order)))),
+            Err((_, missed)) if !missed.is_empty() => {
+                live.fetches.put_off_launch((node, attempt), missed);
+            }
+            Err((failure, _)) => self.post_launch(execution, (node, attempt), Err(failure)),
+        }
+    }
+
+    fn post_launch(
+        &mut self,
+        execution: ExecutionNo,
+        (node, attempt): (At, u32),
+        launch: Result<Launch, Failure>,
+    ) {
+        self.post(execution, Letter::command(Command::Launch { node, attempt, launch }));
+    }
+
+    /// What a node starts was found.
+    pub(super) fn launched(
+        &mut self,
+        execution: ExecutionNo,
+        at: (At, u32),
+        found: Result<FoundChild, Failure>,
+    ) {
+        if self.draining || !self.live.contains_key(&execution) {
+            return; // the next owner asks again
+        }
+        match found {
+            Ok(FoundChild::New(found)) if found.requires > self.readable => {
+                let message = format!(
+                    "workflow {:?} needs log format {}, and an instance of the cluster reads only {}",
+                    found.workflow, found.requires, self.readable
+                );
+                let failure = Failure::transient(kind::CLUSTER_TOO_OLD, message);
+                self.post_launch(execution, at, Err(failure));
+            }
+            Ok(FoundChild::New(found)) => {
+                self.launches.push_back(PendingLaunch { execution, at, found });
+            }
+            Ok(FoundChild::UnderWay) => self.post_launch(execution, at, Ok(Launch::Again)),
+            Ok(FoundChild::Ended(loaded)) => self.found_ended(execution, at, *loaded),
+            Err(failure) => self.post_launch(execution, at, Err(failure)),
+        }
+    }
+
+    /// Gives the executions to be started their numbers and ids, as long as there are numbers.
+    pub(super) fn number_launches(&mut self) {
+        while let Some(PendingLaunch { execution, .. }) = self.launches.front() {
+            if !self.live.contains_key(execution) {
+                self.launches.pop_front();
+                continue;
+            }
+            let share = self.sibling.share;
+            let live = &self.live;
+            let may_use = |number| share.has(number) && !live.contains_key(&number);
+            let Some(number) = self.admission.number(may_use) else { return };
+            let Some(PendingLaunch { execution, at, found }) = self.launches.pop_front() else {
+                return;
+            };
+            let FoundDefinition { workflow, version, definition, input, timeout, requires } = found;
+            let new = NewChild {
+                execution: number,
+                key: self.ids.key(self.now),
+                workflow,
+                version,
+                definition,
+                input,
+                timeout,
+                requires,
+            };
+            self.post_launch(execution, at, Ok(Launch::New(Box::new(new))));
+        }
+    }
+
+    /// The child of an earlier attempt has ended: with an end that its parent has not heard of, or it is
+    /// opened again.
+    fn found_ended(&mut self, execution: ExecutionNo, at: (At, u32), mut loaded: Loaded) {
+        let child = loaded.state.execution;
+        let known = self.live.get(&execution).and_then(|live| live.state.get(at.0)?.child.clone());
+        let Some(known) = known.filter(|known| known.execution == child) else { return };
+        if let Some(end) = &loaded.state.end
+            && loaded.state.generation > known.ended
+        {
+            let end = ChildEnd {
+                node: "".into(),
+                child,
+                generation: loaded.state.generation,
+                status: loaded.state.status,
+                output: end.output.clone(),
+                failure: end.failure.clone(),
+            };
+            return self.post_launch(execution, at, Ok(Launch::Ended(Box::new(end))));
+        }
+        let env = self.env();
+        let append_id = AppendId(self.ids.uuid());
+        let decided_at = env.now.max(loaded.stored_at);
+        let Ok(decision) = reopen(&loaded.plan, &mut loaded.state, &env) else { return };
+        let needed = decision.events.iter().map(Event::requires).max().unwrap_or(1);
+        let last_seq = loaded.state.seq;
+        let header = FrameHeader {
+            execution: child,
+            first_seq: last_seq,
+            last_seq,
+            append_id,
+            parent: Some(loaded.parent),
+            instance: env.instance,
+            epoch: loaded.state.epoch,
+            decided_at,
+            requires: loaded.requires.max(needed),
+        };
+        let frame = Append::reopening(header, encode(&decision.events));
+        if let Some(live) = self.live.get_mut(&execution) {
+            live.reopenings.insert(child, frame);
+        }
+        self.post_launch(execution, at, Ok(Launch::Again));
+    }
+
+    /// A frame with births, or with messages to others, is durable.
+    pub(super) fn others_concerned(&mut self, born: &[ExecutionNo], sent: bool) {
+        if self.config.scope == Scope::Adopted {
+            self.adopted.extend(born);
+        }
+        if !born.is_empty() || sent {
+            // Addressees may be parked, here or in the share of another driver.
+            self.claims.nudge(self.now);
+            self.sibling.permit_freed();
+        }
+        if sent {
+            self.claims.look_for_mail(self.now);
+            self.sibling.cancels_others();
+        }
+    }
+
+    /// Drives the executions that this one waits for, too.
+    pub(super) fn adopt_children(&mut self, execution: ExecutionNo) {
+        if self.config.scope == Scope::Adopted
+            && let Some(live) = self.live.get(&execution)
+        {
+            let children = live.state.nodes().filter_map(|(_, node)| node.child.as_ref());
+            self.adopted.extend(children.map(|child| child.execution));
+        }
+    }
+}
+
+impl Live {
+    fn launch_order(
+        &self,
+        node: At,
+        attempt: u32,
+    ) -> Result<LaunchOrder, (Failure, Vec<waypost_core::expr::Wanted>)> {
+        let rendered = self.render(node)?;
+        if !rendered.secrets.is_empty() {
+            let message = "a secret cannot be given to another execution";
+            return Err((Failure::permanent(kind::SECRET, message), Vec::new()));
+        }
+        let execution = self.state.execution;
+        let child = self.state.get(node).and_then(|node| node.child.as_deref().cloned());
+        Ok(LaunchOrder { execution, node, attempt, config: rendered.config, child })
+    }
+}

@@ -1,0 +1,145 @@
+//! What a `workflow` node starts: its definition, its input, or the child of an earlier attempt.
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use waypost_core::failure::{Failure, kind};
+use waypost_core::json::Json;
+use waypost_core::limits::PAYLOAD_BYTES_MAX;
+use waypost_core::status::Status;
+use waypost_ports::store::{DefinitionRef, StoreError};
+
+use super::{Damage, Performed, StoreCalls, fold_guarded};
+use crate::driver::{FoundChild, FoundDefinition, Input, LaunchOrder, StoreWork};
+
+/// The config of a `workflow` node, rendered. The input stays text, because it may refer to blobs.
+#[derive(Deserialize)]
+struct Fields<'a> {
+    #[serde(default)]
+    workflow: Value,
+    #[serde(default)]
+    version: Value,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+}
+
+/// Why nothing was found: the store did not answer, or there is nothing to find.
+enum NotFound {
+    Unanswered(StoreError),
+    Failed(Failure),
+}
+
+impl From<StoreError> for NotFound {
+    fn from(error: StoreError) -> Self {
+        Self::Unanswered(error)
+    }
+}
+
+impl From<Failure> for NotFound {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl StoreCalls {
+    pub(super) fn launch(&self, order: Box<LaunchOrder>) -> Performed {
+        let found = match self.find_child(&order) {
+            Ok(found) => Ok(found),
+            Err(NotFound::Failed(failure)) => Err(failure),
+            Err(NotFound::Unanswered(error)) => {
+                return Performed::not(StoreWork::Launch(order), error);
+            }
+        };
+        let LaunchOrder { execution, node, attempt, .. } = *order;
+        Performed::with(vec![Input::Launched { execution, node, attempt, found }])
+    }
+
+    fn find_child(&self, order: &LaunchOrder) -> Result<FoundChild, NotFound> {
+        if let Some(child) = &order.child
+            && let Some(history) = self.store.load(child.execution)?
+        {
+            if history.control.is_some() {
+                return Ok(FoundChild::UnderWay);
+            }
+            let loaded = match fold_guarded(history, &self.plans, &*self.store) {
+                Ok(loaded) => loaded,
+                Err(Damage::Store(error)) if !matches!(error, StoreError::Corrupt(_)) => {
+                    return Err(error.into());
+                }
+                Err(damage) => {
+                    let message = format!("execution {} cannot be read: {damage}", child.key);
+                    return Err(Failure::permanent(kind::CHILD_FAILED, message).into());
+                }
+            };
+            let unheard = loaded.state.generation > child.ended;
+            if unheard || loaded.state.status != Status::Completed {
+                return Ok(FoundChild::Ended(Box::new(loaded)));
+            }
+        }
+        self.find_definition(&order.config).map(FoundChild::New)
+    }
+
+    fn find_definition(&self, config: &Json) -> Result<FoundDefinition, NotFound> {
+        let invalid = |message: String| Failure::permanent(kind::INVALID_CONFIG, message);
+        let fields: Fields<'_> = serde_json::from_str(config.text())
+            .map_err(|error| invalid(format!("the config cannot be read: {error}")))?;
+        let Some(workflow) = fields.workflow.as_str().filter(|name| !name.is_empty()) else {
+            let message = format!("`workflow` gave {}, which is not a name", fields.workflow);
+            return Err(invalid(message).into());
+        };
+        let which = match &fields.version {
+            Value::Null => DefinitionRef::Current(workflow.into()),
+            version => {
+                let number = version.as_u64().or_else(|| version.as_str()?.parse().ok());
+                let number = number.and_then(|number| u32::try_from(number).ok());
+                let number = number.ok_or_else(|| {
+                    invalid(format!(
+                        "`version` gave {version}, which is not the number of a version"
+                    ))
+                })?;
+                DefinitionRef::Version(workflow.into(), number)
+            }
+        };
+        let Some(definition) = self.store.definition(&which)? else {
+            let of = match &which {
+                DefinitionRef::Version(_, version) => format!("version {version} of workflow"),
+                DefinitionRef::Hash(_) | DefinitionRef::Current(_) => "workflow".to_owned(),
+            };
+            let message = format!("there is no {of} {workflow:?}; deploy it first");
+            return Err(Failure::permanent(kind::UNKNOWN_WORKFLOW, message).into());
+        };
+        let plan = match self.plans.get(definition.hash, &*self.store) {
+            Ok(plan) => plan,
+            Err(Damage::Store(error)) => return Err(error.into()),
+            Err(damage) => {
+                let message = format!("workflow {workflow:?} cannot be used: {damage}");
+                return Err(Failure::permanent(kind::UNKNOWN_WORKFLOW, message).into());
+            }
+        };
+        if !plan.callable {
+            let message = format!("workflow {workflow:?} has `callable: false`");
+            return Err(Failure::permanent(kind::NOT_CALLABLE, message).into());
+        }
+        let input = fields.input.map_or_else(|| Ok(Json::null()), |raw| Json::parse_own(raw.get()));
+        let input = input.map_err(Failure::from)?;
+        let bytes = input.bytes();
+        if bytes > PAYLOAD_BYTES_MAX {
+            let message =
+                format!("the input has {bytes} bytes; at most {PAYLOAD_BYTES_MAX} are kept");
+            return Err(Failure::permanent(kind::TOO_LARGE, message).into());
+        }
+        if let Err(faults) = self.plans.check_input(&plan, &input) {
+            let message =
+                format!("the input does not fit workflow {workflow:?}: {}", faults.join("; "));
+            return Err(Failure::permanent(kind::INVALID_INPUT, message).into());
+        }
+        Ok(FoundDefinition {
+            workflow: definition.name,
+            version: definition.version,
+            definition: definition.hash,
+            input,
+            timeout: plan.timeout,
+            requires: plan.requires(),
+        })
+    }
+}
