@@ -64,6 +64,8 @@ pub enum MapBody {
     Task,
     /// One `api-call` of 1 s to a server in this process
     Http,
+    /// One execution of a workflow of one noop
+    Child,
 }
 
 /// A map over the numbers from 0 on. `api-call`s go to `address`.
@@ -76,6 +78,7 @@ pub(super) fn map(items: u64, width: u32, body: MapBody, address: &str) -> Strin
              {{ id: b, type: transform, needs: [a], config: {{ value: \"{0}\" }} }}",
             text(1_000)
         ),
+        MapBody::Child => "{ id: n, type: workflow, config: { workflow: bench-child } }".to_owned(),
         MapBody::Task | MapBody::Http => {
             format!("{{ id: n, type: api-call, config: {{ url: \"http://{address}/\" }} }}")
         }
@@ -85,6 +88,9 @@ pub(super) fn map(items: u64, width: u32, body: MapBody, address: &str) -> Strin
         "name: bench-map\nnodes:\n  - {{ id: each, type: map, config: {config}, nodes: [{nodes}] }}\n"
     )
 }
+
+/// What the items of a map start.
+pub(super) const CHILD: &str = "name: bench-child\nnodes:\n  - { id: n, type: noop }\n";
 
 /// A loop of noops.
 pub(super) fn repeat(iterations: u64) -> String {

@@ -228,6 +228,7 @@ async fn run_map<'a>(
 ) -> Result<Printout> {
     match body {
         MapBody::Noop | MapBody::Two => load::run(load(""), host).await,
+        MapBody::Child => load::run(Load { child: Some(flows::CHILD), ..load("") }, host).await,
         MapBody::Task => {
             let handlers = BTreeMap::from([("api-call", Immediate::handler())]);
             let setup = EngineSetup { handlers, ..EngineSetup::default() };

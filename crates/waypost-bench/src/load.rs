@@ -31,6 +31,8 @@ pub(super) struct Load<'a> {
     pub(super) setup: EngineSetup,
     /// Are small executions measured beside it?
     pub(super) beside: bool,
+    /// The definition that its nodes start.
+    pub(super) child: Option<&'static str>,
 }
 
 impl<'a> Load<'a> {
@@ -41,12 +43,12 @@ impl<'a> Load<'a> {
         common: &'a Common,
     ) -> Self {
         let (input, setup) = (Json::null(), EngineSetup::default());
-        Self { scenario, flow, input, executions, nodes, common, setup, beside: false }
+        Self { scenario, flow, input, executions, nodes, common, setup, beside: false, child: None }
     }
 }
 
 pub(super) async fn run(load: Load<'_>, host: &dyn Host) -> Result<Printout> {
-    let Load { scenario, flow, input, executions, nodes, common, setup, beside } = load;
+    let Load { scenario, flow, input, executions, nodes, common, setup, beside, child } = load;
     let marks = Arc::new(Marks::new(executions == 1 && nodes >= 2 * SAMPLE_MIN, nodes));
     let observer: Option<Observer> = marks.wanted.then(|| {
         let marks = Arc::clone(&marks);
@@ -54,6 +56,9 @@ pub(super) async fn run(load: Load<'_>, host: &dyn Host) -> Result<Printout> {
         observer
     });
     let backend = MeasuredBackend::open_with(common, host, EngineSetup { observer, ..setup })?;
+    if let Some(child) = child {
+        backend.define(child)?;
+    }
     let flow = backend.define(&flow)?;
     let small = match beside {
         true => {
