@@ -6,10 +6,12 @@
 //!   apply ── execution.rs   the machine of executions: owners, pauses, ends, generations
 //!         ├─ node.rs        the machine of nodes: attempts, waits, how a node settles
 //!         ├─ body.rs        the scopes of containers
+//!         ├─ children.rs    executions that nodes start
 //!         └─ edges.rs       the effect of a settled node on the nodes that need it
 //! ```
 
 mod body;
+mod children;
 mod edges;
 mod execution;
 mod node;

@@ -82,7 +82,7 @@ pub struct Birth {
 
 /// A message to another execution, sent with the commit of a decision.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Sent {
+pub struct SentMessage {
     pub to: ExecutionNo,
     /// By which duplicates are known.
     pub message: MessageId,
@@ -96,7 +96,7 @@ pub enum SentBody {
     ChildEnded(Box<ChildEnd>),
 }
 
-/// The end of a child, as its parent hears of it.
+/// The end of a child, as its parent learns of it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ChildEnd {
     /// The path of the node that started it.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::child::{Birth, ChildEnd, Launch, Sent};
+use crate::child::{Birth, ChildEnd, Launch, SentMessage};
 use crate::event::{CHILDREN_LOG_FORMAT, Event, MessageId, Origin, STEERED_LOG_FORMAT};
 use crate::expr::{Contents, Wanted};
 use crate::failure::Failure;
@@ -300,7 +300,7 @@ pub struct Decision {
     /// Executions that begin with the events.
     pub births: Vec<Birth>,
     /// Messages to other executions, sent with the events.
-    pub sent: Vec<Sent>,
+    pub sent: Vec<SentMessage>,
     /// Executions that are reopened with the events, see [`Launch::Again`].
     pub reopened: Vec<ExecutionNo>,
     /// Why nothing changed, where all that happened is that a message was consumed.
@@ -361,10 +361,8 @@ pub enum Refusal {
     NotReopenable(Status),
     #[error("the execution has something to do")]
     Busy,
-    /// The child, or what is left of it, is not awaited any more.
     #[error("no node waits for the end of this execution")]
     NotAwaited,
-    /// An end is awaited, and not that of a person's choice.
     #[error("execution {0} must end first; cancel or complete it there")]
     WaitsForChild(ExecutionId),
     #[error("the definition has no node {0:?}")]

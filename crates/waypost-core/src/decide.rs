@@ -63,7 +63,7 @@ pub fn create(
     (state, decision)
 }
 
-/// Decides that an execution which has ended is opened again for the one that started it. Nobody owns it
+/// Decides that an execution which has ended is opened again for the one that started it. It is unowned
 /// then.
 pub fn reopen(plan: &Plan, state: &mut State, env: &Env) -> Result<Decision, Refusal> {
     let nodes = state.retries(plan)?.into_iter().map(|node| state.path(plan, node)).collect();

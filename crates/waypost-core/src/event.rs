@@ -13,14 +13,16 @@
 
 mod node;
 mod run;
+mod wait;
 mod wire;
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use node::{CancelReason, FailureEnd, NodeEvent, Wait};
+pub use node::{CancelReason, FailureEnd, NodeEvent};
 pub use run::{EndCause, PauseReason, RunCreated, RunEvent};
+pub use wait::Wait;
 
 /// The newest log format that this build reads; a frame names the lowest one that can read it.
 ///

@@ -24,7 +24,7 @@ use crate::expr::{Expression, Template};
 use crate::slot::SlotClass;
 use crate::time::Millis;
 
-pub use call::Call;
+pub use call::WorkflowCall;
 pub use container::{Collect, Container, Loop, LoopTest, MapSpec, Tolerate};
 
 /// The families of the definition language: the `type` of the long form.
@@ -211,7 +211,7 @@ pub enum Behaviour {
     /// Runs its body for each item.
     Map(MapSpec),
     /// Starts an execution of a workflow.
-    Workflow(Call),
+    Workflow(WorkflowCall),
 }
 
 /// One case of a switch.

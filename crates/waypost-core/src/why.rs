@@ -175,6 +175,23 @@ fn progress_of(node: &NodeState) -> String {
     })
 }
 
+/// What a node waits for that starts an execution.
+fn child_reason(node: &NodeState) -> (String, Option<Timestamp>, UnblockedBy) {
+    match (&node.wait, node.status) {
+        (Some(Wait::Child { child }), _) => {
+            let what = format!("waits for execution {child}, which it started, to end");
+            (what, node.deadline, UnblockedBy::Execution(child.clone()))
+        }
+        (_, NodeStatus::Queued) => {
+            let what = format!(
+                "waits until fewer than {CHILDREN_OPEN_MAX} executions that this one started are open"
+            );
+            (what, None, UnblockedBy::Engine)
+        }
+        _ => ("is about to start an execution".to_owned(), None, UnblockedBy::Engine),
+    }
+}
+
 fn node_reason(plan: &Plan, state: &State, (at, node): (At, &NodeState)) -> Reason {
     let scheduled = node.scheduled.as_ref().map_or(state.updated_at, |first| first.at);
     let since = node.started_at.unwrap_or(scheduled);
@@ -214,21 +231,12 @@ fn node_reason(plan: &Plan, state: &State, (at, node): (At, &NodeState)) -> Reas
             };
             (what, node.deadline, UnblockedBy::Attempt)
         }
-        (Some(Wait::Child { child }), _) => {
-            let what = format!("waits for execution {child}, which it started, to end");
-            (what, node.deadline, UnblockedBy::Execution(child.clone()))
-        }
-        (None, NodeStatus::Queued)
+        (Some(Wait::Child { .. }) | None, _)
             if matches!(plan.node(at.node).behaviour, Behaviour::Workflow(_)) =>
         {
-            let what = format!(
-                "waits until fewer than {CHILDREN_OPEN_MAX} executions that this one started are open"
-            );
-            (what, None, UnblockedBy::Engine)
+            child_reason(node)
         }
-        (None, _) if matches!(plan.node(at.node).behaviour, Behaviour::Workflow(_)) => {
-            ("is about to start an execution".to_owned(), None, UnblockedBy::Engine)
-        }
+        (Some(Wait::Child { .. }), _) => child_reason(node),
         (None, NodeStatus::Queued)
             if let Behaviour::Task { handler, slot, .. } = &plan.node(at.node).behaviour =>
         {
@@ -256,6 +264,8 @@ fn node_reason(plan: &Plan, state: &State, (at, node): (At, &NodeState)) -> Reas
         }
         (None, _) => ("is about to be evaluated".to_owned(), None, UnblockedBy::Engine),
     };
-    let wait = node.wait.as_ref().map(|_| node.wait_seq).filter(|seq| *seq > 0);
+    // The wait for an execution ends with that execution.
+    let by_hand = node.wait.as_ref().filter(|wait| !matches!(wait, Wait::Child { .. }));
+    let wait = by_hand.map(|_| node.wait_seq).filter(|seq| *seq > 0);
     Reason { node: Some(state.path(plan, at)), what, since, until, unblocked_by, wait }
 }

@@ -365,23 +365,6 @@ impl Driver {
         }
     }
 
-    fn ask_store(&mut self) {
-        if self.admission.is_out_of_numbers() && self.claims.wants_numbers() {
-            self.outputs.push(Output::Store(StoreWork::ReserveNumbers));
-        }
-        if self.slots.wants_renewal(self.now) {
-            self.outputs.push(Output::Renew);
-        }
-        // Executions in memory are driven until the end of the drain: a user may want to cancel
-        // one.
-        self.ask_for_mail();
-        if self.draining {
-            return;
-        }
-        self.look_for_ends();
-        self.ask_to_claim();
-    }
-
     fn env(&mut self) -> Env {
         let entropy = self.ids.random();
         let slots = match self.draining {

@@ -138,11 +138,14 @@ impl Reader {
         self.backend.find(Some(key))?.ok_or_else(|| Problem::unknown_execution(key))
     }
 
-    /// The key of the newest execution.
+    /// The key of the newest execution that no other one started.
     pub fn newest(&self) -> Result<Option<String>, Problem> {
         let Some(newest) = self.backend.find(None)? else { return Ok(None) };
         let found = self.load(newest)?;
-        Ok(Some(found.state.created.key.to_string()))
+        // What it started is newer, and not what a person means.
+        let created = &found.state.created;
+        let root = created.parent.as_ref().map_or(&created.key, |parent| &parent.root);
+        Ok(Some(root.to_string()))
     }
 
     /// Reads an execution back from its log.
@@ -234,6 +237,44 @@ impl Reader {
         let last = rows.last().filter(|_| request.is_full(&rows));
         let next = last.map(|row| row.seq);
         Ok(wire::EventList { events: rows.into_iter().map(views::event).collect(), next })
+    }
+
+    /// A page of the executions that an execution started, from its log, with their statuses as the
+    /// projections have them.
+    pub fn children(&self, request: &EventsRequest) -> Result<wire::ChildList, Problem> {
+        #[derive(serde::Deserialize)]
+        struct Started {
+            execution: i64,
+            child: String,
+            workflow: String,
+            version: u32,
+            #[serde(default)]
+            detached: bool,
+        }
+        let kind = Some("ChildStarted".to_owned());
+        let request = EventsRequest { kind, ..request.clone() };
+        let rows = self.backend.events(&request)?;
+        let next = rows.last().filter(|_| request.is_full(&rows)).map(|row| row.seq);
+        let mut children = Vec::with_capacity(rows.len());
+        for row in rows {
+            let damaged = |error| Problem::new(Code::ExecutionDamaged, format!("{error}"));
+            let started: Started = serde_json::from_str(row.fields.text()).map_err(damaged)?;
+            let number = ExecutionNo(started.execution);
+            let before = Some(ExecutionNo(number.0.saturating_add(1)));
+            let page =
+                self.backend.list(&ListRequest { before, limit: 1, ..ListRequest::default() })?;
+            let shown = page.rows.first().filter(|row| row.execution == number);
+            children.push(wire::Child {
+                id: started.child,
+                node: row.node.map(|node| node.to_string()).unwrap_or_default(),
+                workflow: started.workflow,
+                version: started.version,
+                detached: started.detached,
+                seq: row.seq,
+                status: shown.map(|row| wire::payload::ExecutionStatus(row.view.status)),
+            });
+        }
+        Ok(wire::ChildList { children, next })
     }
 
     /// Why a message changed nothing, if it did.

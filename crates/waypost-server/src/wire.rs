@@ -44,8 +44,8 @@ pub use blob::Blob;
 pub use control::*;
 pub use definition::{Definition, DefinitionList, DefinitionSummary, Deployed};
 pub use execution::{
-    AsOf, ControlResult, Event, EventList, Execution, ExecutionList, ExecutionSummary, Failure,
-    Node, NodeList, Started, Wait,
+    AsOf, Child, ChildList, ControlResult, Event, EventList, Execution, ExecutionList,
+    ExecutionSummary, Failure, Node, NodeList, Started, Wait,
 };
 pub use payload::Payload;
 pub use request::{NewApiKey, Start};

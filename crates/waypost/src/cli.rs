@@ -4,6 +4,7 @@
 mod bench;
 mod blob;
 mod check;
+mod children;
 mod config;
 mod definitions;
 mod deploy;
@@ -96,6 +97,8 @@ enum Command {
     Show(find::Named),
     /// List the items of a map, or the iterations of a loop
     Items(items::Args),
+    /// Show the executions that an execution started, as a tree
+    Children(children::Args),
     /// Show the log of one execution
     Events(events::Args),
     /// Pause an execution: running attempts finish, nothing new starts
@@ -342,6 +345,7 @@ async fn execute(cli: Cli, color: bool, color_errors: bool) -> Result<Exit> {
         Command::List(args) => list::run(&args, &context).await,
         Command::Show(args) => show::run(&args, &context).await,
         Command::Items(args) => items::run(&args, &context).await,
+        Command::Children(args) => children::run(&args, &context).await,
         Command::Events(args) => events::run(&args, &context).await,
         Command::Why(args) => why::run(&args, &context).await,
         Command::Pause(args) => requests::pause(args, &context).await,

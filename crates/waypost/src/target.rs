@@ -191,6 +191,19 @@ impl Target {
         }
     }
 
+    /// A page of the executions that an execution started.
+    pub(crate) async fn children(
+        &self,
+        id: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<wire::ChildList> {
+        match self {
+            Self::Remote(client) => client.children(id, after, limit).await,
+            Self::Folder(folder) => folder.children(id, after, limit),
+        }
+    }
+
     pub(crate) async fn why(&self, id: &str) -> Result<wire::Why> {
         match self {
             Self::Remote(client) => client.get(&["executions", id, "why"]).await,

@@ -37,17 +37,7 @@ pub(super) fn apply(plan: &Plan, state: &mut State, event: &RunEvent, at: Timest
             }
             remember(state, origin.message.as_ref());
         }
-        RunEvent::Paused { reason } => {
-            expect_nothing_runs(state)?;
-            match reason {
-                PauseReason::Children if state.owner.is_none() || state.children_open == 0 => {
-                    return refuse("it is unowned, or waits for no execution");
-                }
-                PauseReason::Children => {}
-                PauseReason::Waits | PauseReason::User => state.paused = Some(*reason),
-            }
-            state.owner = None;
-        }
+        RunEvent::Paused { reason } => paused(state, *reason)?,
         RunEvent::Resumed { origin, .. } => {
             resumed(state);
             remember(state, origin.message.as_ref());
@@ -121,6 +111,19 @@ fn admitted(state: &mut State) -> Step {
         return refuse("it has no owner");
     }
     state.place.as_mut().ok_or("it is in no queue")?.admitted = true;
+    Ok(())
+}
+
+fn paused(state: &mut State, reason: PauseReason) -> Step {
+    expect_nothing_runs(state)?;
+    match reason {
+        PauseReason::Children if state.owner.is_none() || state.children_open == 0 => {
+            return refuse("it is unowned, or waits for no execution");
+        }
+        PauseReason::Children => {}
+        PauseReason::Waits | PauseReason::User => state.paused = Some(reason),
+    }
+    state.owner = None;
     Ok(())
 }
 

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::edges::{count, edge_end};
-use super::{SILENCE, Step, body, refuse};
-use crate::child::ChildState;
+use super::{SILENCE, Step, body, children, refuse};
 use crate::ended::{Ended, Said};
 use crate::event::{FailureEnd, MessageId, NodeEvent, Wait};
 use crate::failure::Failure;
-use crate::id::{ExecutionNo, NodeIx, Token, WorkerId};
+use crate::id::{NodeIx, Token, WorkerId};
 use crate::json::Json;
 use crate::kind::Behaviour;
 use crate::limits::ENDS_REMEMBERED_MAX;
@@ -82,23 +81,11 @@ pub(super) fn apply(
             expect_attempt(plan, state, at, *attempt)?;
             body::apply(plan, state, at, event, now)?;
         }
-        NodeEvent::ChildStarted { attempt, execution, child, detached, leave, .. } => {
+        NodeEvent::ChildStarted { attempt, .. }
+        | NodeEvent::ChildReopened { attempt, .. }
+        | NodeEvent::ChildEnded { attempt, .. } => {
             expect_attempt(plan, state, at, *attempt)?;
-            if !detached {
-                let key = child.clone();
-                let child = ChildState { execution: *execution, key, ended: 0, leave: *leave };
-                state.node_mut(at).details_mut().child = Some(Box::new(child));
-                await_child(state, at)?;
-            }
-        }
-        NodeEvent::ChildReopened { attempt, execution, .. } => {
-            expect_attempt(plan, state, at, *attempt)?;
-            expect_child(state, at, *execution)?;
-            await_child(state, at)?;
-        }
-        NodeEvent::ChildEnded { attempt, execution, generation, .. } => {
-            expect_attempt(plan, state, at, *attempt)?;
-            child_ended(state, at, *execution, *generation)?;
+            children::apply(state, at, event)?;
         }
         NodeEvent::Skipped { .. } => settle(plan, state, at, next, now),
         NodeEvent::Cancelled { reason, .. } => {
@@ -240,32 +227,7 @@ fn waiting(state: &mut State, at: At, wait: &Wait) -> Step {
     Ok(())
 }
 
-fn expect_child(state: &State, at: At, execution: ExecutionNo) -> Step {
-    let known = state.node(at).child.as_ref().map(|child| child.execution);
-    if known == Some(execution) { Ok(()) } else { refuse("the node has another child, or none") }
-}
-
-fn await_child(state: &mut State, at: At) -> Step {
-    let child = state.node(at).child.as_ref().ok_or("the node has no child")?.key.clone();
-    move_to(state, at, NodeStatus::Waiting);
-    open_wait(state, at, Wait::Child { child });
-    state.children_open += 1;
-    Ok(())
-}
-
-fn child_ended(state: &mut State, at: At, execution: ExecutionNo, generation: u32) -> Step {
-    expect_child(state, at, execution)?;
-    if let Some(child) = &mut state.node_mut(at).details_mut().child {
-        if generation <= child.ended {
-            return Err(format!("the end of its generation {} was taken", child.ended));
-        }
-        child.ended = generation;
-    }
-    move_to(state, at, NodeStatus::Running);
-    Ok(())
-}
-
-fn open_wait(state: &mut State, at: At, wait: Wait) {
+pub(super) fn open_wait(state: &mut State, at: At, wait: Wait) {
     if let Some(due) = wait.due() {
         state.timers.insert((due, Timer::Wait(at)));
     }

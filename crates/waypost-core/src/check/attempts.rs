@@ -132,16 +132,13 @@ impl Nodes {
                 self.may_tune(at, seen, *held, *concurrency)
             }
             NodeEvent::ChildStarted { attempt, execution, .. } => {
-                seen.is_running(*attempt)?;
-                self.may_have_child(at, seen, *execution)
+                self.may_have_child(at, seen, *attempt, *execution)
             }
             NodeEvent::ChildReopened { attempt, execution, .. } => {
-                seen.is_running(*attempt)?;
-                seen.ended_of(*execution).map(|_| ())
+                seen.may_wait_again(*attempt, *execution)
             }
             NodeEvent::ChildEnded { attempt, execution, generation, .. } => {
-                seen.is_at(*attempt)?;
-                seen.may_hear_of(*execution, *generation)
+                seen.may_take_end(*attempt, *execution, *generation)
             }
             NodeEvent::Cancelled { reason, .. } => {
                 seen.is_open()?;

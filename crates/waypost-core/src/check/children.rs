@@ -15,8 +15,10 @@ impl Nodes {
         &self,
         at: Option<At>,
         seen: &Seen,
+        attempt: u32,
         execution: ExecutionNo,
     ) -> Verdict {
+        seen.is_running(attempt)?;
         if let (Some(plan), Some(at)) = (&self.plan, at) {
             let starts = matches!(plan.node(at.node).behaviour, Behaviour::Workflow(_));
             require(starts, Justified, "the node starts no executions")?;
@@ -28,14 +30,25 @@ impl Nodes {
 
 impl Seen {
     /// The last generation of this child whose end was taken.
-    pub(super) fn ended_of(&self, execution: ExecutionNo) -> Result<u32, BrokenRule> {
+    fn ended_of(&self, execution: ExecutionNo) -> Result<u32, BrokenRule> {
         match self.child {
             Some((child, ended)) if child == execution => Ok(ended),
             _ => broken(ChildrenOnce, "it has another child, or none"),
         }
     }
 
-    pub(super) fn may_hear_of(&self, execution: ExecutionNo, generation: u32) -> Verdict {
+    pub(super) fn may_wait_again(&self, attempt: u32, execution: ExecutionNo) -> Verdict {
+        self.is_running(attempt)?;
+        self.ended_of(execution).map(|_| ())
+    }
+
+    pub(super) fn may_take_end(
+        &self,
+        attempt: u32,
+        execution: ExecutionNo,
+        generation: u32,
+    ) -> Verdict {
+        self.is_at(attempt)?;
         let waits = matches!(self.phase, Phase::Waiting { wait: Wait::Child { .. }, .. });
         require(waits, ChildrenOnce, "it does not wait for a child")?;
         let ended = self.ended_of(execution)?;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::Decider;
-use crate::child::{Birth, ChildEnd, ChildState, Launch, NewChild, ParentLink, Sent, SentBody};
+use crate::child::{
+    Birth, ChildEnd, ChildState, Launch, NewChild, ParentLink, SentBody, SentMessage,
+};
 use crate::command::{Refusal, Request};
 use crate::event::{
     CancelReason, EndCause, NodeEvent, Origin, PauseReason, RunCreated, RunEvent, Wait,
@@ -229,10 +231,10 @@ impl Decider<'_> {
         let reason = format!("{} no longer needs it (node {})", created.key, self.path(at));
         let message = format!("parent-{}-{}", self.state.execution.0, self.state.seq).into();
         let body = SentBody::Request(Request::Cancel { reason: Some(reason) });
-        self.decision.sent.push(Sent { to, message, body });
+        self.decision.sent.push(SentMessage { to, message, body });
     }
 
-    /// Waits for no child any more; they were told to end.
+    /// Waits for no child any more; they were cancelled.
     pub(super) fn leave_children(&mut self) {
         for at in self.state.positions() {
             if self.awaited_child(at).is_some() {
@@ -257,7 +259,7 @@ impl Decider<'_> {
             failure: end.failure.clone(),
         }));
         let message = format!("child-{}-{}", state.execution.0, state.generation).into();
-        self.decision.sent.push(Sent { to: parent.execution, message, body });
+        self.decision.sent.push(SentMessage { to: parent.execution, message, body });
     }
 
     /// Leaves memory although it is ending: only executions that it started keep it.

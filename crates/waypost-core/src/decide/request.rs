@@ -53,8 +53,7 @@ impl Decider<'_> {
         Ok(())
     }
 
-    /// Ends the execution without waiting for those that it started: they were told to end, and go on with
-    /// that.
+    /// Ends the execution without waiting for those that it started: they were cancelled, and end later.
     fn force_cancel(&mut self, reason: Option<String>, origin: Origin) -> Result<(), Refusal> {
         self.refuse_ended()?;
         if self.state.status != Status::Ending {

@@ -7,7 +7,7 @@ use crate::expr::{Contents, Rendered, Scope, ScopeNode};
 use crate::failure::Failure;
 use crate::id::NodeIx;
 use crate::json::Json;
-use crate::kind::{Behaviour, Call};
+use crate::kind::{Behaviour, WorkflowCall};
 use crate::path::At;
 use crate::plan::Plan;
 use crate::planted::{Bug, is_planted};
@@ -109,7 +109,7 @@ pub fn render_task(
     at: At,
     contents: &Contents,
 ) -> Result<Rendered, Failure> {
-    let (Behaviour::Task { config, .. } | Behaviour::Workflow(Call { config, .. })) =
+    let (Behaviour::Task { config, .. } | Behaviour::Workflow(WorkflowCall { config, .. })) =
         &plan.node(at.node).behaviour
     else {
         return Ok(Rendered { config: Json::null(), secrets: Vec::new() });

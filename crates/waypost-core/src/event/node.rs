@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     BLOBS_LOG_FORMAT, BODIES_LOG_FORMAT, CHILDREN_LOG_FORMAT, MessageId, Origin, REMOTE_LOG_FORMAT,
-    STEERED_LOG_FORMAT,
+    STEERED_LOG_FORMAT, Wait,
 };
 use crate::failure::Failure;
 use crate::id::{DefinitionHash, ExecutionId, ExecutionNo, InstanceId, Token, WorkerId};
@@ -233,7 +233,7 @@ pub enum NodeEvent {
         leave: bool,
     },
     /// A further attempt waits for the child of an earlier one, which was reopened with this event's commit,
-    /// unless somebody else had reopened it.
+    /// unless it was under way again already.
     ChildReopened {
         /// The node's path.
         node: Arc<str>,
@@ -295,48 +295,6 @@ pub enum FailureEnd {
     Final,
     /// The node is TIMED_OUT.
     TimedOut,
-}
-
-/// What a node waits for.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Wait {
-    /// Until a time.
-    Delay {
-        /// When it ends.
-        due: Timestamp,
-    },
-    /// For a signal.
-    Signal {
-        /// Its name.
-        name: Arc<str>,
-        /// When the wait times out.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        due: Option<Timestamp>,
-    },
-    /// For its next attempt. Never in a NodeWaiting: a NodeFailed opens it.
-    Retry {
-        /// When it begins.
-        due: Timestamp,
-    },
-    /// For the nodes of its body. Never in a NodeWaiting: a BodyOpened opens it.
-    Body,
-    /// For the end of an execution. Never in a NodeWaiting: a ChildStarted opens it.
-    Child {
-        /// Its id.
-        child: ExecutionId,
-    },
-}
-
-impl Wait {
-    /// When time alone ends it.
-    pub fn due(&self) -> Option<Timestamp> {
-        match self {
-            Self::Delay { due } | Self::Retry { due } => Some(*due),
-            Self::Signal { due, .. } => *due,
-            Self::Body | Self::Child { .. } => None,
-        }
-    }
 }
 
 /// Why a node was stopped.

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::{call, expression, split, template};
 use crate::kind::{
-    Behaviour, Call, Case, Collect, Delay, DurationTemplate, Fail, Loop, LoopTest, MapSpec,
-    Tolerate,
+    Behaviour, Case, Collect, Delay, DurationTemplate, Fail, Loop, LoopTest, MapSpec, Tolerate,
+    WorkflowCall,
 };
 use crate::slot::SlotClass;
 use crate::time::Millis;
@@ -101,7 +101,7 @@ fn workflow(text: &str) -> Behaviour {
         }
     }
     let config = template(&json!({ "workflow": name, "input": input }));
-    Behaviour::Workflow(Call { config, detached, leave })
+    Behaviour::Workflow(WorkflowCall { config, detached, leave })
 }
 
 fn each(text: &str) -> Behaviour {

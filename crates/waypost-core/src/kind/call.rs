@@ -4,7 +4,7 @@ use crate::expr::Template;
 
 /// Which workflow a node starts, and how the two are tied to each other.
 #[derive(Debug, PartialEq)]
-pub struct Call {
+pub struct WorkflowCall {
     /// An object with `workflow`, `version` and `input`; rendered as the config of a task is.
     pub config: Template,
     /// Completes when the child has begun instead of when it has ended?

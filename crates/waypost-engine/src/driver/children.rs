@@ -146,8 +146,8 @@ impl Driver {
         }
     }
 
-    /// The child of an earlier attempt has ended: with an end that its parent has not heard of, or it is
-    /// opened again.
+    /// The child of an earlier attempt has ended: with an end that its parent does not know, or it is opened
+    /// again.
     fn found_ended(&mut self, execution: ExecutionNo, at: (At, u32), mut loaded: Loaded) {
         let child = loaded.state.execution;
         let known = self.live.get(&execution).and_then(|live| live.state.get(at.0)?.child.clone());

@@ -164,6 +164,24 @@ impl Claims {
 }
 
 impl Driver {
+    /// Asks the store for numbers, the lease, mail, ends and executions, as far as it is time.
+    pub(super) fn ask_store(&mut self) {
+        if self.admission.is_out_of_numbers() && self.claims.wants_numbers() {
+            self.outputs.push(Output::Store(StoreWork::ReserveNumbers));
+        }
+        if self.slots.wants_renewal(self.now) {
+            self.outputs.push(Output::Renew);
+        }
+        // Executions in memory are driven until the end of the drain: a user may want to cancel
+        // one.
+        self.ask_for_mail();
+        if self.draining {
+            return;
+        }
+        self.look_for_ends();
+        self.ask_to_claim();
+    }
+
     /// Claims executions, if it is time and there is room.
     pub(super) fn ask_to_claim(&mut self) {
         let (now, room, suspects) = (self.now, self.room(), self.suspects.may_take_one());

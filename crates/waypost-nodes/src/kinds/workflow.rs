@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 use waypost_core::expr::Template;
-use waypost_core::kind::{Behaviour, Call, ConfigFault, Family, KindSpec, Shape};
+use waypost_core::kind::{Behaviour, ConfigFault, Family, KindSpec, Shape, WorkflowCall};
 
 use crate::NodeKind;
 use crate::config::{ConfigMap, optional, required};
@@ -36,7 +36,7 @@ static SPEC: KindSpec = KindSpec {
     ],
 };
 
-fn read(config: &ConfigMap) -> Result<Call, ConfigFault> {
+fn read(config: &ConfigMap) -> Result<WorkflowCall, ConfigFault> {
     let named = match config.get("workflow") {
         Some(Value::String(name)) => !name.trim().is_empty(),
         _ => false,
@@ -71,5 +71,5 @@ fn read(config: &ConfigMap) -> Result<Call, ConfigFault> {
         message: fault.message,
         hint: None,
     })?;
-    Ok(Call { config, detached, leave: detached || on_end == Some("leave") })
+    Ok(WorkflowCall { config, detached, leave: detached || on_end == Some("leave") })
 }

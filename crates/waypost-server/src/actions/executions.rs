@@ -106,6 +106,9 @@ pub(crate) async fn nodes(server: Arc<Server>, call: Call) -> Result<Reply, Prob
     Reply::ok(&folded(&server, key, move |reader, key| reader.nodes(key, which)).await?)
 }
 
+/// Executions on a page of children: the status of each is looked up.
+const CHILDREN_PAGE_MAX: usize = 100;
+
 pub(crate) async fn events(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
     let execution = server.find(call.values.text("id")).await?;
     let values = &call.values;
@@ -120,6 +123,20 @@ pub(crate) async fn events(server: Arc<Server>, call: Call) -> Result<Reply, Pro
     let EventsRequest { after, limit, bytes, .. } = request;
     let read = Read::Events { execution, after, limit, bytes };
     let page = move |server: &Server| Reply::ok(&server.reader.events(&request)?);
+    let page = server.page(read, &call.connection, page);
+    let (mut reply, share) = server.with_room(page).await??;
+    reply.share = share;
+    Ok(reply)
+}
+
+pub(crate) async fn children(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
+    let execution = server.find(call.values.text("id")).await?;
+    let after = call.values.number("after").unwrap_or(0);
+    let limit = page_size(&call).min(CHILDREN_PAGE_MAX);
+    let bytes = server.budget.page_bytes(PAGE_BYTES_MAX);
+    let request = EventsRequest { execution, node: None, kind: None, after, limit, bytes };
+    let read = Read::Events { execution, after, limit, bytes };
+    let page = move |server: &Server| Reply::ok(&server.reader.children(&request)?);
     let page = server.page(read, &call.connection, page);
     let (mut reply, share) = server.with_room(page).await??;
     reply.share = share;

@@ -53,6 +53,12 @@ pub(super) fn execution(found: &Found) -> wire::Execution {
             nodes,
             settled: nodes.saturating_sub(u64::from(state.root.unsettled)),
         },
+        parent: created.parent.as_deref().map(|parent| wire::execution::ParentExecution {
+            id: parent.key.to_string(),
+            node: parent.node.to_string(),
+            root: parent.root.to_string(),
+            depth: parent.depth,
+        }),
     }
 }
 
@@ -125,6 +131,7 @@ fn node(found: &Found, at: At, state: &state::NodeState) -> wire::Node {
         wait: wait(found, state),
         iterations: iterations(found, at, state),
         items: items(state),
+        child: state.child.as_ref().map(|child| child.key.to_string()),
     }
 }
 

@@ -132,6 +132,20 @@ pub(super) static ROUTES: &[Route] = &[
         ..get(|server, call| Box::pin(executions::nodes(server, call)))
     },
     Route {
+        name: "listChildren",
+        path: "/v1/executions/{id}/children",
+        summary: "List the executions that an execution started",
+        notes: "From the log, in the order in which they began; at most 100 on a page. Each of them may have children of its own.",
+        parameters: &[
+            EXECUTION,
+            in_query("after", Form::Integer(0, MAX_I64), "Only those that began after this seq."),
+            LIMIT,
+        ],
+        replies: &[json::<wire::ChildList>(200, "A page of executions.")],
+        problems: &[Code::UnknownExecution, Code::ExecutionDamaged],
+        ..get(|server, call| Box::pin(executions::children(server, call)))
+    },
+    Route {
         name: "listEvents",
         path: "/v1/executions/{id}/events",
         summary: "List the events of an execution, oldest first",

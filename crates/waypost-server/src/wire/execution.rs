@@ -50,6 +50,20 @@ wire! {
         pub concurrency?: Concurrency,
         /// How many nodes it has, and how many have settled.
         pub progress: Progress,
+        /// The execution that started it, if one did.
+        pub parent?: ParentExecution,
+    }
+
+    /// The execution that started another one.
+    pub struct ParentExecution {
+        /// Its id.
+        pub id: String,
+        /// The path of the node that started the other one.
+        pub node: String,
+        /// The id of the execution at the top of the tree.
+        pub root: String,
+        /// How many executions are above the one that was started.
+        pub depth: u32,
     }
 
     /// Why an execution was stopped until a person decides: resume or cancel it.
@@ -173,6 +187,8 @@ wire! {
         pub iterations?: u64,
         /// For a map: how far it is, or was at its end.
         pub items?: Items,
+        /// The id of the execution that it started and waits for, or waited for.
+        pub child?: String,
     }
 
     /// How far a map is.
@@ -310,6 +326,33 @@ wire! {
         pub events: Vec<Event>,
         /// Pass this as `after` for the next page; absent on the last page.
         pub next?: u64,
+    }
+
+    /// A page of the executions that an execution started, in the order in which they began.
+    pub struct ChildList {
+        /// The executions on this page.
+        pub children: Vec<Child>,
+        /// Pass this as `after` for the next page; absent on the last page.
+        pub next?: u64,
+    }
+
+    /// An execution that another one started.
+    pub struct Child {
+        /// Its id.
+        pub id: String,
+        /// The path of the node that started it.
+        pub node: String,
+        /// Its workflow.
+        pub workflow: String,
+        /// The version of the workflow.
+        pub version: u32,
+        /// Is its end not awaited?
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub detached: bool,
+        /// The event of the log that records its start.
+        pub seq: u64,
+        /// Its status, from the projections; absent until they have it.
+        pub status?: ExecutionStatus,
     }
 
     /// A submission that was accepted: durable, whatever happens now.

@@ -286,15 +286,11 @@ impl NodeRan {
                 self.status = NodeStatus::Running;
             }
             NodeEvent::Waiting { wait, .. } => {
-                self.wait = Some(seq);
-                self.due = wait.due();
-                self.status = NodeStatus::Waiting;
+                (self.wait, self.due, self.status) = (Some(seq), wait.due(), NodeStatus::Waiting);
             }
             NodeEvent::ChildStarted { detached: true, .. } => {}
             NodeEvent::ChildStarted { .. } | NodeEvent::ChildReopened { .. } => {
-                self.wait = Some(seq);
-                self.due = None;
-                self.status = NodeStatus::Waiting;
+                (self.wait, self.due, self.status) = (Some(seq), None, NodeStatus::Waiting);
             }
             NodeEvent::ChildEnded { .. } => self.status = NodeStatus::Running,
             NodeEvent::Resumed { origin, .. } => {

@@ -79,6 +79,9 @@ async fn print(target: &Target, shown: &ShownExecution, color: bool) -> Result<(
         };
         print_line(&format!("key        {key:?}, limit {limit}: {permit}"));
     }
+    if let Some(parent) = &execution.parent {
+        print_line(&format!("started by {}, node {}", parent.id, parent.node));
+    }
     if let Some(reason) = &execution.reason {
         print_line(&format!("reason     {reason}"));
     }
@@ -129,6 +132,9 @@ fn note(node: &wire::Node) -> String {
         (Some(wait), Some(failure), _) if wait.kind == "retry" => {
             format!("{}; again at {}", failure.message, due(wait))
         }
+        (Some(wait), ..) if wait.kind == "child" => {
+            format!("for execution {}", wait.name.as_deref().unwrap_or_default())
+        }
         (Some(wait), ..) => match &wait.name {
             Some(name) => format!("for signal {name}"),
             None => format!("until {}", due(wait)),
@@ -137,6 +143,7 @@ fn note(node: &wire::Node) -> String {
             failure.message.clone()
         }
         (_, _, Some(branch)) => format!("branch {branch}"),
+        _ if let Some(child) = &node.child => format!("execution {child}"),
         _ => match (node.iterations, &node.items) {
             (Some(count), _) => format!("iteration {count}"),
             (None, Some(items)) => progress(items),

@@ -34,19 +34,24 @@ impl Folder {
         Self { store, reader, settings: settings.clone() }
     }
 
-    /// The newest execution's id. Read from its first event: a log that is damaged later on still
-    /// has an id.
+    /// The id of the newest execution, or of the one at the top of its tree: what it started is newer, and
+    /// not what a person means. Read from its first event: a log that is damaged later on still has an id.
     pub(super) fn newest(&self) -> Result<Option<String>> {
         let Some(execution) = self.store.find(None)? else { return Ok(None) };
         let request = EventsRequest { limit: 1, ..EventsRequest::all(execution) };
         let first = self.store.events(&request)?.into_iter().next();
         let first = first.context("the newest execution has no log")?;
         #[derive(Deserialize)]
+        struct Parent {
+            root: String,
+        }
+        #[derive(Deserialize)]
         struct Created {
             key: String,
+            parent: Option<Parent>,
         }
         let created: Created = serde_json::from_str(first.fields.text())?;
-        Ok(Some(created.key))
+        Ok(Some(created.parent.map_or(created.key, |parent| parent.root)))
     }
 
     pub(crate) fn find(&self, id: &str) -> Result<ExecutionNo> {
@@ -58,6 +63,13 @@ impl Folder {
         let execution = self.find(id)?;
         let bytes = PAGE_BYTES_MAX;
         answered(self.reader.events(&EventsRequest { execution, node, kind, after, limit, bytes }))
+    }
+
+    pub(super) fn children(&self, id: &str, after: u64, limit: usize) -> Result<wire::ChildList> {
+        let execution = self.find(id)?;
+        let bytes = PAGE_BYTES_MAX;
+        let request = EventsRequest { after, limit, bytes, ..EventsRequest::all(execution) };
+        answered(self.reader.children(&request))
     }
 
     pub(super) fn definitions(&self, request: &DefinitionsRequest) -> Result<wire::DefinitionList> {

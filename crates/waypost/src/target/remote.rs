@@ -20,7 +20,11 @@ impl Client {
     pub(super) async fn newest(&self) -> Result<Option<String>> {
         let request = ListRequest { limit: 1, ..ListRequest::default() };
         let list = self.list(&request).await?;
-        Ok(list.executions.into_iter().next().map(|newest| newest.id))
+        let Some(newest) = list.executions.into_iter().next() else { return Ok(None) };
+        // What it started is newer, and not what a person means. A damaged one has no more than its id.
+        let read: Result<wire::Execution> = self.get(&["executions", &newest.id]).await;
+        let root = read.ok().and_then(|execution| execution.parent).map(|parent| parent.root);
+        Ok(Some(root.unwrap_or(newest.id)))
     }
 
     /// The execution once it has ended or the time is over.
@@ -40,6 +44,18 @@ impl Client {
             .query("type", wanted.kind.as_ref())
             .query("after", Some(wanted.after))
             .query("limit", Some(wanted.limit));
+        Ok(self.ask(ask).await?.body)
+    }
+
+    pub(super) async fn children(
+        &self,
+        id: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<wire::ChildList> {
+        let ask = Ask::get(&["executions", id, "children"])
+            .query("after", Some(after))
+            .query("limit", Some(limit));
         Ok(self.ask(ask).await?.body)
     }
 

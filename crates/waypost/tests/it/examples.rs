@@ -15,6 +15,7 @@ use crate::tidy::{File, find, refuse, root};
 const EXPECTED: &[(&str, &str, &str)] = &[
     ("approval", "COMPLETED", r#"{"pay":{"by":"Grace","paid":900}}"#),
     ("branches", "COMPLETED", r#"{"branch":"europe","total":272.25}"#),
+    ("child", "COMPLETED", "3"),
     ("concurrency", "COMPLETED", r#"{"customer":"ada","left":70}"#),
     ("delay", "COMPLETED", r#""began":"#),
     ("errors", "COMPLETED", r#"{"optional":"exit_code 3","used":"replacement"}"#),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 use waypost_core::blob::BlobDigest;
-use waypost_core::child::Sent;
+use waypost_core::child::SentMessage;
 use waypost_core::command::{Decision, Effect};
 use waypost_core::event::{BLOBS_LOG_FORMAT, Event, NodeEvent, RunEvent};
 use waypost_core::frame::{FrameHeader, encode};
@@ -182,7 +182,7 @@ impl Live {
         }
         let reopened = decision.reopened.iter();
         side.births.extend(reopened.filter_map(|child| self.reopenings.remove(child)));
-        for Sent { to, message, body } in &decision.sent {
+        for SentMessage { to, message, body } in &decision.sent {
             let (message, body) = (Arc::clone(message), MailBody::from(body.clone()));
             let blobs = body.blobs();
             side.mail.push(Mail { execution: *to, message, actor: None, body, blobs });
