@@ -17,6 +17,7 @@
 //! | `state`, `apply` | the fold of the facts |
 //! | `command`, `decide` | commands, and decisions |
 //! | `ended` | ends of remote attempts, so that a repeated report is recognised |
+//! | `outbox` | messages to webhook endpoints: what causes one, and when it is sent |
 //! | `why` | what an execution waits for, in words |
 //! | `check` | the invariants that every log must satisfy |
 //! | `flow` | plans from a line of text, for tests; behind the feature of that name |
@@ -53,6 +54,7 @@ pub mod id;
 pub mod json;
 pub mod kind;
 pub mod limits;
+pub mod outbox;
 pub mod path;
 pub mod permits;
 pub mod plan;

@@ -22,6 +22,7 @@
 //! | `feed` | all frames in the order of commits |
 //! | `definitions`, `instances` | lists of them |
 //! | `access` | API keys and the audit log |
+//! | `outbox`, `deliveries` | webhook endpoints and their messages; claims and results of these |
 //! | `hostile` | text that would do harm if it were more than text |
 //! | `inspect` | a checker's reads, and its repairs |
 //! | `blob_refs` | which executions name a blob |
@@ -39,6 +40,7 @@ pub mod blobs;
 pub mod chain;
 pub mod crashes;
 pub mod definitions;
+pub mod deliveries;
 pub mod feed;
 pub mod hostile;
 pub mod inspect;
@@ -46,6 +48,7 @@ pub mod instances;
 pub mod lists;
 pub mod mail;
 pub mod names;
+pub mod outbox;
 pub mod ownership;
 pub mod pages;
 pub mod permit_queues;
@@ -60,11 +63,12 @@ use crate::access::Access;
 use crate::blobs::BlobRefs;
 use crate::clock::Clock;
 use crate::inspect::Inspect;
+use crate::outbox::Outbox;
 
 /// Implemented by a backend's test binary: some data, empty at first.
 pub trait StoreUnderTest {
     /// The store under test.
-    type Store: Inspect + Access + BlobRefs;
+    type Store: Inspect + Access + BlobRefs + Outbox;
 
     /// Opens the data. Called again after the store was dropped, for the same data.
     fn open(&self, clock: Arc<dyn Clock>) -> Self::Store;
@@ -270,6 +274,30 @@ macro_rules! conformance_tests {
                 a_revoked_key_keeps_its_first_time,
                 the_audit_log_is_kept_exactly_and_in_order,
                 the_audit_log_is_filtered_and_paged,
+            ];
+            outbox: [
+                endpoints_are_kept_exactly_and_in_order,
+                rotated_secret_signs_for_a_day_beside_the_new_one,
+                frame_enqueues_for_the_endpoints_that_subscribe,
+                repeated_frame_enqueues_once,
+                refused_frame_enqueues_nothing,
+                births_of_a_frame_enqueue_with_it,
+                messages_are_replayed_under_their_names,
+                messages_are_listed_in_pages_by_endpoint_and_state,
+                old_messages_are_trimmed,
+                oldest_messages_beyond_the_quota_are_dead,
+                deleted_endpoint_takes_its_messages_with_it,
+                outbox_is_counted,
+            ];
+            deliveries: [
+                paused_endpoint_collects_and_disabled_one_does_not,
+                message_is_claimed_once_until_the_claim_ends,
+                messages_of_one_execution_are_claimed_in_order,
+                dead_message_does_not_hold_up_later_ones,
+                results_are_recorded,
+                claims_keep_to_the_limits_of_caller_and_endpoint,
+                cooling_endpoint_gets_one_probe_and_spends_no_other_attempts,
+                probe_of_a_dead_instance_is_sent_by_another,
             ];
             hostile: [
                 keys_are_only_text,

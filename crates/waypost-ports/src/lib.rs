@@ -5,6 +5,7 @@
 //! | `store` | the log and the rows beside it: for the engine |
 //! | `query` | lists and logs: for readers |
 //! | `access` | API keys, and the audit log |
+//! | `outbox` | webhook endpoints, and the messages that wait for them |
 //! | `inspect` | everything of every execution: for a checker |
 //! | `migration` | the layouts of a store |
 //! | `statement` | SQL that the stores generate from the columns of the read tables |
@@ -15,6 +16,7 @@
 //! | `relay` | mail straight to its owner |
 //! | `mirror` | copies outside of the store, for speed and for people |
 //! | `blobs` | payloads outside of the log, by the digest of their content |
+//! | `webhook` | sending messages to webhook endpoints |
 //! | `clock` | time |
 //! | `memory` | a store without a disk, for tests |
 //! | `conformance` | the tests that every store must pass; behind the feature of that name |
@@ -32,9 +34,11 @@ pub mod memory;
 pub mod migration;
 pub mod mirror;
 pub mod nudge;
+pub mod outbox;
 pub mod query;
 pub mod relay;
 pub mod secret;
 pub mod statement;
 pub mod store;
 pub mod tasks;
+pub mod webhook;

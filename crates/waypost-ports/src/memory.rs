@@ -10,6 +10,7 @@ mod blob_refs;
 mod claiming;
 mod inbox;
 mod inspect;
+mod outbox;
 mod permits;
 mod query;
 mod reading;

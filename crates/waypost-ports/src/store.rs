@@ -20,6 +20,7 @@ use waypost_core::blob::BlobDigest;
 use waypost_core::event::MessageId;
 use waypost_core::frame::FrameHeader;
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
+use waypost_core::outbox::Outgoing;
 use waypost_core::permits::PermitRequest;
 use waypost_core::time::{Millis, Timestamp};
 
@@ -233,6 +234,8 @@ pub struct Side {
     /// Mail that goes out with this frame, also to what is born with it. There is no answer: what is for
     /// an execution that has ended or never began is dropped.
     pub mail: Vec<Mail>,
+    /// Each becomes a row of the [outbox](crate::outbox) for every endpoint that subscribes to it.
+    pub messages: Vec<Outgoing>,
 }
 
 /// A change of a control row.

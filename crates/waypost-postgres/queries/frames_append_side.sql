@@ -103,6 +103,18 @@ WITH named AS (
     ON CONFLICT (execution) DO UPDATE SET
         first_seq = excluded.first_seq, seq = excluded.seq, checksum = excluded.checksum,
         body = excluded.body
+), enqueued AS (
+    -- There are few endpoints, and mostly none.
+    INSERT INTO outbox (endpoint, execution, seq, mark, kind, at, frame_seq, data, since, due)
+    SELECT e.number, m.execution, m.seq, m.mark, m.kind, m.now, m.frame_seq, m.data, m.now, m.now
+    FROM (SELECT m.*, (SELECT waypost_now()) AS now
+          FROM unnest($41::int8[], $42::int8[], $43::int8[], $44::int2[], $45::int8[], $46::bytea[],
+                      $47::bytea[])
+               AS m (execution, seq, mark, kind, frame_seq, data, workflow)
+          OFFSET 0) AS m,
+         webhook_endpoints AS e
+    WHERE (e.workflow IS NULL OR e.workflow = m.workflow) AND (e.kinds >> m.kind) & 1 = 1
+      AND e.state <> 2 AND (m.execution IN (SELECT execution FROM ins)) IS TRUE
 )
 SELECT execution, at, NULL::int8 AS key FROM ins
 UNION ALL

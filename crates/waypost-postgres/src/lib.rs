@@ -18,6 +18,7 @@
 //! | `history` | reading executions back |
 //! | `definitions` | versions of workflows |
 //! | `access` | API keys and the audit log |
+//! | `outbox` | webhook endpoints and their messages |
 //! | `blob_refs` | which executions name a blob |
 //! | `blobs` | blobs, where they are in the database |
 //! | `query`, `feed` | lists and logs for people |
@@ -55,6 +56,7 @@ mod mail;
 mod migrate;
 mod nudges;
 mod options;
+mod outbox;
 mod permits;
 mod pool;
 mod projections;

@@ -14,7 +14,7 @@ use waypost_ports::store::{
 
 use crate::connection::{checksum, first, is_about_data, run, to_stored, value};
 use crate::store::Write;
-use crate::{blob_refs, mail, permits, queries};
+use crate::{blob_refs, mail, outbox, permits, queries};
 
 /// The fold that every control row can be assumed to need.
 const FIRST_LOG_FORMAT: u16 = 1;
@@ -298,6 +298,7 @@ fn write_side(write: &Write<'_>, header: &FrameHeader, side: &Side) -> rusqlite:
         let row = params![execution, first_seq, last_seq, checksum(body), body];
         run(&write.tx, queries::SNAPSHOT_SAVE, row)?;
     }
+    outbox::enqueue(write, header, &side.messages)?;
     // Last: it may be for what was born with this frame.
     mail::deliver(write, &side.mail)?;
     Ok(())

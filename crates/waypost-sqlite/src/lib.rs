@@ -24,6 +24,7 @@
 //! | `feed` | the frames of all executions, in the order of commits |
 //! | `definitions` | versions of workflows |
 //! | `access` | API keys and the audit log |
+//! | `outbox` | webhook endpoints and their messages |
 //! | `blob_refs` | which executions name a blob |
 //! | `query` | lists and logs for people |
 //! | `inspect` | everything of every execution, for a checker |
@@ -54,6 +55,7 @@ mod lock;
 mod mail;
 mod migrate;
 mod options;
+mod outbox;
 mod permits;
 mod projections;
 mod queries;

@@ -21,6 +21,7 @@ const KNOWN: &[Migration] = &[
     Migration::new(5, "crashes", include_str!("../migrations/0005_crashes.sql")),
     Migration::new(6, "names", include_str!("../migrations/0006_names.sql")),
     Migration::new(7, "blob refs", include_str!("../migrations/0007_blob_refs.sql")).additive(),
+    Migration::new(8, "outbox", include_str!("../migrations/0008_outbox.sql")).additive(),
 ];
 
 /// The layout of a folder, without changing it.

@@ -21,6 +21,7 @@ use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::Timestamp;
 
 use super::blob_refs::BlobTables;
+use super::outbox::OutboxTables;
 use super::reading::Pages;
 use crate::access::{AuditEntry, KeyRow};
 use crate::store::{
@@ -54,6 +55,7 @@ pub struct Tables {
     /// In the order in which they were added.
     pub(super) api_keys: Vec<KeyRow>,
     pub(super) blobs: BlobTables,
+    pub(super) outbox: OutboxTables,
     /// In the order in which it was recorded.
     pub(super) audit: Vec<AuditEntry>,
 }
@@ -191,6 +193,7 @@ impl Tables {
                 self.frames.insert(place, frame);
                 self.commits.push(place);
                 self.write_side(append);
+                self.outbox.enqueue(append, now);
             }
             for mail in &append.side.mail {
                 self.put(mail);

@@ -3,6 +3,8 @@
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 use waypost_core::frame::FrameHeader;
+use waypost_core::outbox::Outgoing;
+use waypost_ports::outbox::frame_mark;
 use waypost_ports::store::{Append, ControlChange, Settled, Side, Urgency};
 
 use crate::error::{DbError, Result};
@@ -74,6 +76,16 @@ columns! {
         checksum: i64,
         body: &'a [u8],
     }
+
+    struct Enqueued<'a> {
+        execution: i64,
+        seq: i64,
+        mark: i64,
+        kind: i16,
+        frame_seq: i64,
+        data: &'a [u8],
+        workflow: &'a [u8],
+    }
 }
 
 /// Rows that must be committed together with frames. Most frames have none.
@@ -90,6 +102,7 @@ pub(super) struct Sides<'a> {
     consumed: (Vec<i64>, Vec<&'a [u8]>),
     forgotten: Vec<i64>,
     kept: Kept<'a>,
+    enqueued: Enqueued<'a>,
 }
 
 /// Rejects values that cannot be sent, before they fail other frames.
@@ -111,7 +124,7 @@ pub(super) fn check(append: &Append) -> Result<()> {
 /// Does the frame come alone?
 pub(super) fn is_plain(append: &Append) -> bool {
     // Blobs, births and mail are written by statements of their own.
-    let Side { control, submission, consumed, snapshot, digest: _, settled, permit, .. } =
+    let Side { control, submission, consumed, snapshot, settled, permit, messages, .. } =
         &append.side;
     control.is_none()
         && settled.is_none()
@@ -119,6 +132,7 @@ pub(super) fn is_plain(append: &Append) -> bool {
         && consumed.is_empty()
         && snapshot.is_none()
         && permit.is_none()
+        && messages.is_empty()
         && append.header.requires <= FIRST_LOG_FORMAT
 }
 
@@ -191,20 +205,21 @@ impl<'a> Sides<'a> {
             None if ends => self.forgotten.push(execution),
             None => {}
         }
+        side.messages.iter().for_each(|message| self.enqueued.push(header, message));
     }
 
     /// In the order of `frames_append_side`.
     pub(super) fn params<'p>(&'p self, frames: &'p Frames<'_>, after: &'p i64) -> Params<'p> {
-        let Self { named, names, control, settled, raised, ended, consumed, forgotten, kept } =
-            self;
+        let Self { named, names, control, settled, raised, ended, consumed, forgotten, .. } = self;
         let mut params = frames.params();
         params.push(named);
         params.extend(names.params());
         params.extend(control.params());
         params.extend::<Params<'p>>(vec![&raised.0, &raised.1, ended]);
         params.extend::<Params<'p>>(vec![&consumed.0, &consumed.1, forgotten]);
-        params.extend(kept.params());
+        params.extend(self.kept.params());
         params.extend::<Params<'p>>(vec![settled, &raised.2, after]);
+        params.extend(self.enqueued.params());
         params
     }
 }
@@ -240,5 +255,17 @@ impl<'a> Kept<'a> {
         self.seq.push(stored(header.last_seq));
         self.checksum.push(checksum(body));
         self.body.push(body);
+    }
+}
+
+impl<'a> Enqueued<'a> {
+    fn push(&mut self, header: &FrameHeader, message: &'a Outgoing) {
+        self.execution.push(header.execution.0);
+        self.seq.push(stored(message.seq));
+        self.mark.push(frame_mark(header.append_id.0).into());
+        self.kind.push(message.kind.code().into());
+        self.frame_seq.push(stored(header.first_seq));
+        self.data.push(&message.data);
+        self.workflow.push(message.workflow.as_bytes());
     }
 }

@@ -10,6 +10,7 @@ mod feed;
 mod fence;
 mod lives;
 mod open;
+mod outbox;
 mod permits;
 mod plans;
 mod portions;

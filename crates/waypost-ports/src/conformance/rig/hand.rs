@@ -9,6 +9,7 @@ use waypost_core::event::{Event, NodeEvent, Origin, PauseReason, RunCreated, Run
 use waypost_core::frame::{FrameHeader, Parent, encode};
 use waypost_core::id::{AppendId, DefinitionHash, ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::json::Json;
+use waypost_core::outbox::Outgoing;
 use waypost_core::permits::PermitRequest;
 use waypost_core::time::Timestamp;
 
@@ -181,6 +182,12 @@ impl Draft {
     /// With executions that begin with it, and mail that goes out with it.
     pub fn with(mut self, births: Vec<Append>, mail: Vec<Mail>) -> Self {
         (self.0.side.births, self.0.side.mail) = (births, mail);
+        self
+    }
+
+    /// With messages to webhook endpoints.
+    pub fn messages(mut self, messages: Vec<Outgoing>) -> Self {
+        self.0.side.messages = messages;
         self
     }
 

@@ -1,0 +1,309 @@
+//! Messages to webhook endpoints: which events cause one, and what it says.
+//!
+//! ```text
+//!   events of a frame ─▶ announce ─▶ Outgoing ─▶ outbox row, in the frame's commit ─▶ delivery
+//! ```
+//!
+//! A message is about a change that users see. Steps in between (an owner that loads a paused execution
+//! for a signal and releases it again) cause none. [`delivery`] decides when a message is sent, sent
+//! again, and given up.
+
+pub mod delivery;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::event::{Event, RunCreated, RunEvent};
+use crate::failure::Failure;
+use crate::state::State;
+use crate::status::Status;
+use crate::transitions::RunPhase;
+
+/// What a message is about. Stores keep a kind by its position in [`MessageKind::ALL`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum MessageKind {
+    Created,
+    /// An instance owns it, and its nodes may start.
+    Scheduled,
+    Paused,
+    /// A person resumed it, or released it from quarantine.
+    Resumed,
+    Quarantined,
+    Completed,
+    Failed,
+    Cancelled,
+    TimedOut,
+    /// A retry opened its next generation.
+    Reopened,
+}
+
+/// A subscription to every kind.
+pub const STATUS_CHANGED: &str = "execution.status_changed";
+
+/// Bytes of a failure's message in a message.
+pub const FAILURE_TEXT_BYTES_MAX: usize = 4 * 1024;
+
+impl MessageKind {
+    /// Every kind.
+    pub const ALL: [Self; 10] = [
+        Self::Created,
+        Self::Scheduled,
+        Self::Paused,
+        Self::Resumed,
+        Self::Quarantined,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+        Self::TimedOut,
+        Self::Reopened,
+    ];
+
+    /// The `type` of its messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Created => "execution.created",
+            Self::Scheduled => "execution.scheduled",
+            Self::Paused => "execution.paused",
+            Self::Resumed => "execution.resumed",
+            Self::Quarantined => "execution.quarantined",
+            Self::Completed => "execution.completed",
+            Self::Failed => "execution.failed",
+            Self::Cancelled => "execution.cancelled",
+            Self::TimedOut => "execution.timed_out",
+            Self::Reopened => "execution.reopened",
+        }
+    }
+
+    /// The kind of a name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// The kind that a store keeps as this number.
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code)).copied()
+    }
+
+    /// As a store keeps it.
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// Is it about the end of a generation?
+    pub fn is_end(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled | Self::TimedOut)
+    }
+
+    /// The kind of a change from one phase to another, if it causes a message.
+    fn of(event: &RunEvent, from: Option<RunPhase>, to: RunPhase) -> Option<Self> {
+        let Some(from) = from else { return Some(Self::Created) };
+        if matches!(event, RunEvent::Reopened { .. }) {
+            return Some(Self::Reopened);
+        }
+        let is_new = matches!(from, RunPhase::Requested | RunPhase::Scheduling);
+        match (from.shown(), to.shown()) {
+            (before, after) if before == after => {
+                (is_new && to == RunPhase::Scheduled).then_some(Self::Scheduled)
+            }
+            (_, Status::Paused) => Some(Self::Paused),
+            (_, Status::Quarantined) => Some(Self::Quarantined),
+            (_, Status::Completed) => Some(Self::Completed),
+            (_, Status::Failed) => Some(Self::Failed),
+            (_, Status::Cancelled) => Some(Self::Cancelled),
+            (_, Status::TimedOut) => Some(Self::TimedOut),
+            (Status::Paused | Status::Quarantined, Status::Running) => Some(Self::Resumed),
+            (_, Status::Running) => {
+                (is_new && to == RunPhase::Scheduled).then_some(Self::Scheduled)
+            }
+            (
+                _,
+                Status::Requested
+                | Status::Scheduling
+                | Status::Scheduled
+                | Status::Resuming
+                | Status::Ending
+                | Status::Waiting,
+            ) => None,
+        }
+    }
+}
+
+/// A set of kinds: what an endpoint subscribes to.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct MessageKinds(u32);
+
+impl MessageKinds {
+    /// Every kind.
+    pub const ALL: Self = Self((1 << MessageKind::ALL.len()) - 1);
+
+    /// The set that a store keeps as this number; bits without a kind are left out.
+    pub fn from_bits(bits: u32) -> Self {
+        Self(bits & Self::ALL.0)
+    }
+
+    /// One bit for each kind, by its code.
+    pub fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// The kinds that a subscription of this name adds: one, or all of them.
+    pub fn parse(name: &str) -> Option<Self> {
+        match name {
+            STATUS_CHANGED => Some(Self::ALL),
+            name => MessageKind::parse(name).map(Self::from),
+        }
+    }
+
+    /// This set and another one.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Is this kind in it?
+    pub fn contains(self, kind: MessageKind) -> bool {
+        self.0 & Self::from(kind).0 != 0
+    }
+
+    /// Is no kind in it?
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Its kinds, in their order.
+    pub fn iter(self) -> impl Iterator<Item = MessageKind> {
+        MessageKind::ALL.into_iter().filter(move |kind| self.contains(*kind))
+    }
+}
+
+impl From<MessageKind> for MessageKinds {
+    fn from(kind: MessageKind) -> Self {
+        Self(1 << kind.code())
+    }
+}
+
+/// A message that a frame causes. The store writes one row for each endpoint that subscribes to it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outgoing {
+    /// Of the event that it is about.
+    pub seq: u64,
+    pub kind: MessageKind,
+    pub workflow: Arc<str>,
+    /// The field `data` of its body, as JSON, without the output.
+    pub data: Vec<u8>,
+}
+
+/// The field `data` of a message.
+#[derive(Serialize)]
+struct Data<'a> {
+    execution: &'a str,
+    workflow: &'a str,
+    version: u32,
+    status: Status,
+    seq: u64,
+    generation: u32,
+    labels: &'a BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<ShownFailure<'a>>,
+}
+
+#[derive(Serialize)]
+struct ShownFailure<'a> {
+    kind: &'a str,
+    message: &'a str,
+}
+
+impl<'a> ShownFailure<'a> {
+    fn of(failure: &'a Failure) -> Self {
+        let end = failure.message.floor_char_boundary(FAILURE_TEXT_BYTES_MAX);
+        let message = failure.message.get(..end).unwrap_or_default();
+        Self { kind: &failure.kind, message }
+    }
+}
+
+/// The messages of a frame: its events, the phase before them (none before the first event), and the state
+/// after them.
+pub fn announce(before: Option<RunPhase>, events: &[Event], after: &State) -> Vec<Outgoing> {
+    let mut messages = Vec::new();
+    let mut phase = before;
+    let reopened = |event: &&Event| matches!(event, Event::Run(RunEvent::Reopened { .. }));
+    let later = u32::try_from(events.iter().filter(reopened).count()).unwrap_or(u32::MAX);
+    let mut generation = after.generation.saturating_sub(later);
+    let first_seq = (after.seq + 1).saturating_sub(events.len() as u64);
+    for (seq, event) in (first_seq..).zip(events) {
+        let Event::Run(event) = event else { continue };
+        let to = match phase {
+            None => RunPhase::Requested,
+            Some(from) => event.row().from(from).unwrap_or(from),
+        };
+        generation += u32::from(matches!(event, RunEvent::Reopened { .. }));
+        let kind = MessageKind::of(event, phase, to);
+        phase = Some(to);
+        if to == RunPhase::Scheduling {
+            // Its first owner queues it for a permit: it is scheduled when it has one.
+            messages.pop_if(|message: &mut Outgoing| message.kind == MessageKind::Scheduled);
+        }
+        let Some(kind) = kind else { continue };
+        messages.push(Outgoing {
+            seq,
+            kind,
+            workflow: Arc::clone(&after.created.workflow),
+            data: data(&after.created, event, (seq, generation, to.shown())),
+        });
+    }
+    messages
+}
+
+/// The message of the first frame of an execution that begins with another one's frame.
+pub fn announce_birth(created: &RunCreated) -> Outgoing {
+    let event = RunEvent::Created(Box::new(created.clone()));
+    Outgoing {
+        seq: 1,
+        kind: MessageKind::Created,
+        workflow: Arc::clone(&created.workflow),
+        data: data(created, &event, (1, 1, RunPhase::Requested.shown())),
+    }
+}
+
+fn data(
+    created: &RunCreated,
+    event: &RunEvent,
+    (seq, generation, status): (u64, u32, Status),
+) -> Vec<u8> {
+    let failure = match event {
+        RunEvent::Failed { failure, .. } => Some(ShownFailure::of(failure)),
+        RunEvent::Quarantined { reason } => {
+            Some(ShownFailure { kind: "quarantined", message: reason })
+        }
+        RunEvent::Created(_)
+        | RunEvent::Owned { .. }
+        | RunEvent::Queued { .. }
+        | RunEvent::Admitted {}
+        | RunEvent::PauseRequested { .. }
+        | RunEvent::Paused { .. }
+        | RunEvent::Resumed { .. }
+        | RunEvent::Ending { .. }
+        | RunEvent::Completed { .. }
+        | RunEvent::Cancelled { .. }
+        | RunEvent::TimedOut {}
+        | RunEvent::Reopened { .. }
+        | RunEvent::SignalReceived { .. }
+        | RunEvent::MessageIgnored { .. } => None,
+    };
+    let data = Data {
+        execution: created.key.as_str(),
+        workflow: &created.workflow,
+        version: created.version,
+        status,
+        seq,
+        generation,
+        labels: &created.labels,
+        failure,
+    };
+    serde_json::to_vec(&data).expect("its keys are strings")
+}
+
+#[cfg(test)]
+mod tests;

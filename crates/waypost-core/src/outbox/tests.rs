@@ -1,0 +1,171 @@
+//! Which frames cause which messages.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::*;
+use crate::event::{EndCause, Origin, PauseReason, RunCreated};
+use crate::id::{DefinitionHash, ExecutionId, ExecutionNo, InstanceId};
+use crate::json::Json;
+use crate::plan::ConcurrencyPolicy;
+use crate::time::Timestamp;
+
+fn created() -> RunCreated {
+    RunCreated {
+        key: ExecutionId("order-1".into()),
+        workflow: "order".into(),
+        version: 3,
+        definition: DefinitionHash::of(b"order"),
+        input: Json::null(),
+        labels: [("team".to_owned(), "pay".to_owned())].into(),
+        deadline: None,
+        origin: Origin::default(),
+        parent: None,
+    }
+}
+
+/// The state after events, as far as messages read it.
+fn state(seq: u64, generation: u32) -> State {
+    let plan = crate::flow::plan("a");
+    let mut state = State::new(&plan, ExecutionNo(1), Arc::new(created()), Timestamp(0));
+    (state.seq, state.generation) = (seq, generation);
+    state
+}
+
+fn owned() -> Event {
+    Event::Run(RunEvent::Owned { instance: InstanceId(Uuid::from_u128(1)), epoch: 1 })
+}
+
+fn run(event: RunEvent) -> Event {
+    Event::Run(event)
+}
+
+fn paused(reason: PauseReason) -> Event {
+    run(RunEvent::Paused { reason })
+}
+
+fn resumed() -> Event {
+    run(RunEvent::Resumed { reason: None, origin: Origin::default() })
+}
+
+fn queued() -> Event {
+    let policy = ConcurrencyPolicy::Queue;
+    run(RunEvent::Queued { key: "k".into(), limit: 1, policy })
+}
+
+fn ending() -> Event {
+    let cause = EndCause::Cancel { reason: None, origin: Origin::default() };
+    run(RunEvent::Ending { cause, grace: None })
+}
+
+fn asked_to_pause() -> Event {
+    run(RunEvent::PauseRequested { now: false, reason: None, origin: Origin::default() })
+}
+
+fn reopened() -> Event {
+    run(RunEvent::Reopened {
+        generation: 2,
+        nodes: Vec::new(),
+        deadline: None,
+        reason: None,
+        origin: Origin::default(),
+    })
+}
+
+fn completed() -> Event {
+    run(RunEvent::Completed { output: Json::null() })
+}
+
+fn failed(message: &str) -> Event {
+    let failure = Failure::permanent("http", message);
+    run(RunEvent::Failed { failure, nodes: Vec::new(), output: None })
+}
+
+#[test]
+fn changes_that_users_see_cause_messages_and_steps_between_cause_none() {
+    use RunPhase as P;
+    let first = || run(RunEvent::Created(Box::new(created())));
+    let table: [(Option<P>, Vec<Event>, &[&str]); 15] = [
+        (None, vec![first(), owned()], &["created 1", "scheduled 2"]),
+        // It is queued for a permit first.
+        (None, vec![first(), owned(), queued()], &["created 1"]),
+        (None, vec![first()], &["created 1"]),
+        (Some(P::Requested), vec![owned()], &["scheduled 1"]),
+        (Some(P::Scheduling), vec![owned(), run(RunEvent::Admitted {})], &["scheduled 2"]),
+        (Some(P::Running), vec![completed()], &["completed 1"]),
+        (
+            Some(P::Running),
+            vec![ending(), run(RunEvent::Cancelled { reason: None })],
+            &["cancelled 2"],
+        ),
+        (Some(P::Ending), vec![run(RunEvent::TimedOut {})], &["timed_out 1"]),
+        (Some(P::Running), vec![paused(PauseReason::Waits)], &[]),
+        (Some(P::Waiting), vec![owned(), resumed()], &[]),
+        (Some(P::Waiting), vec![asked_to_pause()], &["paused 1"]),
+        (Some(P::Running), vec![asked_to_pause(), paused(PauseReason::User)], &["paused 2"]),
+        // Loaded for a signal, and released again.
+        (Some(P::Paused), vec![owned(), paused(PauseReason::User)], &[]),
+        (Some(P::Paused), vec![owned(), resumed()], &["resumed 2"]),
+        (Some(P::Failed), vec![reopened()], &["reopened 1"]),
+    ];
+    for (before, events, expected) in table {
+        let after = state(events.len() as u64, 1);
+        let shown: Vec<String> = announce(before, &events, &after)
+            .iter()
+            .map(|message| {
+                let name = message.kind.name().strip_prefix("execution.").unwrap_or_default();
+                format!("{name} {}", message.seq)
+            })
+            .collect();
+        assert_eq!(shown, expected, "{before:?} {events:?}");
+    }
+}
+
+#[test]
+fn births_are_announced_as_other_first_frames_are() {
+    let first = run(RunEvent::Created(Box::new(created())));
+    let messages = announce(None, &[first], &state(1, 1));
+    assert_eq!(messages, [announce_birth(&created())]);
+}
+
+#[test]
+fn data_is_of_the_event_and_not_of_the_frame() {
+    let events = [failed("HTTP 500"), reopened(), completed()];
+    let messages = announce(Some(RunPhase::Running), &events, &state(12, 2));
+    let data: Vec<Value> =
+        messages.iter().map(|message| serde_json::from_slice(&message.data).unwrap()).collect();
+    let with = |status: &str, seq: u64, generation: u64| {
+        json!({
+            "execution": "order-1", "workflow": "order", "version": 3, "status": status,
+            "seq": seq, "generation": generation, "labels": {"team": "pay"},
+        })
+    };
+    let mut first = with("FAILED", 10, 1);
+    first["failure"] = json!({"kind": "http", "message": "HTTP 500"});
+    assert_eq!(data[..2], [first, with("RUNNING", 11, 2)]);
+}
+
+#[test]
+fn long_failures_are_cut_between_characters() {
+    let events = [failed(&"é".repeat(FAILURE_TEXT_BYTES_MAX))];
+    let messages = announce(Some(RunPhase::Running), &events, &state(1, 1));
+    let data: Value = serde_json::from_slice(&messages[0].data).unwrap();
+    let text = data["failure"]["message"].as_str().unwrap();
+    assert_eq!(text.len(), FAILURE_TEXT_BYTES_MAX);
+}
+
+#[test]
+fn kinds_have_names_and_codes_of_their_own() {
+    for (code, kind) in (0..).zip(MessageKind::ALL) {
+        assert_eq!(MessageKind::from_code(code), Some(kind));
+        assert_eq!(kind.code(), code);
+        assert_eq!(MessageKind::parse(kind.name()), Some(kind));
+        let only = MessageKinds::parse(kind.name()).unwrap();
+        assert_eq!(only.iter().collect::<Vec<_>>(), [kind]);
+    }
+    assert_eq!(MessageKinds::parse(STATUS_CHANGED), Some(MessageKinds::ALL));
+    assert_eq!(MessageKinds::parse("execution.unknown"), None);
+    assert_eq!(MessageKinds::from_bits(u32::MAX), MessageKinds::ALL);
+}

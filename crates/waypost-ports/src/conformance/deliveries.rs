@@ -1,0 +1,181 @@
+//! Claims of messages, and what follows their results.
+
+use waypost_core::outbox::MessageKind;
+use waypost_core::outbox::delivery::{COOLS_AFTER, Delivered, IN_FLIGHT_MAX, PROBE_AFTER};
+use waypost_core::time::Millis;
+
+use super::StoreUnderTest;
+use super::outbox::{
+    LEASE, OK, add, change, claim, claim_as, endpoint, endpoints, failure, rows, seqs, settle,
+    settle_as, states, tell, telling,
+};
+use super::rig::{ONE, Rig, START};
+use crate::clock::Clock;
+use crate::outbox::{ClaimedMessages, EndpointChange, EndpointState, MessageState, OutboxMessage};
+
+pub fn paused_endpoint_collects_and_disabled_one_does_not<B: StoreUnderTest>(rig: &Rig<B>) {
+    add(rig, &endpoint("a"));
+    assert!(change(rig, "a", &EndpointChange::Pause));
+    tell(rig, 1);
+    assert_eq!(claim(rig), []);
+    assert!(change(rig, "a", &EndpointChange::Resume));
+    let claimed = claim(rig);
+    assert_eq!(claimed.len(), 1);
+    settle(rig, &claimed, &Delivered::Gone);
+    assert_eq!(endpoints(rig)[0].state, EndpointState::Disabled);
+    assert_eq!(states(rig), [MessageState::Dead]);
+    tell(rig, 1);
+    assert_eq!(states(rig), [MessageState::Dead]);
+    assert!(change(rig, "a", &EndpointChange::Resume));
+    tell(rig, 1);
+    assert_eq!(claim(rig).len(), 1);
+}
+
+pub fn message_is_claimed_once_until_the_claim_ends<B: StoreUnderTest>(rig: &Rig<B>) {
+    assert!(!claim_as(rig, 1, 64).endpoints);
+    add(rig, &endpoint("a"));
+    tell(rig, 1);
+    let first = claim_as(rig, 1, 64);
+    assert!(first.endpoints);
+    assert_eq!((first.messages.len(), first.at), (1, START));
+    assert_eq!(first.next_due, Some(START.plus(LEASE)));
+    assert_eq!(*first.messages[0].1, endpoints(rig)[0]);
+    assert_eq!(claim_as(rig, 2, 64).messages, []);
+    rig.advance(LEASE.0);
+    let messages = vec![first.messages[0].0.clone()];
+    let second = claim_as(rig, 2, 64);
+    assert_eq!(second.messages.len(), 1);
+    settle_as(rig, 1, &messages, &OK);
+    assert_eq!(states(rig), [MessageState::Pending], "another claim has it");
+    settle_as(rig, 2, &messages, &OK);
+    assert_eq!(states(rig), [MessageState::Delivered]);
+    assert_eq!(claim_as(rig, 3, 64).next_due, None);
+}
+
+pub fn messages_of_one_execution_are_claimed_in_order<B: StoreUnderTest>(rig: &Rig<B>) {
+    add(rig, &endpoint("a"));
+    let mut hand = rig.start(ONE);
+    for kind in [MessageKind::Paused, MessageKind::Resumed, MessageKind::Completed] {
+        rig.commit(telling(&mut hand, kind));
+    }
+    let first = claim(rig);
+    assert_eq!(seqs(&first), [3]);
+    assert_eq!(claim(rig), []);
+    settle(rig, &first, &failure());
+    assert_eq!(claim(rig), [], "the others wait for the first one");
+    rig.advance(5_000);
+    let first = claim(rig);
+    assert_eq!(seqs(&first), [3]);
+    settle(rig, &first, &OK);
+    for seq in [4, 5] {
+        let next = claim(rig);
+        assert_eq!(seqs(&next), [seq]);
+        settle(rig, &next, &OK);
+    }
+    assert_eq!(claim(rig), []);
+}
+
+pub fn dead_message_does_not_hold_up_later_ones<B: StoreUnderTest>(rig: &Rig<B>) {
+    add(rig, &endpoint("a"));
+    let mut hand = rig.start(ONE);
+    rig.commit(telling(&mut hand, MessageKind::Paused));
+    rig.commit(telling(&mut hand, MessageKind::Resumed));
+    let mut attempts = 0;
+    loop {
+        let due = claim_as(rig, 2, 0).next_due.expect("a message waits");
+        rig.clock.advance(due.since(rig.clock.now()));
+        let claimed = claim(rig);
+        match seqs(&claimed)[..] {
+            // The second one was due, and is put off.
+            [] => continue,
+            [3] => attempts += 1,
+            ref seqs => {
+                assert_eq!(*seqs, [4]);
+                break;
+            }
+        }
+        settle(rig, &claimed, &failure());
+    }
+    assert_eq!(attempts, 10);
+    let first = rows(rig).remove(0);
+    assert_eq!((first.state, first.attempts), (MessageState::Dead, 10));
+}
+
+pub fn results_are_recorded<B: StoreUnderTest>(rig: &mut Rig<B>) {
+    add(rig, &endpoint("a"));
+    tell(rig, 1);
+    settle(rig, &claim(rig), &failure());
+    rig.reopen();
+    let row = rows(rig).remove(0);
+    let last = row.last.expect("it was tried");
+    assert_eq!(
+        (last.status, last.took, last.reason.as_deref()),
+        (Some(503), Millis(7), Some("busy"))
+    );
+    assert_eq!((row.attempts, row.due), (1, START.plus(Millis(5_000))));
+    assert_eq!((row.state, row.settled_at), (MessageState::Pending, None));
+    assert_eq!(endpoints(rig)[0].health.failures, 1);
+    rig.advance(5_000);
+    settle(rig, &claim(rig), &OK);
+    let row = rows(rig).remove(0);
+    assert_eq!(
+        (row.state, row.settled_at),
+        (MessageState::Delivered, Some(START.plus(Millis(5_000))))
+    );
+    assert_eq!(row.attempts, 2);
+    assert_eq!(endpoints(rig)[0].health, Default::default());
+}
+
+pub fn claims_keep_to_the_limits_of_caller_and_endpoint<B: StoreUnderTest>(rig: &Rig<B>) {
+    add(rig, &endpoint("a"));
+    add(rig, &endpoint("b"));
+    tell(rig, 12);
+    let by_endpoint = |claimed: &ClaimedMessages, id: &str| {
+        claimed.messages.iter().filter(|(message, _)| *message.name.endpoint == *id).count()
+    };
+    assert_eq!(claim_as(rig, 1, 3).messages.len(), 3);
+    let second = claim_as(rig, 2, 64);
+    assert_eq!(second.messages.len(), 2 * IN_FLIGHT_MAX - 3);
+    assert_eq!(claim_as(rig, 3, 64).messages, [], "the limit is for all instances together");
+    let done: Vec<OutboxMessage> =
+        second.messages.iter().take(2).map(|(message, _)| message.clone()).collect();
+    settle_as(rig, 2, &done, &OK);
+    let third = claim_as(rig, 3, 64);
+    assert_eq!(third.messages.len(), 2);
+    assert!(by_endpoint(&third, "a") + by_endpoint(&third, "b") == 2);
+}
+
+pub fn cooling_endpoint_gets_one_probe_and_spends_no_other_attempts<B: StoreUnderTest>(
+    rig: &Rig<B>,
+) {
+    add(rig, &endpoint("a"));
+    tell(rig, 20);
+    let sent = claim_as(rig, 1, COOLS_AFTER as usize);
+    let sent: Vec<OutboxMessage> = sent.messages.into_iter().map(|(message, _)| message).collect();
+    settle(rig, &sent, &failure());
+    assert_eq!(claim(rig), []);
+    let probe_at = START.plus(PROBE_AFTER);
+    assert_eq!(claim_as(rig, 2, 64).next_due, Some(probe_at));
+    rig.advance(PROBE_AFTER.0);
+    let probe = claim(rig);
+    assert_eq!(probe.len(), 1);
+    assert_eq!(claim_as(rig, 2, 64).messages, [], "one probe at a time");
+    settle(rig, &probe, &failure());
+    assert_eq!(claim(rig), []);
+    let attempts: u32 = rows(rig).iter().map(|row| row.attempts).sum();
+    assert_eq!(attempts, COOLS_AFTER + 1);
+    rig.advance(2 * PROBE_AFTER.0);
+    settle(rig, &claim(rig), &OK);
+    assert_eq!(claim(rig).len(), IN_FLIGHT_MAX, "it is well again");
+}
+
+pub fn probe_of_a_dead_instance_is_sent_by_another<B: StoreUnderTest>(rig: &Rig<B>) {
+    add(rig, &endpoint("a"));
+    tell(rig, 10);
+    let sent = claim(rig);
+    settle(rig, &sent, &failure());
+    rig.advance(PROBE_AFTER.0);
+    assert_eq!(claim_as(rig, 2, 64).messages.len(), 1);
+    rig.advance(LEASE.0);
+    assert_eq!(claim_as(rig, 3, 64).messages.len(), 1);
+}

@@ -1,0 +1,9 @@
+-- claim_messages: are there endpoints, and when may the next message be claimed? Served by outbox_due.
+SELECT (SELECT count(*) FROM webhook_endpoints) > 0,
+       (SELECT min(greatest(w.first_due, w.probe_at)) FROM (
+            SELECT e.probe_at,
+                   (SELECT o.due FROM outbox AS o WHERE o.endpoint = e.number AND o.state = 0
+                    ORDER BY o.due LIMIT 1) AS first_due
+            FROM webhook_endpoints AS e WHERE e.state = 0
+        ) AS w WHERE w.first_due IS NOT NULL),
+       (SELECT waypost_now())

@@ -1,0 +1,337 @@
+//! Webhook endpoints and their messages.
+//!
+//! Claims and results lock the row of the endpoint first, so that its limits hold for all instances; claims
+//! skip an endpoint that is locked. Appends lock neither: they only insert messages.
+
+mod rows;
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use uuid::Uuid;
+use waypost_core::outbox::delivery::{EndpointHealth, MessageNext, judge};
+use waypost_core::time::{Millis, Timestamp};
+use waypost_ports::outbox::{
+    ClaimedMessages, DEAD_KEPT, DELIVERED_KEPT, EXPIRED, EndpointChange, EndpointRow,
+    EndpointState, FORMER_SECRET_KEPT, MessageClaim, MessageResult, MessageState, MessagesPage,
+    MessagesRequest, NewEndpoint, OVER_QUOTA, Outbox, OutboxMessage, OutboxStats, PENDING_KEPT,
+    Replay, TRIM_MAX,
+};
+use waypost_ports::store::StoreError;
+
+use crate::connection::{Connection, Params, Role};
+use crate::error::{DbError, Result};
+use crate::queries::sql;
+use crate::store::PostgresStore;
+use crate::text::{get, limit, limit_and_one, time};
+
+/// Messages that are looked at together.
+const PAGE: i64 = 64;
+
+/// How often the registration of an endpoint waits for the appends under way, and the pause between.
+const REGISTRATION_TRIES: u32 = 20;
+const REGISTRATION_PAUSE: Duration = Duration::from_millis(200);
+
+impl Outbox for PostgresStore {
+    fn add_endpoint(&self, endpoint: &NewEndpoint) -> Result<(), StoreError> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match self.try_run(Role::Api, async |db| add(db, endpoint).await) {
+                Ok(0) => {
+                    let id = &endpoint.id;
+                    return Err(StoreError::Refused(format!("there is an endpoint {id} already")));
+                }
+                Ok(_) => return Ok(()),
+                Err(DbError::Unavailable(_)) if tries < REGISTRATION_TRIES => {
+                    thread::sleep(REGISTRATION_PAUSE);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn endpoints(&self) -> Result<Vec<EndpointRow>, StoreError> {
+        self.run(Role::Api, async |db| {
+            db.query_map(sql!("endpoints_list"), &[], rows::endpoint).await
+        })
+    }
+
+    fn change_endpoint(&self, id: &str, change: &EndpointChange) -> Result<bool, StoreError> {
+        self.run(Role::Api, async |db| {
+            let id = id.as_bytes();
+            let state = |state: EndpointState| i16::from(state.code());
+            let changed = match change {
+                EndpointChange::Pause => {
+                    let params: Params<'_> = &[&id, &state(EndpointState::Paused)];
+                    db.execute(sql!("endpoint_state"), params).await?
+                }
+                EndpointChange::Resume => {
+                    let params: Params<'_> = &[&id, &state(EndpointState::Active)];
+                    db.execute(sql!("endpoint_state"), params).await?
+                }
+                EndpointChange::Rotate(secret) => {
+                    let params: Params<'_> = &[&id, &secret.0, &span(FORMER_SECRET_KEPT)];
+                    db.execute(sql!("endpoint_rotate"), params).await?
+                }
+            };
+            Ok(changed > 0)
+        })
+    }
+
+    fn delete_endpoint(&self, id: &str) -> Result<bool, StoreError> {
+        self.run(Role::Api, async |db| {
+            let number = |row: &tokio_postgres::Row| get::<i64>(row, 0);
+            db.begin().await?;
+            let deleted = db.query_opt(sql!("endpoint_delete"), &[&id.as_bytes()], number).await?;
+            if let Some(number) = deleted {
+                db.execute(sql!("endpoint_messages_delete"), &[&number]).await?;
+            }
+            db.commit().await?;
+            Ok(deleted.is_some())
+        })
+    }
+
+    fn claim_messages(&self, request: &MessageClaim) -> Result<ClaimedMessages, StoreError> {
+        self.run(Role::Engine, async |db| claim(db, request).await)
+    }
+
+    fn settle_messages(&self, claim: Uuid, results: &[MessageResult]) -> Result<(), StoreError> {
+        // In one order, so that two instances cannot wait for each other.
+        let mut by_endpoint: BTreeMap<&str, Vec<&MessageResult>> = BTreeMap::new();
+        for result in results {
+            by_endpoint.entry(&result.name.endpoint).or_default().push(result);
+        }
+        self.run(Role::Engine, async |db| {
+            for (endpoint, results) in &by_endpoint {
+                settle(db, claim, endpoint, results).await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn messages(&self, request: &MessagesRequest) -> Result<MessagesPage, StoreError> {
+        let MessagesRequest { endpoint, state, before, limit } = request;
+        let before = before.map_or(i64::MAX, |place| i64::try_from(place).unwrap_or(i64::MAX));
+        let endpoint = endpoint.as_ref().map(|id| id.as_bytes());
+        let state = state.map(|state| i16::from(state.code()));
+        self.run(Role::Api, async |db| {
+            let params: Params<'_> = &[&before, &limit_and_one(*limit), &endpoint, &state];
+            let mut rows: Vec<_> =
+                db.query_map(sql!("outbox_list"), params, rows::message_row).await?;
+            let more = rows.len() > *limit;
+            rows.truncate(*limit);
+            Ok(MessagesPage { rows, more })
+        })
+    }
+
+    fn replay_messages(&self, endpoint: &str, which: &Replay) -> Result<u64, StoreError> {
+        self.run(Role::Api, async |db| replay(db, endpoint, which).await)
+    }
+
+    fn trim_outbox(&self, pending_max: usize) -> Result<u64, StoreError> {
+        self.run(Role::Engine, async |db| {
+            let most = limit(TRIM_MAX);
+            let params: Params<'_> = &[
+                &span(DELIVERED_KEPT),
+                &span(DEAD_KEPT),
+                &span(PENDING_KEPT),
+                &EXPIRED.as_bytes(),
+                &most,
+            ];
+            let row = db.query_one(sql!("outbox_trim"), params).await?;
+            let trimmed: i64 = get(&row, 0)?;
+            let params: Params<'_> = &[&limit(pending_max), &OVER_QUOTA.as_bytes(), &most];
+            let shed = db.execute(sql!("outbox_shed"), params).await?;
+            Ok(u64::try_from(trimmed).unwrap_or_default() + shed)
+        })
+    }
+
+    fn outbox_stats(&self) -> Result<OutboxStats, StoreError> {
+        self.run(Role::Api, async |db| {
+            let row = db.query_one(sql!("outbox_stats"), &[]).await?;
+            rows::stats(&row)
+        })
+    }
+}
+
+fn span(span: Millis) -> i64 {
+    i64::try_from(span.0).unwrap_or(i64::MAX)
+}
+
+/// Returns 0 if the id is taken.
+async fn add(db: &mut Connection, endpoint: &NewEndpoint) -> Result<u64> {
+    let NewEndpoint { id, url, description, workflow, kinds, with_output, secret } = endpoint;
+    db.begin().await?;
+    db.query(sql!("outbox_lock_timeout"), &[]).await?;
+    db.run_all(sql!("outbox_lock")).await?;
+    let params: Params<'_> = &[
+        &id.as_bytes(),
+        &url.as_bytes(),
+        &description.as_bytes(),
+        &workflow.as_ref().map(|workflow| workflow.as_bytes()),
+        &i64::from(kinds.bits()),
+        with_output,
+        &secret.0,
+    ];
+    let added = db.execute(sql!("endpoint_insert"), params).await?;
+    db.commit().await?;
+    Ok(added)
+}
+
+async fn claim(db: &mut Connection, request: &MessageClaim) -> Result<ClaimedMessages> {
+    let mut claimed = next_due(db).await?;
+    let now = claimed.at;
+    if claimed.next_due.is_none_or(|due| due > now) || request.limit == 0 {
+        return Ok(claimed);
+    }
+    db.begin().await?;
+    let ready: Vec<rows::Ready> =
+        db.query_map(sql!("outbox_ready"), &[&now.0], rows::ready).await?;
+    let listed: Vec<EndpointRow> =
+        db.query_map(sql!("endpoints_list"), &[], rows::endpoint).await?;
+    let endpoints: BTreeMap<Arc<str>, Arc<EndpointRow>> =
+        listed.into_iter().map(|row| (Arc::clone(&row.endpoint.id), Arc::new(row))).collect();
+    for endpoint in ready {
+        let room = endpoint.health.room(endpoint.under_way, now);
+        let room = room.min(request.limit.saturating_sub(claimed.messages.len()));
+        let taken = take(db, (request, now), &endpoint, room).await?;
+        let Some(row) = endpoints.get(&endpoint.id).filter(|_| !taken.is_empty()) else { continue };
+        let health = endpoint.health.claimed(now.plus(request.lease));
+        save_health(db, endpoint.number, health, false).await?;
+        claimed.messages.extend(taken.into_iter().map(|message| (message, Arc::clone(row))));
+    }
+    claimed.next_due = next_due(db).await?.next_due;
+    db.commit().await?;
+    Ok(claimed)
+}
+
+async fn next_due(db: &mut Connection) -> Result<ClaimedMessages> {
+    let row = db.query_one(sql!("outbox_next_due"), &[]).await?;
+    Ok(ClaimedMessages {
+        endpoints: get(&row, 0)?,
+        next_due: time(&row, 1)?,
+        at: Timestamp(get(&row, 2)?),
+        messages: Vec::new(),
+    })
+}
+
+/// Claims messages of one endpoint. Messages that wait for an earlier one about their execution are put off
+/// until that one is due, so that they are not looked at again and again.
+async fn take(
+    db: &mut Connection,
+    (request, now): (&MessageClaim, Timestamp),
+    endpoint: &rows::Ready,
+    room: usize,
+) -> Result<Vec<OutboxMessage>> {
+    let ends = now.plus(request.lease);
+    let mut taken: Vec<OutboxMessage> = Vec::new();
+    let mut executions = HashSet::new();
+    while taken.len() < room {
+        let params: Params<'_> = &[&endpoint.number, &now.0, &PAGE];
+        let candidates: Vec<rows::Candidate> = db
+            .query_map(sql!("outbox_candidates"), params, |row| rows::candidate(row, &endpoint.id))
+            .await?;
+        let (mut places, mut dues, mut claims) = (Vec::new(), Vec::new(), Vec::new());
+        for candidate in candidates {
+            let execution = candidate.message.name.execution;
+            let behind = executions.contains(&execution).then_some(ends).or(candidate.behind);
+            let (due, claim) = match behind {
+                Some(due) if due > now => (due, None),
+                None if taken.len() < room => (ends, Some(request.claim)),
+                Some(_) | None => continue,
+            };
+            places.push(candidate.place);
+            dues.push(due.0);
+            claims.push(claim);
+            if claim.is_some() {
+                executions.insert(execution);
+                taken.push(candidate.message);
+            }
+        }
+        if places.is_empty() {
+            break;
+        }
+        db.execute(sql!("outbox_take"), &[&places, &dues, &claims]).await?;
+    }
+    Ok(taken)
+}
+
+async fn save_health(
+    db: &mut Connection,
+    endpoint: i64,
+    health: EndpointHealth,
+    disables: bool,
+) -> Result<()> {
+    let EndpointHealth { failures, probe_at, probing } = health;
+    let probe_at = probe_at.map(|at| at.0);
+    let params: Params<'_> = &[&endpoint, &i64::from(failures), &probe_at, &probing, &disables];
+    db.execute(sql!("endpoint_health_set"), params).await?;
+    Ok(())
+}
+
+/// Records the results of one endpoint, in their order.
+async fn settle(
+    db: &mut Connection,
+    claim: Uuid,
+    endpoint: &str,
+    results: &[&MessageResult],
+) -> Result<()> {
+    db.begin().await?;
+    let locked = db.query_opt(sql!("endpoint_lock"), &[&endpoint.as_bytes()], rows::locked).await?;
+    let Some((number, mut health, now)) = locked else { return db.roll_back().await };
+    let names = rows::Names::of(results.iter().map(|result| &result.name))?;
+    let params: Params<'_> = &[&number, &claim, &names.executions, &names.seqs, &names.marks];
+    let claimed: Vec<(usize, i64, u32)> =
+        db.query_map(sql!("outbox_claimed_by"), params, rows::claimed).await?;
+    let mut settled = rows::Settled::default();
+    let mut disables = false;
+    for (position, place, attempts) in claimed {
+        let Some(result) = results.get(position) else { continue };
+        let verdict = judge(health, attempts, &result.result, now, result.jitter);
+        health = verdict.health;
+        disables |= verdict.disables;
+        let (state, due) = match verdict.message {
+            MessageNext::Delivered => (MessageState::Delivered, None),
+            MessageNext::Dead => (MessageState::Dead, None),
+            MessageNext::Retry { due } => (MessageState::Pending, Some(due)),
+        };
+        settled.push(place, result, (state, verdict.attempts, due));
+    }
+    if !settled.is_empty() {
+        save_health(db, number, health, disables).await?;
+        db.execute(sql!("outbox_settle"), &settled.params(&now.0)).await?;
+        db.execute(sql!("outbox_wake"), &[&number, &settled.done, &now.0]).await?;
+    }
+    db.commit().await
+}
+
+async fn replay(db: &mut Connection, endpoint: &str, which: &Replay) -> Result<u64> {
+    db.begin().await?;
+    let locked = db.query_opt(sql!("endpoint_lock"), &[&endpoint.as_bytes()], rows::locked).await?;
+    let Some((number, _, now)) = locked else {
+        db.roll_back().await?;
+        return Ok(0);
+    };
+    let (state, since): (Option<i16>, Option<i64>) = match which {
+        Replay::Dead => (Some(MessageState::Dead.code().into()), None),
+        Replay::Since(time) => (None, Some(time.0)),
+        Replay::Only(_) => (None, None),
+    };
+    let replayed = match which {
+        Replay::Only(names) => {
+            let own = names.iter().filter(|name| *name.endpoint == *endpoint);
+            let names = rows::Names::of(own)?;
+            let params: Params<'_> =
+                &[&number, &now.0, &names.executions, &names.seqs, &names.marks];
+            db.execute(sql!("outbox_replay_some"), params).await?
+        }
+        Replay::Dead | Replay::Since(_) => {
+            db.execute(sql!("outbox_replay"), &[&number, &now.0, &state, &since]).await?
+        }
+    };
+    db.commit().await?;
+    Ok(replayed)
+}

@@ -1,0 +1,4 @@
+-- claim_messages, settle_messages; disables the endpoint where ?5 is true. Served by the key of
+-- webhook_endpoints.
+UPDATE webhook_endpoints SET failures = ?2, probe_at = ?3, probing = ?4, state = iif(?5, 2, state)
+WHERE number = ?1
