@@ -25,6 +25,7 @@
 //! | `tokens`, `sealed` | tokens that authorise reports on remote attempts; the bodies of offers |
 //! | `engine` | the library's API; `engine/remote` is its part for remote workers |
 //! | `metrics` | the engine's metrics; `driver/measures` is what one step measured |
+//! | `dispatcher` | sends the messages of the outbox to webhook endpoints |
 //! | `blob_sweep` | deletes blobs that no execution names |
 //! | `check` | verifies the invariants, and repairs what can be derived from the logs |
 //! | `receipt` | the outcome of a message in an inbox |
@@ -37,6 +38,7 @@
 pub mod blob_sweep;
 pub mod check;
 pub mod config;
+pub mod dispatcher;
 pub mod driver;
 mod engine;
 pub mod metrics;

@@ -18,6 +18,7 @@ use std::time::Duration;
 use waypost_core::slot::SlotCounts;
 use waypost_core::status::Status;
 
+use crate::dispatcher::DELIVERY_RESULTS;
 use crate::driver::{AttemptEnd, Driver, Measures, Queue};
 
 pub use instruments::{
@@ -61,6 +62,7 @@ crate::metrics! {
         tasks_broken_total: Counter, "Tasks dropped because their seal did not verify.";
         reports_refused_total: Counter, "Reports of remote workers that came too late, or with a token of another attempt.";
         reports_relayed_total: CounterFamily("outcome", &RELAYED), "Reports of remote workers forwarded to the owner through Redis, by outcome; all but the committed ones went through the inbox.";
+        deliveries_total: CounterFamily("result", &DELIVERY_RESULTS), "Attempts of this instance to deliver a message to a webhook endpoint, by result; gone: the endpoint answered 410 and was disabled.";
         blob_bytes_put_total: Counter, "Bytes of blobs put on this instance, before compression.";
         blobs_swept_total: Counter, "Blobs deleted by this instance because no execution names them.";
         blob_bytes_swept_total: Counter, "Bytes of those blobs, as they were stored.";

@@ -122,6 +122,19 @@ impl Egress {
         Err(Denied::Address { target, address, range })
     }
 
+    /// Does the allow-list name the host of this URL, or its address where the host is one? Ranges do not
+    /// name a host.
+    pub fn names(&self, url: &Url) -> bool {
+        let Some(port) = url.port_or_known_default() else { return false };
+        let (name, address) = match url.host() {
+            Some(Host::Domain(name)) => (Some(name), IpAddr::from([0, 0, 0, 0])),
+            Some(Host::Ipv4(address)) => (None, address.into()),
+            Some(Host::Ipv6(address)) => (None, address.into()),
+            None => return false,
+        };
+        self.allowed.iter().any(|allowance| allowance.covers(name, address, port))
+    }
+
     /// The resolver for clients that connect to `port` only: reqwest resolves names without a port,
     /// while an allowance may be for one port.
     pub fn resolver(&self, port: u16) -> GuardedResolver {

@@ -7,6 +7,7 @@
 //!   http.rs           calls: the request, its redirects, its response; shared by kinds
 //!   settings.rs       an operator's settings for handlers
 //!   tls.rs            the TLS settings of every client
+//!   webhook.rs        messages to webhook endpoints
 //! ```
 //!
 //! A new kind is one file in `kinds/` with a `pub(crate) static KIND: NodeKind`, and its name in
@@ -19,6 +20,7 @@ mod http;
 mod outcome;
 mod settings;
 pub mod tls;
+pub mod webhook;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -17,6 +17,7 @@ use waypost_core::failure::{Failure, kind};
 use waypost_core::frame::{FrameHeader, encode};
 use waypost_core::id::{AppendId, DefinitionHash, ExecutionNo};
 use waypost_core::json::Json;
+use waypost_core::outbox::announce;
 use waypost_core::path::At;
 use waypost_core::time::Millis;
 use waypost_ports::store::Append;
@@ -168,6 +169,7 @@ impl Driver {
         let env = self.env();
         let append_id = AppendId(self.ids.uuid());
         let decided_at = env.now.max(loaded.stored_at);
+        let before = loaded.state.phase();
         let Ok(decision) = reopen(&loaded.plan, &mut loaded.state, &env) else { return };
         let needed = decision.events.iter().map(Event::requires).max().unwrap_or(1);
         let last_seq = loaded.state.seq;
@@ -182,7 +184,8 @@ impl Driver {
             decided_at,
             requires: loaded.requires.max(needed),
         };
-        let frame = Append::reopening(header, encode(&decision.events));
+        let mut frame = Append::reopening(header, encode(&decision.events));
+        frame.side.messages = announce(Some(before), &decision.events, &loaded.state);
         if let Some(live) = self.live.get_mut(&execution) {
             live.reopenings.insert(child, frame);
         }

@@ -21,6 +21,7 @@ use waypost_core::slot::SlotCounts;
 use waypost_core::state::State;
 use waypost_core::status::NodeStatus;
 use waypost_core::time::{Now, Timestamp};
+use waypost_core::transitions::RunPhase;
 use waypost_ports::store::Append;
 
 pub(super) use deciding::{Broken, Decided, Round};
@@ -87,6 +88,8 @@ pub(super) struct Live {
     /// The fold that its log requires so far.
     requires: u16,
     parent: Option<Parent>,
+    /// Its phase after its last frame; absent before the first.
+    announced: Option<RunPhase>,
     /// The store's time of that frame.
     stored_at: Timestamp,
     /// Mail that was answered without an event; deleted with the next frame.
@@ -162,6 +165,7 @@ impl Live {
 
     fn with(plan: Arc<Plan>, state: State, parent: Option<Parent>) -> Self {
         Self {
+            announced: parent.map(|_| state.phase()),
             plan,
             state,
             parent,

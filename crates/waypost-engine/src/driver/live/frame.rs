@@ -11,6 +11,7 @@ use waypost_core::event::{BLOBS_LOG_FORMAT, Event, NodeEvent, RunEvent};
 use waypost_core::frame::{FrameHeader, encode};
 use waypost_core::id::{AppendId, ExecutionNo};
 use waypost_core::json::{REFERENCE_BYTES_MIN, references};
+use waypost_core::outbox::{announce, announce_birth};
 use waypost_core::permits::PermitRequest;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::status::Status;
@@ -113,6 +114,8 @@ impl Live {
         let body = encode(&decision.events);
         let count = u64::try_from(decision.events.len()).unwrap_or(u64::MAX);
         let needed = decision.events.iter().map(Event::requires).max().unwrap_or(1);
+        side.messages = announce(self.announced, &decision.events, &self.state);
+        self.announced = Some(self.state.phase());
         side.blobs = frame_blobs(&decision.events, &body);
         let refers = !side.blobs.is_empty();
         self.refers |= refers;
@@ -178,7 +181,9 @@ impl Live {
                 decided_at: round.env.now,
                 requires: event.requires().max(birth.requires),
             };
-            side.births.push(Append::birth(header, body, birth.created.key.clone(), blobs));
+            let mut append = Append::birth(header, body, birth.created.key.clone(), blobs);
+            append.side.messages.push(announce_birth(&birth.created));
+            side.births.push(append);
         }
         let reopened = decision.reopened.iter();
         side.births.extend(reopened.filter_map(|child| self.reopenings.remove(child)));

@@ -1,0 +1,308 @@
+//! The dispatcher: sends the messages of the outbox to webhook endpoints. It only transports: what is due and
+//! what follows an attempt is decided in `waypost_core::outbox::delivery`, on the rows of the store.
+//!
+//! ```text
+//!   commit ─▶ DispatcherWakeups ─┐
+//!   time of the next message ────┼─▶ claim ─▶ one Tokio task for each message ─▶ results ─▶ settle
+//!   every POLL ──────────────────┘
+//! ```
+//!
+//! Every instance runs one. A message whose dispatcher died is claimed by another one when the claim ends, and
+//! sent again under the same id.
+
+mod body;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+use waypost_core::event::Event;
+use waypost_core::outbox::delivery::{Delivered, Jitter};
+use waypost_core::time::{Millis, Timestamp};
+use waypost_ports::outbox::{
+    ClaimedMessages, EndpointRow, MessageClaim, MessageResult, Outbox, OutboxMessage, PENDING_MAX,
+    SigningSecret, TRIM_MAX,
+};
+use waypost_ports::store::{Store, StoreError};
+use waypost_ports::webhook::{WebhookRequest, WebhookSender};
+
+use crate::driver::Committed;
+use crate::metrics::EngineMetrics;
+
+/// Messages that one instance sends at once.
+pub const IN_FLIGHT_MAX: usize = 64;
+/// How often to look for messages that other instances have written, and for new endpoints.
+const POLL: Duration = Duration::from_secs(5);
+/// The shortest time between two claims.
+const PAUSE: Duration = Duration::from_millis(20);
+/// The wait after a call to the store failed.
+const STORE_PAUSE: Duration = Duration::from_secs(1);
+/// How often old messages are deleted.
+const TRIM_EVERY: Duration = Duration::from_secs(600);
+/// How long a stop waits for the results of what is being sent.
+const STOP_MAX: Duration = Duration::from_secs(5);
+
+/// Wakes the dispatcher of this instance after commits.
+#[derive(Clone, Debug, Default)]
+pub struct DispatcherWakeups(Arc<WakeupState>);
+
+#[derive(Debug, Default)]
+struct WakeupState {
+    notify: Notify,
+    /// Without endpoints no commit wakes it.
+    has_endpoints: AtomicBool,
+}
+
+impl DispatcherWakeups {
+    /// To be called after every commit.
+    pub fn committed(&self, committed: &Committed) {
+        let is_telling = |event: &Event| matches!(event, Event::Run(_));
+        if self.0.has_endpoints.load(Ordering::Relaxed) && committed.events.iter().any(is_telling) {
+            self.0.notify.notify_one();
+        }
+    }
+
+    /// Looks for messages now: an endpoint was added or resumed, or messages are replayed.
+    pub fn wake(&self) {
+        self.0.notify.notify_one();
+    }
+}
+
+/// The dispatcher of one instance.
+pub struct Dispatcher {
+    pub outbox: Arc<dyn Outbox>,
+    /// For outputs, which are in the log alone.
+    pub store: Arc<dyn Store>,
+    pub sender: Arc<dyn WebhookSender>,
+    pub wakeups: DispatcherWakeups,
+    pub metrics: Arc<EngineMetrics>,
+    /// How long a claim lasts: longer than an attempt and the commit of its result.
+    pub claim: Millis,
+}
+
+/// What is under way.
+#[derive(Default)]
+struct UnderWay {
+    /// `None` where no attempt was made: its claim will end.
+    sending: JoinSet<Option<(Uuid, MessageResult)>>,
+    /// Results that are not recorded yet.
+    results: Vec<(Uuid, MessageResult)>,
+}
+
+impl UnderWay {
+    fn room(&self) -> usize {
+        IN_FLIGHT_MAX.saturating_sub(self.sending.len() + self.results.len())
+    }
+
+    fn take(&mut self, ended: Result<Option<(Uuid, MessageResult)>, tokio::task::JoinError>) {
+        match ended {
+            Ok(result) => self.results.extend(result),
+            Err(error) => tracing::error!(%error, "an attempt to deliver a message panicked"),
+        }
+    }
+
+    /// Waits for the end of an attempt; takes all that have ended. Cancel-safe, as `join_next` is.
+    async fn next(&mut self) {
+        match self.sending.join_next().await {
+            Some(ended) => self.take(ended),
+            None => std::future::pending().await,
+        }
+        while let Some(ended) = self.sending.try_join_next() {
+            self.take(ended);
+        }
+    }
+}
+
+impl Dispatcher {
+    /// Runs until it is stopped.
+    pub async fn run(self, stop: CancellationToken) {
+        let mut under_way = UnderWay::default();
+        let mut wake_at = Instant::now();
+        let mut trim_at = Instant::now() + TRIM_EVERY;
+        loop {
+            tokio::select! { // all arms may be dropped and polled again
+                () = stop.cancelled() => break,
+                () = sleep_until(wake_at) => {}
+                () = self.wakeups.0.notify.notified() => {}
+                () = under_way.next() => {}
+            }
+            let turn = Instant::now();
+            wake_at = match self.turn(&mut under_way).await {
+                Ok(wait) => turn + wait,
+                Err(error) => {
+                    tracing::warn!(%error, "the outbox cannot be used; trying again");
+                    turn + STORE_PAUSE
+                }
+            };
+            if turn >= trim_at {
+                trim_at = turn + TRIM_EVERY;
+                self.trim().await;
+            }
+            // The floor between two claims, in which results gather.
+            sleep_until(turn + PAUSE).await;
+        }
+        self.finish(under_way).await;
+    }
+
+    /// Records results and claims messages; returns how long to wait at most.
+    async fn turn(&self, under_way: &mut UnderWay) -> Result<Duration, StoreError> {
+        while let Some(ended) = under_way.sending.try_join_next() {
+            under_way.take(ended);
+        }
+        self.settle(under_way).await?;
+        let room = under_way.room();
+        if room == 0 {
+            return Ok(POLL);
+        }
+        let request = MessageClaim { claim: Uuid::new_v4(), limit: room, lease: self.claim };
+        let claimed = self.call(move |outbox| outbox.claim_messages(&request)).await?;
+        self.wakeups.0.has_endpoints.store(claimed.endpoints, Ordering::Relaxed);
+        let ClaimedMessages { messages, next_due, at, .. } = claimed;
+        for (message, endpoint) in messages {
+            under_way.sending.spawn(self.deliver(request.claim, message, endpoint, at));
+        }
+        let wait = next_due.map_or(POLL, |due| due.since(at).to_std());
+        // What is due and was not claimed waits for results, here or on another instance.
+        Ok(if wait.is_zero() { STORE_PAUSE } else { wait.min(POLL) })
+    }
+
+    /// Sends one message; reads its output first where the endpoint wants it.
+    fn deliver(
+        &self,
+        claim: Uuid,
+        message: OutboxMessage,
+        endpoint: Arc<EndpointRow>,
+        at: Timestamp,
+    ) -> impl Future<Output = Option<(Uuid, MessageResult)>> + use<> {
+        let (store, sender) = (Arc::clone(&self.store), Arc::clone(&self.sender));
+        let metrics = Arc::clone(&self.metrics);
+        let claimed = Instant::now();
+        async move {
+            let body = match endpoint.endpoint.with_output && message.kind.is_end() {
+                false => body::of(&message, None),
+                true => {
+                    let read = message.clone();
+                    let output = blocking(move || body::output(&*store, &read)).await;
+                    match output {
+                        Ok(output) => body::of(&message, Some(&output)),
+                        Err(error) => {
+                            tracing::warn!(%error, id = %message.name, "no output to send");
+                            return None;
+                        }
+                    }
+                }
+            };
+            let started = Instant::now();
+            let passed = u64::try_from((started - claimed).as_millis()).unwrap_or(u64::MAX);
+            let at = at.plus(Millis(passed));
+            let id = message.name.to_string();
+            let request = WebhookRequest {
+                url: Arc::clone(&endpoint.endpoint.url),
+                id,
+                at,
+                body,
+                secrets: secrets(&endpoint, at),
+            };
+            let result = sender.send(request).await;
+            metrics.deliveries_total.add(result_name(&result), 1);
+            let took = Millis(u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX));
+            let [a, b, c, d, ..] = *Uuid::new_v4().as_bytes();
+            let jitter = Jitter(u32::from_be_bytes([a, b, c, d]));
+            Some((claim, MessageResult { name: message.name, result, took, jitter }))
+        }
+    }
+
+    /// Records all results; those that could not be recorded stay.
+    async fn settle(&self, under_way: &mut UnderWay) -> Result<(), StoreError> {
+        let mut by_claim: BTreeMap<Uuid, Vec<MessageResult>> = BTreeMap::new();
+        for (claim, result) in &under_way.results {
+            by_claim.entry(*claim).or_default().push(result.clone());
+        }
+        for (claim, results) in by_claim {
+            self.call(move |outbox| outbox.settle_messages(claim, &results)).await?;
+            under_way.results.retain(|(of, _)| *of != claim);
+        }
+        Ok(())
+    }
+
+    async fn trim(&self) {
+        loop {
+            match self.call(|outbox| outbox.trim_outbox(PENDING_MAX)).await {
+                Ok(changed) if changed >= TRIM_MAX as u64 => {}
+                Ok(_) => return,
+                Err(error) => {
+                    tracing::warn!(%error, "old messages could not be deleted; trying again later");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Waits a little for what is being sent, and records it. The rest is sent again after its claim.
+    async fn finish(&self, mut under_way: UnderWay) {
+        let until = Instant::now() + STOP_MAX;
+        while !under_way.sending.is_empty() {
+            if timeout_at(until, under_way.next()).await.is_err() {
+                break;
+            }
+        }
+        if let Err(error) = self.settle(&mut under_way).await {
+            tracing::warn!(%error, "results of deliveries could not be recorded; they are repeated");
+        }
+    }
+
+    async fn call<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&dyn Outbox) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let outbox = Arc::clone(&self.outbox);
+        blocking(move || call(&*outbox)).await
+    }
+}
+
+/// Runs a call that blocks.
+async fn blocking<T: Send + 'static>(
+    call: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    let done = tokio::task::spawn_blocking(call).await;
+    done.unwrap_or_else(|error| Err(StoreError::Unavailable(error.to_string())))
+}
+
+/// The secrets that sign at a time.
+fn secrets(row: &EndpointRow, at: Timestamp) -> Vec<SigningSecret> {
+    let former = row.former.iter().filter(|(_, until)| at < *until).map(|(secret, _)| secret);
+    std::iter::once(&row.endpoint.secret).chain(former).cloned().collect()
+}
+
+/// The name of a result in metrics.
+fn result_name(result: &Delivered) -> &'static str {
+    match result {
+        Delivered::Yes { .. } => DELIVERY_RESULTS[0],
+        Delivered::No { .. } => DELIVERY_RESULTS[1],
+        Delivered::Gone => DELIVERY_RESULTS[2],
+    }
+}
+
+/// The results of attempts in metrics.
+pub(crate) const DELIVERY_RESULTS: [&str; 3] = ["delivered", "failed", "gone"];
+
+/// A message that says nothing, to test an endpoint.
+pub fn test_request(row: &EndpointRow, at: Timestamp) -> WebhookRequest {
+    let id = &row.endpoint.id;
+    WebhookRequest {
+        url: Arc::clone(&row.endpoint.url),
+        id: format!("msg_{id}_test_{}", Uuid::new_v4().simple()),
+        at,
+        body: body::test(id, at),
+        secrets: secrets(row, at),
+    }
+}
+
+#[cfg(test)]
+mod tests;
