@@ -9,6 +9,7 @@ pub(crate) mod executions;
 mod payloads;
 pub(crate) mod starting;
 pub(crate) mod system;
+pub(crate) mod webhooks;
 pub(crate) mod workers;
 
 use crate::http::call::Call;

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use waypost_core::limits::BLOB_BYTES_MAX;
+use waypost_core::time::Millis;
+use waypost_ports::webhook::DELIVERY_TIMEOUT;
 
 use crate::http::upload::UPLOAD_BYTES_PER_SECOND_MIN;
 
@@ -55,6 +57,8 @@ pub struct Config {
     pub wait_max: Duration,
     /// How long a drain may take.
     pub drain_timeout: Duration,
+    /// How long a webhook endpoint may take to answer.
+    pub webhook_timeout: Millis,
 }
 
 /// Where certificate and key are.
@@ -94,6 +98,7 @@ impl Default for Config {
             commit_timeout: Duration::from_secs(30),
             wait_max: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(10),
+            webhook_timeout: DELIVERY_TIMEOUT,
         }
     }
 }
@@ -128,6 +133,8 @@ impl Config {
             ("http_commit_timeout_seconds", seconds(self.commit_timeout)),
             ("http_wait_max_seconds", seconds(self.wait_max)),
             ("http_page_max", crate::reader::PAGE_MAX as u64),
+            ("webhook_endpoints_max", crate::actions::webhooks::ENDPOINTS_MAX as u64),
+            ("webhook_replay_ids_max", crate::actions::webhooks::REPLAY_IDS_MAX as u64),
             ("labels_max", crate::wire::payload::LABELS_MAX as u64),
         ]
     }

@@ -41,6 +41,10 @@ waypost_engine::metrics! {
         projection_lag_frames: Reading, "Commits that projections do not contain yet; absent while the store does not respond.";
         executions_due_unclaimed: Reading, "Executions that are due or have mail and are not claimed; the same on every instance; at most 100,000 of either kind are counted; absent while the store does not respond.";
         executions_due_oldest_lateness_seconds: Reading, "Lateness of the longest due execution that is not claimed; 0 if there is none.";
+        outbox_depth: Reading, "Messages that wait for a webhook endpoint; the same on every instance; absent while the store does not respond.";
+        outbox_oldest_seconds: Reading, "How long the oldest message of an active webhook endpoint has waited; 0 if there is none.";
+        dead_letters: Reading, "Messages that were given up and are kept for a replay.";
+        webhook_endpoints: ByState, "Webhook endpoints, by state; cooling: active, and left alone for a while after failures.";
         audit_dropped_total: Counter, "Audit log entries that could not be written.";
     }
 }
@@ -121,6 +125,37 @@ impl Metric for ByHandler {
     fn samples(&self, each: &mut dyn FnMut(Sample<'_>)) {
         for (handler, value) in &self.0 {
             each(Sample { suffix: "", label: Some(("handler", handler)), value: *value });
+        }
+    }
+}
+
+/// The states of webhook endpoints.
+const ENDPOINT_STATES: [&str; 4] = ["active", "cooling", "paused", "disabled"];
+
+/// A number for each state of webhook endpoints; none if the store did not respond.
+#[derive(Debug, Default)]
+pub struct ByState(Option<[u64; ENDPOINT_STATES.len()]>);
+
+impl ByState {
+    /// Sets the numbers, in the order of the states.
+    pub fn set(&mut self, counts: [u64; ENDPOINT_STATES.len()]) {
+        self.0 = Some(counts);
+    }
+}
+
+impl Metric for ByState {
+    fn kind(&self) -> &'static str {
+        "gauge"
+    }
+
+    fn is_known(&self) -> bool {
+        self.0.is_some()
+    }
+
+    fn samples(&self, each: &mut dyn FnMut(Sample<'_>)) {
+        for (state, count) in ENDPOINT_STATES.into_iter().zip(self.0.unwrap_or_default()) {
+            let label = Some(("state", state));
+            each(Sample { suffix: "", label, value: Decimal::whole(count) });
         }
     }
 }

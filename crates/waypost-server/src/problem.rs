@@ -71,6 +71,7 @@ codes! {
     UnknownWait => 404 "unknown_wait" "there is no such wait",
     UnknownBlob => 404 "unknown_blob" "there is no such blob",
     UnknownKey => 404 "unknown_key" "there is no such key",
+    UnknownEndpoint => 404 "unknown_endpoint" "there is no such webhook endpoint",
     /// No event of the stream has this id.
     UnknownEvent => 404 "unknown_event" "there is no such event",
     MethodNotAllowed => 405 "method_not_allowed" "the method is not allowed for this path",
@@ -96,6 +97,8 @@ codes! {
     InvalidDefinition => 422 "invalid_definition" "the definition has faults",
     InvalidInput => 422 "invalid_input" "the input does not fit the workflow",
     IdempotencyMismatch => 422 "idempotency_mismatch" "the key was used for something else",
+    /// Messages may not be sent to this URL from here, or there are too many endpoints.
+    EndpointRefused => 422 "endpoint_refused" "the webhook endpoint is refused",
     /// The store refuses the data for good.
     Unstorable => 422 "unstorable" "the store cannot hold this data",
     RateLimited => 429 "rate_limited" "too many requests",

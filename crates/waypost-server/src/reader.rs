@@ -4,6 +4,7 @@
 //! both answer the same.
 
 mod views;
+pub(crate) mod webhook_views;
 
 use std::sync::Arc;
 

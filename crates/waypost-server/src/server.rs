@@ -11,13 +11,16 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use waypost_core::id::ExecutionNo;
+use waypost_engine::dispatcher::DispatcherWakeups;
 use waypost_engine::{Engine, Plans};
 use waypost_lang::{Compiled, Diagnostics};
 use waypost_ports::access::Access;
 use waypost_ports::blobs::{BlobRefs, Blobs};
 use waypost_ports::clock::Clock;
+use waypost_ports::outbox::Outbox;
 use waypost_ports::query::{Query, Read};
 use waypost_ports::store::Store;
+use waypost_ports::webhook::WebhookSender;
 
 use crate::access::audit::AuditLog;
 use crate::access::keys::KeyRing;
@@ -34,9 +37,9 @@ use crate::watchers::Watchers;
 use crate::workflows::Workflows;
 
 /// Everything that a server needs of a store.
-pub trait Backend: Store + Query + Access + BlobRefs {}
+pub trait Backend: Store + Query + Access + BlobRefs + Outbox {}
 
-impl<T: Store + Query + Access + BlobRefs> Backend for T {}
+impl<T: Store + Query + Access + BlobRefs + Outbox> Backend for T {}
 
 /// Compiles a definition from its source.
 pub type Compiler = dyn Fn(&[u8]) -> Result<Compiled, Box<Diagnostics>> + Send + Sync;
@@ -60,6 +63,10 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// The engine notifies it of every commit; see [`Watchers::observer`].
     pub watchers: Arc<Watchers>,
+    /// Sends tests to webhook endpoints.
+    pub webhooks: Arc<dyn WebhookSender>,
+    /// Of the dispatcher of this instance.
+    pub wakeups: DispatcherWakeups,
     pub config: Config,
     /// More lines for `/limits`: those of layers that this one cannot see.
     pub limits: Vec<(&'static str, u64)>,
@@ -72,6 +79,8 @@ pub struct Server {
     pub blobs: Arc<dyn Blobs>,
     pub workflows: Workflows,
     pub watchers: Arc<Watchers>,
+    pub webhooks: Arc<dyn WebhookSender>,
+    pub wakeups: DispatcherWakeups,
     pub config: Config,
     /// The keys that are worth something.
     pub keys: KeyRing,
@@ -107,6 +116,7 @@ impl Server {
         let Parts {
             engine, backend, blobs, plans, compiler, clock, watchers, config, limits, ..
         } = parts;
+        let (webhooks, wakeups) = (parts.webhooks, parts.wakeups);
         let description = openapi::document(config.needs_keys(), &parts.definition_schema);
         let keys = KeyRing::load(&*backend)?;
         let audit = AuditLog::start(Arc::clone(&backend) as Arc<dyn Access>)
@@ -117,6 +127,8 @@ impl Server {
             reader: Arc::new(Reader::new(backend, plans)),
             blobs,
             watchers,
+            webhooks,
+            wakeups,
             keys,
             audit,
             metrics: HttpMetrics::default(),

@@ -11,6 +11,7 @@ mod control;
 mod definitions;
 mod executions;
 mod system;
+mod webhooks;
 mod workers;
 
 use std::sync::LazyLock;
@@ -39,6 +40,7 @@ static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         workers::ROUTES,
         blobs::ROUTES,
         system::ROUTES,
+        webhooks::ROUTES,
         administration::ROUTES,
     ];
     tables.concat()

@@ -37,6 +37,7 @@ pub mod execution;
 pub mod payload;
 pub mod request;
 pub mod system;
+pub mod webhook;
 pub mod why;
 pub mod worker;
 
@@ -51,6 +52,10 @@ pub use payload::Payload;
 pub use request::{NewApiKey, Start};
 pub use system::{
     ApiKey, ApiKeyList, AuditList, AuditRow, Instance, InstanceList, Limits, MadeKey,
+};
+pub use webhook::{
+    DeadLetterList, NewWebhookEndpoint, WebhookEndpoint, WebhookEndpointList, WebhookMessage,
+    WebhookMessageList, WebhookReplay, WebhookReplayed, WebhookSecret, WebhookTested,
 };
 pub use why::{Reason, Why};
 pub use worker::{

@@ -29,6 +29,9 @@ struct SinkState {
     holding: bool,
 }
 
+/// Chooses the response to a request; none ends the connection without one.
+type Choose = dyn Fn(&Received) -> Option<(u16, String)> + Send + Sync;
+
 impl Sink {
     /// Starts one that answers every request with 200 and `{}` at once.
     pub fn start() -> Self {
@@ -37,6 +40,23 @@ impl Sink {
         let shared = Arc::new(SinkShared { state: Mutex::new(state), changed: Condvar::new() });
         let serving = Arc::clone(&shared);
         let listener = HttpListener::start(move |request| Some(serving.take(request)));
+        Self { listener, shared }
+    }
+
+    /// Starts one that answers as `choose` says.
+    pub fn start_with(
+        choose: impl Fn(&Received) -> Option<(u16, String)> + Send + Sync + 'static,
+    ) -> Self {
+        let choose: Arc<Choose> = Arc::new(choose);
+        let answer = (200, "{}".to_owned());
+        let state = SinkState { received: Vec::new(), answer, holding: false };
+        let shared = Arc::new(SinkShared { state: Mutex::new(state), changed: Condvar::new() });
+        let serving = Arc::clone(&shared);
+        let listener = HttpListener::start(move |request| {
+            let chosen = choose(&request);
+            serving.take(request);
+            chosen
+        });
         Self { listener, shared }
     }
 

@@ -30,6 +30,7 @@ mod start;
 mod system;
 mod validate;
 mod watch;
+mod webhooks;
 mod when;
 mod why;
 mod worker;
@@ -135,6 +136,13 @@ enum Command {
     },
     /// Show the audit log, newest first
     Audit(keys::AuditArgs),
+    /// Manage webhook endpoints, which get messages about executions
+    Webhooks {
+        #[command(subcommand)]
+        action: webhooks::Action,
+    },
+    /// List messages that were given up, newest first
+    DeadLetters(webhooks::PageArgs),
     /// Measure the engine on this machine
     Bench {
         #[command(subcommand)]
@@ -361,6 +369,8 @@ async fn execute(cli: Cli, color: bool, color_errors: bool) -> Result<Exit> {
         Command::Limits => system::limits(&context).await,
         Command::Keys { action } => keys::run(&action, &context).await,
         Command::Audit(args) => keys::audit(&args, &context).await,
+        Command::Webhooks { action } => webhooks::run(&action, &context).await,
+        Command::DeadLetters(page) => webhooks::dead_letters(&page, &context).await,
         Command::Bench { scenario } => bench::run(&scenario, &context).await,
         Command::BenchRecoverChild { executions, folder } => {
             bench::recover_child(executions, folder, &context).await

@@ -8,12 +8,17 @@ use waypost_core::json::Json;
 use waypost_core::kind::Family;
 use waypost_core::plan::Plan;
 use waypost_core::projection::inputs::Describe;
+use waypost_core::time::Millis;
 use waypost_engine::blob_sweep::{BlobSweep, BlobSweeper};
 use waypost_engine::config::Config;
+use waypost_engine::dispatcher::{Dispatcher, DispatcherWakeups};
+use waypost_engine::driver::Committed;
 use waypost_engine::{Engine, Observer, Parts, Plans};
 use waypost_lang::{Compiled, Diagnostics, InputFault, InputSchema};
+use waypost_nodes::webhook::HttpWebhooks;
 use waypost_ports::blobs::{BlobRefs, Blobs};
 use waypost_ports::clock::SystemClock;
+use waypost_ports::outbox::Outbox;
 use waypost_ports::secret::Secrets;
 use waypost_ports::store::{About, Definition, NewDefinition, Store, StoreError};
 use waypost_server::server::Server;
@@ -181,7 +186,8 @@ pub fn open_server(backend: Arc<dyn Backend>, url: &str, settings: &Settings) ->
     let secrets = Arc::clone(&settings.secrets) as Arc<dyn Secrets>;
     let mut parts = parts(&around, store, &settings.nodes, secrets, settings.engine.clone());
     parts.about.address = Some(url.into());
-    parts.observer = Some(watchers.observer());
+    let wakeups = DispatcherWakeups::default();
+    parts.observer = Some(observer(&watchers, wakeups.clone()));
     let plans = Arc::clone(&parts.plans);
     let engine = Engine::open(parts)?;
     Ok(Server::new(waypost_server::server::Parts {
@@ -193,9 +199,35 @@ pub fn open_server(backend: Arc<dyn Backend>, url: &str, settings: &Settings) ->
         definition_schema: waypost_lang::schema(&waypost_nodes::catalog()),
         clock: Arc::new(SystemClock),
         watchers,
+        webhooks: Arc::new(HttpWebhooks::new(
+            settings.nodes.egress.clone(),
+            settings.server.webhook_timeout,
+        )),
+        wakeups,
         config: settings.server.clone(),
         limits: limits(settings),
     })?)
+}
+
+/// Tells the streams and the dispatcher of every commit.
+fn observer(watchers: &Arc<Watchers>, wakeups: DispatcherWakeups) -> Observer {
+    let watchers = watchers.observer();
+    Arc::new(move |committed: &Committed| {
+        watchers(committed);
+        wakeups.committed(committed);
+    })
+}
+
+/// The dispatcher of a server's messages to webhook endpoints.
+pub fn dispatcher(server: &Server, backend: &Arc<dyn Backend>) -> Dispatcher {
+    Dispatcher {
+        outbox: Arc::clone(backend) as Arc<dyn Outbox>,
+        store: Arc::clone(backend) as Arc<dyn Store>,
+        sender: Arc::clone(&server.webhooks),
+        wakeups: server.wakeups.clone(),
+        metrics: server.engine.metrics(),
+        claim: Millis(server.config.webhook_timeout.0 * 3),
+    }
 }
 
 /// Starts to sweep the blobs of a server, until the sweeper is dropped.

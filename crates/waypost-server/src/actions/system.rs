@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use hyper::StatusCode;
 
+use waypost_core::time::Millis;
 use waypost_ports::mirror::Health;
 
 use crate::http::call::{Call, Reply};
@@ -44,10 +45,12 @@ pub(crate) async fn metrics(server: Arc<Server>, _: Call) -> Result<Reply, Probl
     // Values that cannot be read now are left out: the rest of the page matters most just then.
     let lag = server.blocking(|server| Ok(server.reader.backend().lag()?));
     let backlog = server.blocking(|server| Ok(server.reader.backend().backlog()?));
+    let outbox = server.blocking(|server| Ok(server.reader.backend().outbox_stats()?));
     let depths = server.engine.depths();
-    let (lag, backlog, depths) = tokio::join!(
+    let (lag, backlog, outbox, depths) = tokio::join!(
         server.wait_for(PATIENCE, lag),
         server.wait_for(PATIENCE, backlog),
+        server.wait_for(PATIENCE, outbox),
         server.wait_for(PATIENCE, depths),
     );
     let mut readings = Readings::default();
@@ -57,6 +60,14 @@ pub(crate) async fn metrics(server: Arc<Server>, _: Call) -> Result<Reply, Probl
     if let Some(Ok(backlog)) = backlog {
         readings.executions_due_unclaimed.set(backlog.executions);
         readings.executions_due_oldest_lateness_seconds.set_seconds(backlog.oldest);
+    }
+    if let Some(Ok(outbox)) = outbox {
+        readings.outbox_depth.set(outbox.pending);
+        let oldest = outbox.oldest.map_or(Millis(0), |since| outbox.at.since(since));
+        readings.outbox_oldest_seconds.set_seconds(oldest);
+        readings.dead_letters.set(outbox.dead);
+        let active = outbox.active.saturating_sub(outbox.cooling);
+        readings.webhook_endpoints.set([active, outbox.cooling, outbox.paused, outbox.disabled]);
     }
     for depth in depths.and_then(Result::ok).unwrap_or_default() {
         readings.tasks_waiting.add(&depth.handler, depth.waiting);

@@ -25,4 +25,5 @@ mod streams;
 mod support;
 mod tls;
 mod trouble;
+mod webhooks;
 mod workers;

@@ -26,7 +26,7 @@ const PROMISED: &[&str] = &[
 ];
 
 /// Labels that a metric may have, none of which a user can choose.
-const LABELS: &[&str] = &["le", "status", "outcome", "class"];
+const LABELS: &[&str] = &["le", "status", "outcome", "class", "result", "state"];
 
 #[tokio::test]
 async fn the_page_can_be_read_and_says_nothing_about_users() {

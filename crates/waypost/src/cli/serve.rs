@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use serde_json::json;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 use tracing::warn;
 use waypost_server::access::keys::KeyRing;
 use waypost_server::config::Config;
@@ -57,6 +58,9 @@ pub(crate) async fn run(context: &Context) -> Result<Exit> {
     };
     refuse_open_server(&settings.server, &*backend)?;
     let server = Arc::new(wiring::open_server(Arc::clone(&backend), &url, &settings)?);
+    let stop_dispatcher = CancellationToken::new();
+    let dispatcher = wiring::dispatcher(&server, &backend).run(stop_dispatcher.clone());
+    let dispatching = server.tasks.spawn(dispatcher);
     let sweeper = wiring::sweep_blobs(&server, backend)?;
     announce(&settings, &url, context)?;
 
@@ -77,6 +81,11 @@ pub(crate) async fn run(context: &Context) -> Result<Exit> {
         () = server.engine.stop(grace) => true,
         () = interrupts.next() => false,
     };
+    // The last messages of this instance; what it does not send, others do, or the next start.
+    stop_dispatcher.cancel();
+    if patient {
+        dispatching.await.context("the dispatcher ended badly")?;
+    }
     stop_at_once(&server.engine, Exit::Done).await;
     server.closing.cancel();
     if patient {

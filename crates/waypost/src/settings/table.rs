@@ -129,6 +129,7 @@ settings! {
         tls_key: tls.key, Serve("--tls-key <FILE>"), BeAnything, "The certificate's private key, PEM.";
         reply_bytes_max: server.reply_bytes_max, Serve("--reply-bytes-max <BYTES>"), Between("4194304", "2147483648"), "Maximum bytes of responses and streams in transit, over all connections. Slow clients share them; a response that does not fit waits without using memory.";
         rate_limit: server.requests_per_second, Serve("--rate-limit <N>"), AtLeast("1"), "Requests per second of one key; bursts may be twice as large.";
+        webhook_timeout: server.webhook_timeout, Set("DURATION"), Between("1s", "1m"), "How long a webhook endpoint may take to answer. A message whose sender died is sent again after three times as long.";
         drain_timeout: server.drain_timeout, Serve("--drain-timeout <DURATION>"), BeAnything, "How long running attempts may take to finish after SIGTERM. The reports of `waypost worker` have [10 minutes](limits.md#waypost-worker) more.";
     }
     // Client.

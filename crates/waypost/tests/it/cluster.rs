@@ -21,6 +21,7 @@
 //! | `killed_workers` | a map at workers that are killed |
 //! | `forgetting` | remote workers that forget what they began |
 //! | `upgrading` | instances of two builds |
+//! | `webhooks` | messages to webhook endpoints, while their senders are killed |
 //! | `counting` | what is written, counted on the database |
 //!
 //! Lengths and counts are a part of the full ones here; `make cluster` has the full ones.
@@ -46,4 +47,5 @@ mod rig;
 mod signals;
 mod stopping;
 mod upgrading;
+mod webhooks;
 mod workers;

@@ -111,6 +111,11 @@ impl House {
             definition_schema: waypost_lang::schema(&waypost_nodes::catalog()),
             clock: Arc::new(SystemClock),
             watchers,
+            webhooks: Arc::new(waypost_nodes::webhook::HttpWebhooks::new(
+                waypost_nodes::Settings::default().egress,
+                waypost_ports::webhook::DELIVERY_TIMEOUT,
+            )),
+            wakeups: waypost_engine::dispatcher::DispatcherWakeups::default(),
             config,
             limits: Vec::new(),
         });

@@ -1,0 +1,122 @@
+//! Webhook endpoints over the API.
+
+use serde_json::{Value, json};
+use waypost_core::outbox::delivery::{Delivered, Jitter};
+use waypost_core::time::Millis;
+use waypost_ports::outbox::{MessageClaim, MessageResult, Outbox};
+
+use crate::support::{Ask, House};
+
+const ENDPOINTS: &str = "/v1/webhook-endpoints";
+
+async fn create(house: &House, body: &Value) -> Value {
+    house.post(ENDPOINTS, body).await.expect(201).json()
+}
+
+/// Claims everything that is due, as a dispatcher does, and records one result for all of it.
+fn settle(house: &House, result: &Delivered) -> usize {
+    let claim = uuid::Uuid::new_v4();
+    let request = MessageClaim { claim, limit: 64, lease: Millis::from_secs(60) };
+    let claimed = house.store.claim_messages(&request).unwrap().messages;
+    let results: Vec<MessageResult> = claimed
+        .iter()
+        .map(|(message, _)| MessageResult {
+            name: message.name.clone(),
+            result: result.clone(),
+            took: Millis(5),
+            jitter: Jitter::NONE,
+        })
+        .collect();
+    house.store.settle_messages(claim, &results).unwrap();
+    results.len()
+}
+
+#[tokio::test]
+async fn endpoint_is_registered_shown_changed_and_deleted() {
+    let house = House::open().await;
+    let asked = json!({
+        "url": "https://example.com/hook",
+        "workflow": "order",
+        "events": ["execution.failed", "execution.completed"],
+        "description": "orders",
+        "includeOutput": true,
+    });
+    let made = create(&house, &asked).await;
+    let secret = made["secret"].as_str().unwrap();
+    assert!(secret.starts_with("whsec_") && secret.len() > 40, "{secret}");
+    let endpoint = &made["endpoint"];
+    assert_eq!(endpoint["events"], json!(["execution.completed", "execution.failed"]));
+    assert_eq!((&endpoint["state"], &endpoint["failures"]), (&json!("active"), &json!(0)));
+    let path = format!("{ENDPOINTS}/{}", endpoint["id"].as_str().unwrap());
+    let shown = house.get(&path).await.expect(200);
+    assert_eq!(shown.json(), *endpoint);
+    assert!(!shown.text().contains("whsec_"));
+    let listed = house.get(ENDPOINTS).await.expect(200).json();
+    assert_eq!(listed["endpoints"], json!([endpoint]));
+    for (action, state) in [("pause", "paused"), ("resume", "active")] {
+        let changed = house.ask(&Ask::new("POST", &format!("{path}/{action}"))).await;
+        assert_eq!(changed.expect(200).json()["state"], state);
+    }
+    let rotated = house.ask(&Ask::new("POST", &format!("{path}/rotate"))).await.expect(200).json();
+    assert_ne!(rotated["secret"], made["secret"]);
+    assert!(rotated["endpoint"]["formerSecretUntil"].is_string(), "{rotated}");
+    house.ask(&Ask::new("DELETE", &path)).await.expect(204);
+    house.get(&path).await.refused(404, "unknown_endpoint");
+    house.ask(&Ask::new("DELETE", &path)).await.refused(404, "unknown_endpoint");
+    for action in ["pause", "resume", "rotate", "test"] {
+        let asked = Ask::new("POST", &format!("{path}/{action}"));
+        house.ask(&asked).await.refused(404, "unknown_endpoint");
+    }
+}
+
+#[tokio::test]
+async fn endpoint_that_cannot_be_called_or_gets_nothing_is_refused() {
+    let house = House::open().await;
+    for url in ["http://example.com/", "https://127.0.0.1/", "https://u:p@example.com/", "hook"] {
+        let asked = json!({ "url": url });
+        house.post(ENDPOINTS, &asked).await.refused(422, "endpoint_refused");
+    }
+    for events in [json!([]), json!(["execution.unknown"])] {
+        let asked = json!({ "url": "https://example.com/", "events": events });
+        house.post(ENDPOINTS, &asked).await.refused(400, "bad_body");
+    }
+    let made = create(&house, &json!({ "url": "https://example.com/" })).await;
+    let replay = format!("{ENDPOINTS}/{}/replay", made["endpoint"]["id"].as_str().unwrap());
+    let two = json!({ "dead": true, "ids": [] });
+    for asked in [json!({}), json!({ "dead": false }), two, json!({ "ids": ["x"] })] {
+        house.post(&replay, &asked).await.refused(400, "bad_body");
+    }
+}
+
+#[tokio::test]
+async fn messages_are_listed_given_up_and_replayed() {
+    let house = House::open().await;
+    let definition = json!({ "name": "order", "nodes": [{ "id": "a", "type": "noop" }] });
+    house.post("/v1/definitions", &definition).await.expect(201);
+    let asked = json!({ "url": "https://example.com/", "events": ["execution.completed"] });
+    let made = create(&house, &asked).await;
+    let path = format!("{ENDPOINTS}/{}", made["endpoint"]["id"].as_str().unwrap());
+    house.finish("order", "order-1").await;
+    let listed = house.get(&format!("{path}/messages?state=pending")).await.expect(200).json();
+    let message = &listed["messages"][0];
+    assert_eq!(message["type"], "execution.completed");
+    assert_eq!((&message["execution"], &message["attempts"]), (&json!("order-1"), &json!(0)));
+    let metrics = house.get("/metrics").await.expect(200).text();
+    assert!(metrics.contains("\nwaypost_outbox_depth 1\n"), "{metrics}");
+    assert!(metrics.contains("\nwaypost_webhook_endpoints{state=\"active\"} 1\n"), "{metrics}");
+    assert_eq!(settle(&house, &Delivered::Gone), 1);
+    let endpoint = house.get(&path).await.expect(200).json();
+    assert_eq!(endpoint["state"], "disabled");
+    let dead = house.get("/v1/dead-letters").await.expect(200).json();
+    let letter = &dead["deadLetters"][0];
+    assert_eq!((&letter["id"], &letter["status"]), (&message["id"], &json!(410)));
+    house.ask(&Ask::new("POST", &format!("{path}/resume"))).await.expect(200);
+    let ids = json!({ "ids": [letter["id"]] });
+    let replayed = house.post(&format!("{path}/replay"), &ids).await.expect(200).json();
+    assert_eq!(replayed, json!({ "replayed": 1 }));
+    assert_eq!(settle(&house, &Delivered::Yes { status: 200 }), 1);
+    let listed = house.get(&format!("{path}/messages")).await.expect(200).json();
+    let again = &listed["messages"][0];
+    assert_eq!((&again["id"], &again["state"]), (&message["id"], &json!("delivered")));
+    house.get(&format!("{path}/messages?state=lost")).await.refused(400, "bad_parameter");
+}
