@@ -15,6 +15,7 @@ mod children;
 mod edges;
 mod execution;
 mod node;
+mod waits;
 
 use std::sync::Arc;
 

@@ -26,6 +26,7 @@ mod maps;
 mod nodes;
 mod run;
 mod scopes;
+mod signals;
 mod spans;
 
 use std::sync::Arc;
@@ -220,7 +221,7 @@ impl LogCheck {
         let (of_run, of_node) =
             (self.run.judge(place, event, &self.nodes), self.nodes.judge(place, event, &self.run));
         self.nodes.advance(place, event, &self.run);
-        self.run.advance(event);
+        self.run.advance(place, event);
         match (of_run, of_node) {
             // If the execution's own rules are broken, the node's verdict adds nothing.
             (Err(fault), _) => self.report(place.seq, Err(fault)),

@@ -47,6 +47,9 @@ pub enum Command {
     Request(Request, Origin),
     /// Open the next items of maps; see [`State::wants_items`](crate::state::State::wants_items).
     OpenItems,
+    /// Deliver a signal to more of those who wait for it; see
+    /// [`State::wants_delivery`](crate::state::State::wants_delivery).
+    Deliver,
     /// Contents of blobs that were missed are at hand: continue with what needs them.
     GoOn,
     /// Act on the timers that are due.
@@ -261,6 +264,11 @@ pub struct Env {
     ///
     /// [`ITEMS_OPENED_MAX`]: crate::limits::ITEMS_OPENED_MAX
     pub items_opened_max: u64,
+    /// To how many waits one decision delivers a signal, at most: [`TAKERS_MAX`], or fewer in tests.
+    /// Absent where the log format does not allow a signal to take several frames.
+    ///
+    /// [`TAKERS_MAX`]: crate::limits::TAKERS_MAX
+    pub takers_max: Option<usize>,
     /// Bytes of results that the output of a map has, at most: [`MAP_RESULTS_BYTES_MAX`], or fewer in
     /// tests. The event that opens a map records it.
     ///

@@ -5,6 +5,7 @@
 //!          ├─ request.rs   control requests: cancel, pause, resume, retry, signal, complete a wait
 //!          ├─ report.rs    workers' reports: completions, failures, retries
 //!          ├─ evaluate.rs  control nodes: conditions, values, waits
+//!          ├─ signals.rs   signals, and who gets them; awaiting.rs: the waits for them
 //!          ├─ scope.rs     what the expressions of a node see
 //!          ├─ body.rs      containers: groups and loops
 //!          ├─ children.rs  executions that nodes start
@@ -17,6 +18,7 @@
 //! the decision see it. A rejected command has changed nothing. If the commit of a decision is lost
 //! to another owner, the whole state is discarded; nothing is ever rolled back.
 
+mod awaiting;
 mod body;
 mod children;
 mod evaluate;
@@ -27,6 +29,7 @@ mod recover;
 mod report;
 mod request;
 mod scope;
+mod signals;
 mod time;
 
 use std::sync::Arc;
@@ -107,8 +110,10 @@ pub fn decide(
         Command::Ignore { message, reason } => decider.ignore_message(message, reason)?,
         Command::Request(request, origin) => decider.request(request, origin)?,
         Command::OpenItems => decider.open_items_of_maps(),
-        Command::GoOn if decider.state.acts() => decider.deliver_kept_signals(),
-        Command::GoOn => {}
+        Command::GoOn | Command::Deliver if decider.state.acts() => {
+            decider.deliver_kept_signals();
+        }
+        Command::GoOn | Command::Deliver => {}
         Command::Tick => decider.tick(),
         Command::Park => decider.park()?,
     }

@@ -4,13 +4,14 @@
 //! ```text
 //!   Event ── Run(RunEvent)     event/run.rs    about the execution as a whole
 //!         ├─ Node(NodeEvent)   event/node.rs   about one node
-//!         └─ wire.rs           in the log, both are one list of types
+//!         └─ wire.rs           in the log, both are one list of types; wait.rs: what nodes wait for
 //! ```
 //!
 //! On disk an event is `{"<Type>":{…}}`, so that payloads stay raw text (a type field inside the
 //! object would make serde buffer and re-parse them). Fields are only ever added, with a default;
 //! a change that old readers must not skip raises [`LOG_FORMAT`].
 
+mod ends;
 mod node;
 mod run;
 mod wait;
@@ -20,7 +21,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use node::{CancelReason, FailureEnd, NodeEvent};
+pub use ends::{CancelReason, FailureEnd};
+pub use node::NodeEvent;
 pub use run::{EndCause, PauseReason, RunCreated, RunEvent};
 pub use wait::Wait;
 
@@ -40,11 +42,16 @@ pub use wait::Wait;
 /// `heartbeat`.
 ///
 /// 7: executions start others (`ChildStarted`, `ChildReopened`, `ChildEnded`, a parent in `RunCreated`),
-/// and leave memory while they are ending and wait for them (`RunPaused` with `children`).
+/// and leave memory while they are ending and wait for them (`RunPaused` with `children`); nodes wait for
+/// several signals (`NodeSignalled`), a wait may end by its timeout (`timed_out` of `NodeResumed`), and a
+/// signal may take several frames to reach all who wait for it (`SignalDelivered`).
 pub const LOG_FORMAT: u16 = 7;
 
 /// The log format with executions that start others.
 pub const CHILDREN_LOG_FORMAT: u16 = 7;
+
+/// The log format with waits for several signals.
+pub const WAITS_LOG_FORMAT: u16 = 7;
 
 /// The log format with references to blobs. An engine that writes an older one keeps payloads inline.
 pub const BLOBS_LOG_FORMAT: u16 = 6;

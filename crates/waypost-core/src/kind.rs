@@ -14,6 +14,7 @@
 
 mod call;
 mod container;
+mod waits;
 
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ use crate::time::Millis;
 
 pub use call::WorkflowCall;
 pub use container::{Collect, Container, Loop, LoopTest, MapSpec, Tolerate};
+pub use waits::{SignalSpec, SignalsSpec};
 
 /// The families of the definition language: the `type` of the long form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -192,9 +194,13 @@ pub enum Behaviour {
         name: Template,
         /// Must hold for the signal to count; sees its body as `signal`.
         filter: Option<Expression>,
-        /// Fails with kind `timeout` after this long.
+        /// Fails with kind `timeout` after this long, or selects a branch.
         timeout: Option<DurationTemplate>,
+        /// The branch that it selects then.
+        on_timeout: Option<Arc<str>>,
     },
+    /// Waits for some or all of several signals.
+    Signals(SignalsSpec),
     /// Has a handler do it.
     Task {
         /// Which handler: the kind's name, or the one that the node names.
@@ -275,11 +281,12 @@ impl Behaviour {
             }
             Self::Delay(Delay::Until(template)) => template.visit(visit),
             Self::Delay(Delay::For(duration)) => duration.visit(visit),
-            Self::Signal { name, filter, timeout } => {
+            Self::Signal { name, filter, timeout, .. } => {
                 name.visit(visit);
                 filter.iter().for_each(&mut *visit);
                 timeout.iter().for_each(|timeout| timeout.visit(visit));
             }
+            Self::Signals(spec) => spec.visit(visit),
             Self::Loop(Loop { test, delay, .. }) => {
                 let (LoopTest::While(expression) | LoopTest::Until(expression)) = test;
                 visit(expression);
@@ -305,6 +312,7 @@ impl Behaviour {
             | Self::Fail(_)
             | Self::Delay(_)
             | Self::Signal { .. }
+            | Self::Signals(_)
             | Self::Task { .. }
             | Self::Workflow(_) => None,
         }
@@ -320,6 +328,8 @@ impl Behaviour {
                 names.dedup();
                 Some(names)
             }
+            Self::Signal { on_timeout: Some(branch), .. }
+            | Self::Signals(SignalsSpec { on_timeout: Some(branch), .. }) => Some(vec![branch]),
             Self::Pass
             | Self::Input
             | Self::Gather
@@ -327,6 +337,7 @@ impl Behaviour {
             | Self::Fail(_)
             | Self::Delay(_)
             | Self::Signal { .. }
+            | Self::Signals(_)
             | Self::Task { .. }
             | Self::Group
             | Self::Loop(_)
@@ -337,7 +348,7 @@ impl Behaviour {
 }
 
 impl DurationTemplate {
-    fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
+    pub(super) fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
         if let Self::Computed { template, .. } = self {
             template.visit(visit);
         }

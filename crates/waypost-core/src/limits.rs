@@ -46,6 +46,12 @@ pub const EARLY_SIGNALS_MAX: usize = 1_000;
 /// Bytes of their bodies: the state is written and read as a whole, so this bounds what one more signal
 /// costs.
 pub const EARLY_SIGNALS_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Signals that one node waits for.
+pub const SIGNALS_OF_WAIT_MAX: usize = 64;
+/// Waits that one decision delivers a signal to, at most; the rest follows in the next ones.
+pub const TAKERS_MAX: usize = 1_000;
+/// Bytes of the outputs that one decision makes of a signal.
+pub const TAKERS_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Message ids that an execution remembers in order to refuse duplicates.
 pub const MESSAGES_REMEMBERED_MAX: usize = 1_000;
 /// Abandoned attempts of one node before its execution is quarantined.

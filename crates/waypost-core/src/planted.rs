@@ -88,6 +88,8 @@ bugs! {
     RetryRunsCompleted = "retry-runs-completed", "a retry runs completed nodes again";
     JitterSubtracts = "jitter-subtracts", "jitter makes the wait between two tries shorter";
     TooEarly = "too-early", "waits end a little before they are due";
+    SignalStopsEarly = "signal-stops-early", "a signal that many wait for counts as delivered after the first frame";
+    AnySignalIsEnough = "any-signal-is-enough", "the first of several signals ends the wait for all of them";
     MessageTwice = "message-twice", "a message that comes twice is consumed twice";
     AnyWait = "any-wait", "a request to end one wait ends whichever is open";
     PauseIgnored = "pause-ignored", "nodes start while the execution is paused";

@@ -16,6 +16,7 @@
 mod canonical;
 pub mod columns;
 pub mod inputs;
+mod waits;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use crate::time::Timestamp;
 use crate::transitions::{node_status, status_after};
 
 pub use canonical::{CanonicalNode, canonical_nodes};
+pub use waits::{WaitDetail, WaitTerms};
 
 /// The position of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -218,32 +220,6 @@ pub enum WaitEnd {
     Failed = 3,
 }
 
-/// The columns of a wait.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct WaitTerms {
-    /// The name of its kind.
-    pub kind: &'static str,
-    /// When time ends it.
-    pub resume_at: Option<Timestamp>,
-    /// When waiting becomes a failure.
-    pub expires_at: Option<Timestamp>,
-}
-
-impl WaitTerms {
-    /// Of a wait.
-    pub fn of(wait: &Wait) -> Self {
-        let (kind, resume_at, expires_at) = match wait {
-            Wait::Delay { due } => ("DELAY", Some(*due), None),
-            Wait::Signal { due, .. } => ("WAIT_EVENTS", None, *due),
-            Wait::Retry { due } => ("RETRY", Some(*due), None),
-            // Never shown as a wait: the nodes of the body have their own rows.
-            Wait::Body => ("BODY", None, None),
-            Wait::Child { .. } => ("CHILD_WORKFLOW", None, None),
-        };
-        Self { kind, resume_at, expires_at }
-    }
-}
-
 impl ExecutionView {
     /// A map opens, opens items, or settles.
     fn note_progress(&mut self, event: &NodeEvent, status: NodeStatus) {
@@ -344,6 +320,7 @@ impl Changes {
             RunEvent::Admitted {}
             | RunEvent::PauseRequested { .. }
             | RunEvent::SignalReceived { .. }
+            | RunEvent::SignalDelivered { .. }
             | RunEvent::MessageIgnored { .. } => {}
         }
     }
@@ -464,6 +441,7 @@ impl NodeChange {
                 self.failure = Some(Box::new(failure));
             }
             NodeEvent::Waiting { attempt, .. }
+            | NodeEvent::Signalled { attempt, .. }
             | NodeEvent::Resumed { attempt, .. }
             | NodeEvent::BodyOpened { attempt, .. }
             | NodeEvent::MapOpened { attempt, .. }
@@ -489,6 +467,7 @@ fn shown_path(path: &Arc<str>) -> Arc<str> {
 /// How an event ends the wait that its node may have.
 fn wait_end(event: &NodeEvent) -> Option<WaitEnd> {
     match event {
+        NodeEvent::Resumed { timed_out: true, .. } => Some(WaitEnd::Timeout),
         NodeEvent::Scheduled { .. }
         | NodeEvent::Resumed { .. }
         | NodeEvent::ChildEnded { .. }
@@ -503,6 +482,7 @@ fn wait_end(event: &NodeEvent) -> Option<WaitEnd> {
         NodeEvent::Started { .. }
         | NodeEvent::Checkpointed { .. }
         | NodeEvent::Waiting { .. }
+        | NodeEvent::Signalled { .. }
         | NodeEvent::BodyOpened { .. }
         | NodeEvent::MapOpened { .. }
         | NodeEvent::ItemsOpened { .. }
@@ -527,6 +507,7 @@ fn opened_wait(event: &NodeEvent) -> Option<Wait> {
         | NodeEvent::Started { .. }
         | NodeEvent::Checkpointed { .. }
         | NodeEvent::Completed { .. }
+        | NodeEvent::Signalled { .. }
         | NodeEvent::Resumed { .. }
         | NodeEvent::BodyOpened { .. }
         | NodeEvent::MapOpened { .. }

@@ -30,7 +30,7 @@ pub use body::Body;
 pub(crate) use body::{cut_short, output_of};
 pub use items::{ItemView, ItemsPage, ItemsRequest};
 pub use map::{MapHold, MapState};
-pub use node::{NodeDetails, NodeState, Scheduled};
+pub use node::{Arrived, NodeDetails, NodeState, Scheduled};
 pub use place::{PAUSED, Place, Quarantine};
 pub use scope::Scope;
 
@@ -122,6 +122,14 @@ pub struct EarlySignal {
     pub message: MessageId,
     pub name: Arc<str>,
     pub body: Json,
+    /// The event by which the first of many nodes got it; 0 before. From then on only those get it that
+    /// waited before.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub spread_since: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Something that time will do.
@@ -231,15 +239,26 @@ impl State {
             Timer::Deadline | Timer::Attempt(_) => true,
             Timer::Body(scope) => self.runs_in(scope),
             Timer::Grace => self.running > 0,
-            Timer::Wait(_) => self.moves(),
+            // A signal on its way came before the end of the waits that it is for.
+            Timer::Wait(_) => self.moves() && !self.is_spreading(),
             Timer::Node(at) => self.moves() && !self.is_failing(at),
         }
     }
 
     /// Is there nothing to do until a timer fires or a message comes?
     pub fn is_idle(&self) -> bool {
-        let rests = self.queued == 0 && self.due_bodies.is_empty();
+        let rests = self.queued == 0 && self.due_bodies.is_empty() && !self.is_spreading();
         self.running == 0 && !self.pausing && (rests || !self.moves())
+    }
+
+    /// Is a signal on its way to more nodes than one frame can take?
+    pub(crate) fn is_spreading(&self) -> bool {
+        self.early.iter().any(|early| early.spread_since > 0)
+    }
+
+    /// Is there a signal to be delivered to more nodes, and may it?
+    pub fn wants_delivery(&self) -> bool {
+        self.acts() && self.status != Status::Scheduled && self.is_spreading()
     }
 
     /// The nodes that are under way: QUEUED, RUNNING or WAITING.

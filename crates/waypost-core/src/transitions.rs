@@ -178,6 +178,9 @@ machine! {
     RunEvent::SignalReceived { .. } => "SignalReceived"
                       [REQ SNG SCH RUN PSG WAI PAU QUA RES RSP RSQ  -   -   -   -   - ] SELF
         "A signal arrived. The events that follow say what it ends; until a node waits for it, it is kept.";
+    RunEvent::SignalDelivered { .. } => "SignalDelivered"
+                      [ -   -   -  RUN  -   -   -   -  RES  -   -   -   -   -   -   - ] SELF
+        "A signal that more nodes waited for than one frame can take has reached all of them.";
     RunEvent::MessageIgnored { .. } => "MessageIgnored"
                       [REQ SNG SCH RUN PSG WAI PAU QUA RES RSP RSQ END  -   -   -   - ] SELF
         "A message was consumed and changed nothing.";
@@ -217,6 +220,12 @@ machine! {
     NodeEvent::Waiting { .. } => "NodeWaiting"
                       [ -   -  WAI  -   -  WAI  -   -   -   -   -   - ] OWNED
         "The node waits durably, for a time or a signal.";
+    NodeEvent::Signalled { .. } => "NodeSignalled"
+                      [ -   -   -  WAI  -   -   -   -   -   -   -   - ] OWNED
+        "One of several signals that the node waits for came.";
+    NodeEvent::Resumed { timed_out: true, .. } => "NodeResumed" "(timed_out)"
+                      [ -   -   -  RUN  -   -   -   -   -   -   -   - ] ACTING
+        "The wait took too long, and the node continues on its branch for that.";
     NodeEvent::Resumed { origin, .. } if origin.message.is_none() => "NodeResumed"
                       [ -   -   -  RUN  -   -   -   -   -   -   -   - ] OWNED
         "What the node waited for came: its time, or a signal.";

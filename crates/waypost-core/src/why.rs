@@ -192,6 +192,32 @@ fn child_reason(node: &NodeState) -> (String, Option<Timestamp>, UnblockedBy) {
     }
 }
 
+/// Which of several signals have not come; and the first of them.
+fn open_signals(names: &[Arc<str>], need: u32, node: &NodeState) -> (String, Arc<str>) {
+    let open = names.iter().zip(&node.arrived).filter(|(_, came)| came.is_none());
+    let open: Vec<&Arc<str>> = open.map(|(name, _)| name).collect();
+    let (all, came) = (names.len(), names.len() - open.len());
+    let list: Vec<String> = open.iter().map(|name| format!("{name:?}")).collect();
+    let list = list.join(", ");
+    let what = format!("waits for {need} of {all} signals, {came} came; open: {list}");
+    (what, open.first().map_or_else(|| "".into(), |name| Arc::clone(name)))
+}
+
+/// The wait for the next attempt.
+fn next_attempt(node: &NodeState) -> String {
+    let attempt = node.attempt;
+    match &node.failure {
+        Some(failure) if failure.is_blob_store() => format!(
+            "waits for the blob store to work; attempt {attempt} ended: {}",
+            failure.message
+        ),
+        failure => {
+            let last = failure.as_ref().map_or("", |failure| &failure.message);
+            format!("waits for its next attempt; attempt {attempt} failed: {last}")
+        }
+    }
+}
+
 fn node_reason(plan: &Plan, state: &State, (at, node): (At, &NodeState)) -> Reason {
     let scheduled = node.scheduled.as_ref().map_or(state.updated_at, |first| first.at);
     let since = node.started_at.unwrap_or(scheduled);
@@ -203,20 +229,11 @@ fn node_reason(plan: &Plan, state: &State, (at, node): (At, &NodeState)) -> Reas
         (Some(Wait::Signal { name, due }), _) => {
             (format!("waits for signal {name:?}"), *due, UnblockedBy::Signal(Arc::clone(name)))
         }
-        (Some(Wait::Retry { due }), _) => {
-            let attempt = node.attempt;
-            let what = match &node.failure {
-                Some(failure) if failure.is_blob_store() => format!(
-                    "waits for the blob store to work; attempt {attempt} ended: {}",
-                    failure.message
-                ),
-                failure => {
-                    let last = failure.as_ref().map_or("", |failure| &failure.message);
-                    format!("waits for its next attempt; attempt {attempt} failed: {last}")
-                }
-            };
-            (what, Some(*due), UnblockedBy::Time)
+        (Some(Wait::Signals { names, need, due }), _) => {
+            let (what, next) = open_signals(names, *need, node);
+            (what, *due, UnblockedBy::Signal(next))
         }
+        (Some(Wait::Retry { due }), _) => (next_attempt(node), Some(*due), UnblockedBy::Time),
         (Some(Wait::Body), _) if let Some(held) = held(node) => {
             let what =
                 format!("is {} and opens no items; it {}", held.describe(), progress_of(node));

@@ -1,6 +1,8 @@
 //! Every interval and limit of the engine, with its default and the reason for it.
 
-use waypost_core::limits::{ITEMS_OPENED_MAX, MAP_RESULTS_BYTES_MAX, PAYLOAD_BYTES_MAX};
+use waypost_core::limits::{
+    ITEMS_OPENED_MAX, MAP_RESULTS_BYTES_MAX, PAYLOAD_BYTES_MAX, TAKERS_MAX,
+};
 use waypost_core::time::Millis;
 use waypost_ports::store::LEASE;
 
@@ -81,6 +83,8 @@ config! {
         /// Items of a map that one frame opens, an eighth of it while others wait; the rest follows in the
         /// next one.
         items_opened_max: u64 = ITEMS_OPENED_MAX;
+        /// Waits that one decision delivers a signal to; the rest follows in the next ones.
+        takers_max: usize = TAKERS_MAX;
         /// Bytes of results that the output of a map has, at most; above, they are a blob.
         map_results_bytes_max: u64 = MAP_RESULTS_BYTES_MAX;
         /// Bytes of frames and snapshots on their way to the store, of all drivers, from which on nothing

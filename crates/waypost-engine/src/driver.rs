@@ -42,6 +42,7 @@ mod wheel;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use waypost_core::command::{Command, Env};
+use waypost_core::event::WAITS_LOG_FORMAT;
 use waypost_core::expr::Contents;
 use waypost_core::id::{AppendId, ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::planted::{Bug, is_planted};
@@ -371,7 +372,8 @@ impl Driver {
             true => SlotCounts::default(),
             false => self.slots.available(self.now),
         };
-        let Config { items_opened_max, map_results_bytes_max, .. } = self.config;
+        let Config { items_opened_max, takers_max, map_results_bytes_max, .. } = self.config;
+        let takers_max = (self.readable >= WAITS_LOG_FORMAT).then_some(takers_max);
         let Self { now, now_max, instance, .. } = *self;
         let contents = Contents::without_references();
         Env {
@@ -381,6 +383,7 @@ impl Driver {
             slots,
             entropy,
             items_opened_max,
+            takers_max,
             map_results_bytes_max,
             contents,
         }

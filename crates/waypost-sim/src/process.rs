@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use waypost_core::id::{InstanceId, Token};
-use waypost_core::limits::ITEMS_OPENED_MAX;
+use waypost_core::limits::{ITEMS_OPENED_MAX, TAKERS_MAX};
 use waypost_core::time::{Now, Timestamp};
 use waypost_engine::config::Config;
 use waypost_engine::driver::{Drivers, Input, Output, Stopwatch, TaskOrder};
@@ -160,6 +160,7 @@ fn config(random: &mut Random) -> Config {
             bytes => bytes,
         },
         items_opened_max: *random.split("maps").pick(&[1, 2, ITEMS_OPENED_MAX]),
+        takers_max: *random.split("takers").pick(&[1, 2, TAKERS_MAX]),
         batch_frames_max: small(random, 1, 100),
         drivers: *random.pick(&[1, 1, 2, 3]),
         overflow_after: *random.pick(&[None, Some(Millis(0)), Some(Millis(2_000))]),

@@ -31,7 +31,7 @@ pub use containers::{Each, Ends, ITEMS_MAX, ItemSource, Loop, Tolerated, span_of
 pub use definition::{FAILURE, HANDLER, NAME};
 pub use generate::Appetite;
 pub use script::{OutsideReply, Script};
-pub use waits::{DelaySpan, Signal};
+pub use waits::{DelaySpan, LATE, Signal, Signals};
 
 /// The largest `n` of an input; the smallest is 0.
 pub const N_MAX: u64 = 9;
@@ -212,6 +212,8 @@ pub enum Kind {
         /// How long at most.
         timeout_ms: Option<u64>,
     },
+    /// Waits for some of several signals.
+    Signals(Signals),
     /// Makes a list of values the execution's output.
     Output(Vec<Value>),
     /// Calls the outside world.
@@ -305,6 +307,7 @@ impl Node {
             Kind::Switch { cases, default } => {
                 cases.iter().map(|case| &*case.branch).chain(default.as_deref()).collect()
             }
+            Kind::Signals(Signals { late: true, .. }) => vec![LATE],
             _ => Vec::new(),
         };
         if let OnError::Branch(branch) = &self.on_error {
@@ -332,7 +335,9 @@ impl Node {
         let tries = u64::from(self.tries_max());
         let unlimited = match &self.kind {
             Kind::Delay(span) => Some(span.ms(N_MAX)),
-            Kind::Wait { timeout_ms, .. } => *timeout_ms,
+            Kind::Wait { timeout_ms, .. } | Kind::Signals(Signals { timeout_ms, .. }) => {
+                *timeout_ms
+            }
             Kind::Task(script) => {
                 let attempt = match script {
                     Script::Hang => self.timeout_ms.map(|timeout| timeout + SILENCE_MS),
@@ -378,9 +383,9 @@ impl Program {
         self.nodes.iter_mut().for_each(|node| node.each_mut(change));
     }
 
-    /// The signals that its waits need, one for each wait.
+    /// The signals that its waits need, once for each.
     pub fn signals(&self) -> Vec<Signal> {
-        self.all().into_iter().filter_map(Node::signal).collect()
+        self.all().into_iter().flat_map(Node::signals).collect()
     }
 
     /// The signals that its waits need in all scopes that may be opened.

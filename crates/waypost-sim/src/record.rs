@@ -14,7 +14,7 @@ use waypost_core::event::{Event, Origin};
 use waypost_core::expr::Contents;
 use waypost_core::frame::{FrameHeader, decode, encode};
 use waypost_core::id::AppendId;
-use waypost_core::limits::{ITEMS_OPENED_MAX, MAP_RESULTS_BYTES_MAX};
+use waypost_core::limits::{ITEMS_OPENED_MAX, MAP_RESULTS_BYTES_MAX, TAKERS_MAX};
 use waypost_core::plan::Plan;
 use waypost_core::slot::SlotCounts;
 use waypost_core::state::State;
@@ -112,6 +112,7 @@ impl Log {
                 entropy: number,
                 contents: Contents::default(),
                 items_opened_max: ITEMS_OPENED_MAX,
+                takers_max: Some(TAKERS_MAX),
                 map_results_bytes_max: MAP_RESULTS_BYTES_MAX,
             };
             let origin = Origin::default();

@@ -206,9 +206,16 @@ fn change(event: &NodeEvent) -> Option<(NodeStatus, Option<u32>, String)> {
                 Wait::Delay { due } | Wait::Retry { due } => format!("until {due}"),
                 Wait::Signal { name, due: None } => format!("for signal {name}"),
                 Wait::Signal { name, due: Some(due) } => format!("for signal {name} until {due}"),
+                Wait::Signals { names, need, due } => {
+                    let until = due.map_or_else(String::new, |due| format!(" until {due}"));
+                    format!("for {need} of signals {}{until}", names.join(", "))
+                }
                 Wait::Body | Wait::Child { .. } => none,
             };
             (NodeStatus::Waiting, Some(*attempt), note)
+        }
+        NodeEvent::Signalled { attempt, which, .. } => {
+            (NodeStatus::Waiting, Some(*attempt), format!("signal {} came", which + 1))
         }
         NodeEvent::BodyOpened { attempt, index, .. } => {
             let note = index.map(|index| format!("iteration {index}"));

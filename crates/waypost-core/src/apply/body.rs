@@ -73,6 +73,7 @@ pub(super) fn apply(
         | NodeEvent::Completed { .. }
         | NodeEvent::Failed { .. }
         | NodeEvent::Waiting { .. }
+        | NodeEvent::Signalled { .. }
         | NodeEvent::Resumed { .. }
         | NodeEvent::ChildStarted { .. }
         | NodeEvent::ChildReopened { .. }

@@ -1,6 +1,7 @@
 //! Executions that nodes start.
 
-use super::node::{move_to, open_wait};
+use super::node::move_to;
+use super::waits::open_wait;
 use super::{Step, refuse};
 use crate::child::ChildState;
 use crate::event::{NodeEvent, Wait};

@@ -34,7 +34,12 @@ pub(super) fn edge_end(source: &PlanNode, state: &NodeState, condition: &Conditi
         branch.is_some_and(|branch| condition.branches.contains(branch))
     };
     let taken = match state.status {
-        NodeStatus::Completed => condition.unlabelled || selected(state.branch.as_ref()),
+        NodeStatus::Completed => {
+            // The branch of a timeout is taken instead of edges without one, as that of a failure.
+            let late =
+                state.branch.is_some() && state.branch.as_ref() == source.behaviour.on_timeout();
+            (condition.unlabelled && !late) || selected(state.branch.as_ref())
+        }
         NodeStatus::Failed | NodeStatus::TimedOut => {
             match source.error_handling(state.failure.as_deref()) {
                 OnError::Fail => false,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::body::close_settled;
 use super::edges::{count, edge_end};
+use super::waits::take_signal;
 use super::{GRACE, Step, refuse};
 use crate::event::{CancelReason, EndCause, MessageId, PauseReason, RunEvent};
 use crate::id::InstanceId;
@@ -74,9 +75,10 @@ pub(super) fn apply(plan: &Plan, state: &mut State, event: &RunEvent, at: Timest
         RunEvent::SignalReceived { name, body, origin } => {
             let message = origin.message.clone().ok_or("a signal has a message id")?;
             let (name, body) = (Arc::clone(name), body.clone());
-            state.early.push_back(EarlySignal { message, name, body });
+            state.early.push_back(EarlySignal { message, name, body, spread_since: 0 });
             remember(state, origin.message.as_ref());
         }
+        RunEvent::SignalDelivered { message } => take_signal(state, message, false),
         RunEvent::MessageIgnored { message, .. } => remember(state, Some(message)),
     }
     state.enter(next);

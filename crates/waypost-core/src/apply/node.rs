@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::edges::{count, edge_end};
+use super::waits::{open_wait, resumed, signalled, waiting};
 use super::{SILENCE, Step, body, children, refuse};
 use crate::ended::{Ended, Said};
-use crate::event::{FailureEnd, MessageId, NodeEvent, Wait};
+use crate::event::{FailureEnd, NodeEvent, Wait};
 use crate::failure::Failure;
 use crate::id::{NodeIx, Token, WorkerId};
 use crate::json::Json;
@@ -69,9 +70,13 @@ pub(super) fn apply(
             expect_attempt(plan, state, at, *attempt)?;
             waiting(state, at, wait)?;
         }
-        NodeEvent::Resumed { attempt, message, origin, .. } => {
+        NodeEvent::Signalled { attempt, which, message, more, .. } => {
             expect_attempt(plan, state, at, *attempt)?;
-            resumed(state, at, next, (message.as_ref(), origin.message.as_ref()), now);
+            signalled(state, at, *which, (message, *more))?;
+        }
+        NodeEvent::Resumed { attempt, message, origin, more, .. } => {
+            expect_attempt(plan, state, at, *attempt)?;
+            resumed(state, at, next, (message.as_ref(), *more, origin.message.as_ref()), now);
         }
         NodeEvent::BodyOpened { attempt, .. }
         | NodeEvent::MapOpened { attempt, .. }
@@ -212,51 +217,6 @@ fn set_variables(state: &mut State, at: At, variables: &BTreeMap<Arc<str>, Json>
     }
 }
 
-fn waiting(state: &mut State, at: At, wait: &Wait) -> Step {
-    if matches!(wait, Wait::Retry { .. }) {
-        return refuse("a retry is opened by NodeFailed");
-    }
-    if *wait == Wait::Body {
-        return refuse("a body is opened by BodyOpened");
-    }
-    if matches!(wait, Wait::Child { .. }) {
-        return refuse("a child is awaited from its ChildStarted on");
-    }
-    move_to(state, at, NodeStatus::Waiting);
-    open_wait(state, at, wait.clone());
-    Ok(())
-}
-
-pub(super) fn open_wait(state: &mut State, at: At, wait: Wait) {
-    if let Some(due) = wait.due() {
-        state.timers.insert((due, Timer::Wait(at)));
-    }
-    let seq = state.seq + 1;
-    let details = state.node_mut(at).details_mut();
-    (details.wait, details.wait_seq) = (Some(wait), seq);
-}
-
-/// Ends a wait, by the message of a signal, that of a person, or time. A retry that a person ends is
-/// due now, and ends with the NodeScheduled that follows.
-fn resumed(
-    state: &mut State,
-    at: At,
-    next: NodePhase,
-    (signal, person): (Option<&MessageId>, Option<&MessageId>),
-    now: Timestamp,
-) {
-    move_to(state, at, next.shown());
-    if next == NodePhase::WaitingRetry {
-        open_wait(state, at, Wait::Retry { due: now });
-    }
-    if let Some(signal) = signal {
-        state.early.retain(|early| early.message != *signal);
-    }
-    if let Some(person) = person {
-        state.messages.remember(person);
-    }
-}
-
 /// Ends an attempt that failed: the next one waits, or the node settles.
 fn failed(
     plan: &Plan,
@@ -354,7 +314,10 @@ fn settle(plan: &Plan, state: &mut State, at: At, end: NodePhase, now: Timestamp
     if let Some(scheduled) = &mut node.scheduled {
         scheduled.variables = Arc::default();
     }
-    let deadline = node.known_details_mut().and_then(|details| details.deadline.take());
+    let deadline = node.known_details_mut().and_then(|details| {
+        details.arrived.clear();
+        details.deadline.take()
+    });
     node.trim();
     if let Some(due) = deadline {
         state.timers.remove(&(due, Timer::Node(at)));

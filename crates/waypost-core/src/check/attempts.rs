@@ -1,11 +1,11 @@
 //! One node: its attempts and waits, and what may happen to it after what.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::graph::Turn;
 use super::invariant::Invariant::{
-    AttemptsInOrder, AttemptsOnce, JoinsInTime, Justified, Limits, PausesHold, SettlesOnce,
-    WaitsEndInTime,
+    AttemptsInOrder, AttemptsOnce, JoinsInTime, Justified, Limits, SettlesOnce, WaitsEndInTime,
 };
 use super::nodes::Nodes;
 use super::run::RunCheck;
@@ -39,6 +39,8 @@ pub(super) struct Seen {
     pub(super) body: BodySeen,
     /// The execution that it started, and the last generation whose end it took.
     pub(super) child: Option<(ExecutionNo, u32)>,
+    /// The signals that came, of several that it waits for, with their names.
+    pub(super) came: BTreeMap<u32, Arc<str>>,
 }
 
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -49,6 +51,8 @@ pub(super) enum Phase {
     Running,
     Waiting {
         wait: Wait,
+        /// The event that opened it.
+        opened: u64,
         /// It was due when it began, by the clock of the instance that decided so.
         at_once: bool,
     },
@@ -96,14 +100,8 @@ impl Nodes {
                 self.may_skip_on_error(at, failure)?;
                 self.may_be_tried_again(at, seen, failure, *end)
             }
-            NodeEvent::Waiting { attempt, wait, .. } => seen.may_wait(*attempt, wait),
-            NodeEvent::Resumed { attempt, origin, .. } if origin.message.is_some() => {
-                let what = "a wait was completed while the execution was paused";
-                require(!run.held, PausesHold, what)?;
-                seen.may_be_resumed_by_hand(*attempt)
-            }
-            NodeEvent::Resumed { attempt, message, .. } => {
-                seen.may_resume(place, *attempt, message.as_ref(), run)
+            NodeEvent::Waiting { .. } | NodeEvent::Signalled { .. } | NodeEvent::Resumed { .. } => {
+                self.judge_wait(place, event, (at, seen), run)
             }
             NodeEvent::Skipped { cause, .. } => {
                 seen.is_pending()?;
@@ -153,9 +151,11 @@ impl Seen {
     pub(super) fn advance(&mut self, place: EventAt, event: &NodeEvent) {
         let waiting = |wait: Wait| {
             let at_once = wait.due().is_some_and(|due| due <= place.decided_at);
-            Phase::Waiting { wait, at_once }
+            Phase::Waiting { wait, at_once, opened: place.seq }
         };
+        self.note_signals(event);
         let next = match event {
+            NodeEvent::Signalled { .. } => return,
             NodeEvent::Scheduled { attempt, .. } => {
                 self.attempt = *attempt;
                 self.marks = 0;
@@ -215,7 +215,7 @@ impl Seen {
     fn may_be_scheduled(&self, place: EventAt, attempt: u32) -> Verdict {
         self.is_open()?;
         let last = self.attempt;
-        if let Phase::Waiting { wait: Wait::Retry { due }, at_once } = &self.phase {
+        if let Phase::Waiting { wait: Wait::Retry { due }, at_once, .. } = &self.phase {
             not_early(place, *due, *at_once)?;
         } else {
             require_with(self.phase == Phase::Pending, AttemptsInOrder, || {
@@ -251,7 +251,7 @@ impl Seen {
     }
 
     /// A wait for a retry comes with the failure that is retried, never by itself.
-    fn may_wait(&self, attempt: u32, wait: &Wait) -> Verdict {
+    pub(super) fn may_wait(&self, attempt: u32, wait: &Wait) -> Verdict {
         self.is_evaluated(attempt)?;
         self.may_wait_after_body()?;
         let others = matches!(wait, Wait::Retry { .. } | Wait::Body | Wait::Child { .. });
@@ -307,14 +307,18 @@ impl Seen {
                 require(!lost, AttemptsOnce, "a container has no attempt that could be lost")?;
             }
             (Phase::Queued, FailureEnd::Final) if self.doomed => {}
-            (Phase::Waiting { wait, at_once }, FailureEnd::TimedOut) => {
-                let due = if let Wait::Signal { due, .. } = wait { *due } else { None };
+            (Phase::Waiting { wait, at_once, .. }, FailureEnd::TimedOut) => {
+                let due = if wait.is_answered() { wait.due() } else { None };
                 if let Some(due) = [due, self.deadline].into_iter().flatten().min() {
                     not_early(place, due, *at_once)?;
                 }
             }
             (
-                Phase::Waiting { wait: Wait::Signal { due, .. }, at_once },
+                Phase::Waiting {
+                    wait: Wait::Signal { due, .. } | Wait::Signals { due, .. },
+                    at_once,
+                    ..
+                },
                 FailureEnd::RetryAt(_),
             ) => match due {
                 Some(due) if failure.kind == kind::TIMEOUT => {
@@ -334,7 +338,7 @@ impl Seen {
     }
 
     /// A wait ends by its message, or when it is due and not before.
-    fn may_resume(
+    pub(super) fn may_resume(
         &self,
         place: EventAt,
         attempt: u32,
@@ -342,11 +346,17 @@ impl Seen {
         run: &RunCheck,
     ) -> Verdict {
         match (&self.phase, message) {
-            (Phase::Waiting { wait: Wait::Delay { due }, at_once }, None) => {
+            (Phase::Waiting { wait: Wait::Delay { due }, at_once, .. }, None) => {
                 not_early(place, *due, *at_once)?;
             }
-            (Phase::Waiting { wait: Wait::Signal { name, .. }, .. }, Some(message)) => {
-                require_with(run.has_signal(message, name), WaitsEndInTime, || {
+            (Phase::Waiting { wait: Wait::Signals { need, .. }, .. }, None) => {
+                let came = self.came.len();
+                require_with(came >= *need as usize, WaitsEndInTime, || {
+                    format!("{came} of {need} signals have come")
+                })?;
+            }
+            (Phase::Waiting { wait: Wait::Signal { name, .. }, opened, .. }, Some(message)) => {
+                require_with(run.has_signal(message, name, *opened), WaitsEndInTime, || {
                     format!("signal {name:?} never came with message {message:?}")
                 })?;
             }
@@ -359,7 +369,7 @@ impl Seen {
     }
 
     /// A person may end any wait, at any time.
-    fn may_be_resumed_by_hand(&self, attempt: u32) -> Verdict {
+    pub(super) fn may_be_resumed_by_hand(&self, attempt: u32) -> Verdict {
         let waits = matches!(self.phase, Phase::Waiting { .. });
         require(waits, WaitsEndInTime, "it has no wait that is open")?;
         self.is_at(attempt)
@@ -371,7 +381,7 @@ impl Seen {
 }
 
 /// By the store's time, which all instances share. A wait that was due when it began is no wait.
-fn not_early(place: EventAt, due: Timestamp, at_once: bool) -> Verdict {
+pub(super) fn not_early(place: EventAt, due: Timestamp, at_once: bool) -> Verdict {
     require_with(at_once || place.at >= due, WaitsEndInTime, || {
         format!("at {}, before {due}", place.at)
     })

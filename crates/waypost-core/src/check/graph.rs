@@ -81,7 +81,9 @@ fn edge(plan: &Plan, nodes: &Nodes, at: At, condition: &Condition) -> Edge {
     let on = |name: &str| condition.branches.iter().any(|branch| **branch == *name);
     let taken = match &source.phase {
         Phase::Settled(End::Completed { branch }) => {
-            condition.unlabelled || branch.as_deref().is_some_and(on)
+            let late = plan.node(condition.source).behaviour.on_timeout();
+            let in_time = branch.is_none() || branch.as_ref() != late;
+            condition.unlabelled && in_time || branch.as_deref().is_some_and(on)
         }
         Phase::Settled(End::Failed { past_on_error: true }) => false,
         Phase::Settled(End::Failed { past_on_error: false }) => {

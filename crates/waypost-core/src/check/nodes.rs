@@ -140,6 +140,7 @@ impl Nodes {
             | NodeEvent::Checkpointed { .. }
             | NodeEvent::Completed { .. }
             | NodeEvent::Waiting { .. }
+            | NodeEvent::Signalled { .. }
             | NodeEvent::Resumed { .. }
             | NodeEvent::ChildStarted { .. }
             | NodeEvent::ChildReopened { .. }

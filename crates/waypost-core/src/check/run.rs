@@ -33,8 +33,8 @@ pub(super) struct RunCheck {
     /// When this generation must have ended, if the log has it.
     deadline: Option<Timestamp>,
     messages: Messages,
-    /// Signals that no wait has consumed, by message, with their names.
-    signals: BTreeMap<MessageId, Arc<str>>,
+    /// Signals that no wait has consumed, by message.
+    signals: BTreeMap<MessageId, KeptSignal>,
     /// Signals that were taken in this frame: all who wait for one get it.
     taken: Vec<MessageId>,
     /// Rules that were reported.
@@ -50,6 +50,14 @@ enum QueueState {
     Waits { owned: bool },
     /// It holds a permit.
     Admitted,
+}
+
+/// A signal that waits may take.
+#[derive(Debug)]
+struct KeptSignal {
+    name: Arc<str>,
+    /// The event by which the first of many got it: the others waited before.
+    spread_since: Option<u64>,
 }
 
 /// How a generation ended, as far as it matters.
@@ -110,10 +118,12 @@ impl RunCheck {
         self.held || self.parked
     }
 
-    /// Did a signal of this name come with this message, and had no wait consumed it before this
-    /// frame?
-    pub(super) fn has_signal(&self, message: &MessageId, name: &str) -> bool {
-        self.signals.get(message).is_some_and(|received| **received == *name)
+    /// Did a signal of this name come with this message, and may a wait that this event opened take it:
+    /// had no wait consumed it before this frame, or was it on its way to this one, too?
+    pub(super) fn has_signal(&self, message: &MessageId, name: &str, opened: u64) -> bool {
+        self.signals.get(message).is_some_and(|received| {
+            *received.name == *name && received.spread_since.is_none_or(|since| opened < since)
+        })
     }
 
     /// Is the event possible here? Returns the broken rule and changes nothing.
@@ -168,6 +178,20 @@ impl RunCheck {
             | RunEvent::Failed { .. }
             | RunEvent::Cancelled { .. }
             | RunEvent::TimedOut {} => self.ends_as_it_must(event, nodes),
+            RunEvent::SignalDelivered { message } => {
+                let signal = self.signals.get(message);
+                let spread = signal.and_then(|signal| Some((&signal.name, signal.spread_since?)));
+                let Some((name, since)) = spread else {
+                    return broken(MessagesOnce, "the signal was not on its way to many");
+                };
+                let missed = nodes.waits_for(name, since);
+                require_with(missed.is_none(), MessagesOnce, || {
+                    format!(
+                        "{} waited for the signal and did not get it",
+                        missed.unwrap_or_default()
+                    )
+                })
+            }
             RunEvent::Created(_)
             | RunEvent::Owned { .. }
             | RunEvent::Reopened { .. }
@@ -185,6 +209,7 @@ impl RunCheck {
         let continues = matches!(
             event,
             NodeEvent::Waiting { .. }
+                | NodeEvent::Signalled { .. }
                 | NodeEvent::Resumed { .. }
                 | NodeEvent::ChildStarted { .. }
                 | NodeEvent::ChildReopened { .. }
@@ -199,15 +224,21 @@ impl RunCheck {
     }
 
     /// Applies the event, whatever the verdict was.
-    pub(super) fn advance(&mut self, event: &Event) {
+    pub(super) fn advance(&mut self, place: EventAt, event: &Event) {
         if let Some(message) = message_of(event) {
             self.messages.remember(message);
         }
         match event {
             Event::Run(event) => self.advance_run(event),
-            Event::Node(NodeEvent::Resumed { message: Some(message), .. }) => {
-                self.taken.push(Arc::clone(message));
-            }
+            Event::Node(
+                NodeEvent::Resumed { message: Some(message), more, .. }
+                | NodeEvent::Signalled { message, more, .. },
+            ) => match self.signals.get_mut(message).filter(|_| *more) {
+                Some(signal) => {
+                    signal.spread_since.get_or_insert(place.seq);
+                }
+                None => self.taken.push(Arc::clone(message)),
+            },
             Event::Node(NodeEvent::Scheduled { .. }) => self.resuming = false,
             Event::Node(_) => {}
         }
@@ -257,12 +288,16 @@ impl RunCheck {
             }
             RunEvent::SignalReceived { name, origin, .. } => {
                 if let Some(message) = &origin.message {
-                    self.signals.insert(Arc::clone(message), Arc::clone(name));
+                    let signal = KeptSignal { name: Arc::clone(name), spread_since: None };
+                    self.signals.insert(Arc::clone(message), signal);
                 }
             }
             RunEvent::Completed { .. } => self.ended = Some(Ended::Completed),
             RunEvent::Failed { .. } | RunEvent::Cancelled { .. } | RunEvent::TimedOut {} => {
                 self.ended = Some(Ended::Otherwise);
+            }
+            RunEvent::SignalDelivered { message } => {
+                self.signals.remove(message);
             }
             RunEvent::MessageIgnored { .. } => {}
         }
@@ -363,6 +398,7 @@ fn message_of(event: &Event) -> Option<&MessageId> {
         | RunEvent::Completed { .. }
         | RunEvent::Failed { .. }
         | RunEvent::Cancelled { .. }
-        | RunEvent::TimedOut {} => None,
+        | RunEvent::TimedOut {}
+        | RunEvent::SignalDelivered { .. } => None,
     }
 }

@@ -50,6 +50,11 @@ impl ScopeSeen {
         self.seen.get(node.0.wrapping_sub(self.first) as usize)
     }
 
+    /// Its nodes, with their positions in the plan.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (NodeIx, &Seen)> {
+        (self.first..).map(NodeIx).zip(&self.seen)
+    }
+
     pub(super) fn get_mut(&mut self, node: NodeIx) -> Option<&mut Seen> {
         self.seen.get_mut(node.0.wrapping_sub(self.first) as usize)
     }

@@ -11,7 +11,7 @@ use super::{EventAt, Verdict, broken, require_with};
 use crate::apply::{GRACE, SILENCE};
 use crate::event::{Event, FailureEnd, NodeEvent, RunEvent};
 use crate::failure::Failure;
-use crate::kind::{Behaviour, Delay, DurationTemplate, Loop};
+use crate::kind::{Behaviour, Delay, DurationTemplate, Loop, SignalsSpec};
 use crate::plan::{Plan, PlanNode};
 use crate::retry::RetryPolicy;
 use crate::time::{Millis, Timestamp};
@@ -119,7 +119,10 @@ pub(super) fn judge(
 fn fixed_span(node: &PlanNode) -> Option<Millis> {
     if let Behaviour::Delay(Delay::For(DurationTemplate::Fixed(span)))
     | Behaviour::Loop(Loop { delay: Some(DurationTemplate::Fixed(span)), .. })
-    | Behaviour::Signal { timeout: Some(DurationTemplate::Fixed(span)), .. } = &node.behaviour
+    | Behaviour::Signal { timeout: Some(DurationTemplate::Fixed(span)), .. }
+    | Behaviour::Signals(SignalsSpec {
+        timeout: Some(DurationTemplate::Fixed(span)), ..
+    }) = &node.behaviour
     {
         return Some(*span);
     }

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Decider;
-use super::request::{FILTERS_WORK_MAX, too_much_filtering};
 use super::scope::scope;
-use crate::event::{FailureEnd, MessageId, NodeEvent, Origin, Wait};
-use crate::expr::{Expression, Scope, Template};
+use crate::event::{FailureEnd, NodeEvent, Origin, Wait};
+use crate::expr::{Scope, Template};
 use crate::failure::{Failure, kind};
 use crate::json::Json;
 use crate::kind::{Behaviour, Delay, DurationTemplate, Fail};
@@ -85,35 +84,13 @@ impl Decider<'_> {
                 self.wait(at, Wait::Delay { due }, span);
                 Ok(())
             }
-            Behaviour::Signal { name, filter, timeout } => {
+            Behaviour::Signal { name, filter, timeout, .. } => {
                 self.await_signal(at, name, filter.as_ref(), timeout.as_ref())
             }
+            Behaviour::Signals(spec) => self.await_signals(at, spec),
             Behaviour::Task { .. } | Behaviour::Workflow(_) => Ok(()),
             Behaviour::Group | Behaviour::Loop(_) | Behaviour::Map(_) => self.open_container(at),
         }
-    }
-
-    fn await_signal(
-        &mut self,
-        at: At,
-        name: &Template,
-        filter: Option<&Expression>,
-        timeout: Option<&DurationTemplate>,
-    ) -> Result<(), Failure> {
-        let scope = self.scope(at);
-        let name = text_of(&name.render(&scope)?, "a signal's name")?;
-        let span = timeout.map(|timeout| duration(timeout, &scope)).transpose()?;
-        let due = span.map(|span| self.env.now_max.plus(span));
-        let early = self.find_early_signal(at, &name, filter)?;
-        let body = early.as_ref().map(|(_, body)| body);
-        if body.is_some_and(|body| !self.has_variables_of(at, Some(body))) {
-            return Err(missed());
-        }
-        self.wait(at, Wait::Signal { name: name.into(), due }, span);
-        if let Some((message, body)) = early {
-            self.signal_arrived(at, message, body);
-        }
-        Ok(())
     }
 
     pub(super) fn wait(&mut self, at: At, wait: Wait, span: Option<Millis>) {
@@ -121,63 +98,26 @@ impl Decider<'_> {
         self.emit_at(at, NodeEvent::Waiting { node: self.path(at), attempt, wait, span });
     }
 
-    /// The oldest signal that came before a node began to wait for it and passes the filter. All
-    /// evaluations of the filter together are bounded: one decision must not take seconds.
-    fn find_early_signal(
-        &self,
-        at: At,
-        name: &str,
-        filter: Option<&Expression>,
-    ) -> Result<Option<(MessageId, Json)>, Failure> {
-        let mut named = self.state.early.iter().filter(|early| *early.name == *name);
-        let Some(filter) = filter else {
-            let first = named.next();
-            return Ok(first.map(|early| (Arc::clone(&early.message), early.body.clone())));
-        };
-        let scope = self.scope(at);
-        let mut work_left = FILTERS_WORK_MAX;
-        for early in named {
-            let passes = passes(filter, &early.body, || scope.clone(), &mut work_left);
-            if self.env.contents.has_missed() {
-                return Err(missed());
-            }
-            if passes.ok_or_else(too_much_filtering)? {
-                return Ok(Some((Arc::clone(&early.message), early.body.clone())));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Does a wait without a filter, or with one that a signal's body passes, accept it? `None` if
-    /// the budget of work is used up.
-    pub(super) fn accepts(
-        &self,
-        at: At,
-        filter: Option<&Expression>,
-        body: &Json,
-        work_left: &mut u64,
-    ) -> Option<bool> {
-        filter.map_or(Some(true), |filter| passes(filter, body, || self.scope(at), work_left))
-    }
-
-    pub(super) fn signal_arrived(&mut self, at: At, message: MessageId, body: Json) {
-        self.resume_node(at, Some(message), Origin::default());
-        self.complete_or_fail(at, Some(body));
-    }
-
     /// A delay is over: the node's own, or the one between two iterations of a loop.
     pub(super) fn delay_passed(&mut self, at: At, origin: Origin) {
-        self.resume_node(at, None, origin);
+        self.resume_node(at, origin);
         match self.plan_node(at).behaviour.container() {
             Some(_) => self.open_body(at),
             None => self.complete_or_fail(at, None),
         }
     }
 
-    /// Records that a wait is over, and by whom.
-    pub(super) fn resume_node(&mut self, at: At, message: Option<MessageId>, origin: Origin) {
-        let attempt = self.node(at).attempt;
-        self.emit_at(at, NodeEvent::Resumed { node: self.path(at), attempt, message, origin });
+    /// Records that a wait is over, by time or by a person.
+    pub(super) fn resume_node(&mut self, at: At, origin: Origin) {
+        self.resumed(at, |node, attempt| {
+            let (message, timed_out, more) = (None, false, false);
+            NodeEvent::Resumed { node, attempt, message, origin, timed_out, more }
+        });
+    }
+
+    pub(super) fn resumed(&mut self, at: At, event: impl FnOnce(Arc<str>, u32) -> NodeEvent) {
+        let event = event(self.path(at), self.node(at).attempt);
+        self.emit_at(at, event);
     }
 
     /// Is everything at hand that the variables of a node need, if it completes with this output?
@@ -245,27 +185,8 @@ impl Decider<'_> {
 }
 
 /// Stands for a failure that means nothing, because a content was missed.
-fn missed() -> Failure {
+pub(super) fn missed() -> Failure {
     Failure::transient(kind::BLOB, "the content of a blob is not at hand")
-}
-
-/// Does a signal's body pass a wait's filter? A filter that fails on it rejects it: a malformed
-/// signal must not break the execution. `None` if the budget of work is used up.
-fn passes(
-    filter: &Expression,
-    body: &Json,
-    scope: impl FnOnce() -> Scope,
-    work_left: &mut u64,
-) -> Option<bool> {
-    if *work_left == 0 {
-        return None;
-    }
-    let mut scope = scope();
-    scope.limit_work(*work_left);
-    scope.json("signal", body);
-    let passes = filter.eval_bool(&scope).unwrap_or(false);
-    *work_left -= scope.work();
-    Some(passes)
 }
 
 /// The failure that a `fail` node makes.
@@ -323,7 +244,7 @@ pub(super) fn duration(template: &DurationTemplate, scope: &Scope) -> Result<Mil
     }
 }
 
-fn text_of(value: &Json, what: &str) -> Result<String, Failure> {
+pub(super) fn text_of(value: &Json, what: &str) -> Result<String, Failure> {
     let found = value.to_value()?;
     let text = found.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     text.ok_or_else(|| invalid(format!("{what} must be a text, not {value}")))

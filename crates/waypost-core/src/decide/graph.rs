@@ -161,6 +161,7 @@ impl Decider<'_> {
             | Behaviour::Fail(_)
             | Behaviour::Delay(_)
             | Behaviour::Signal { .. }
+            | Behaviour::Signals(_)
             | Behaviour::Group
             | Behaviour::Loop(_)
             | Behaviour::Map(_) => {

@@ -11,20 +11,11 @@ use std::sync::Arc;
 use super::Decider;
 use crate::command::{Refusal, Request, Tuning};
 use crate::event::{EndCause, MessageId, NodeEvent, Origin, RunEvent, Wait};
-use crate::expr::WORK_MAX;
 use crate::failure::{Failure, kind};
 use crate::json::Json;
-use crate::kind::Behaviour;
-use crate::limits::{EARLY_SIGNALS_BYTES_MAX, EARLY_SIGNALS_MAX};
-use crate::path::At;
 use crate::plan::Delivery;
 use crate::planted::{Bug, is_planted};
-use crate::state::NodeState;
-use crate::status::{NodeStatus, Status};
-
-/// Units of work that the filters of one decision may do over all signals: as many as ten
-/// evaluations.
-pub(super) const FILTERS_WORK_MAX: u64 = 10 * WORK_MAX;
+use crate::status::Status;
 
 impl Decider<'_> {
     pub(super) fn request(&mut self, request: Request, origin: Origin) -> Result<(), Refusal> {
@@ -118,20 +109,20 @@ impl Decider<'_> {
         let (true, Some(at)) = (self.state.acts(), self.state.waiting_since(wait)) else {
             return self.ignore(origin, Refusal::Paused);
         };
-        let output =
-            Some(&body).filter(|_| matches!(self.node(at).wait, Some(Wait::Signal { .. })));
+        let answered = self.node(at).wait.as_ref().is_some_and(Wait::is_answered);
+        let output = Some(&body).filter(|_| answered);
         if !self.has_variables_of(at, output) {
             return Ok(());
         }
         let origin = self.identified(origin);
         match self.node(at).wait {
             Some(Wait::Delay { .. }) => self.delay_passed(at, origin),
-            Some(Wait::Signal { .. }) => {
-                self.resume_node(at, None, origin);
+            Some(Wait::Signal { .. } | Wait::Signals { .. }) => {
+                self.resume_node(at, origin);
                 self.complete_or_fail(at, Some(body));
             }
             Some(Wait::Retry { .. }) => {
-                self.resume_node(at, None, origin);
+                self.resume_node(at, origin);
                 self.schedule(at);
             }
             Some(Wait::Body | Wait::Child { .. }) | None => {
@@ -141,105 +132,13 @@ impl Decider<'_> {
         Ok(())
     }
 
-    fn signal(&mut self, name: &Arc<str>, body: &Json, origin: Origin) -> Result<(), Refusal> {
-        self.refuse_ended()?;
-        if self.state.status == Status::Ending {
-            return self.ignore(origin, Refusal::Ending);
-        }
-        let mut work_left = FILTERS_WORK_MAX;
-        let acts = self.state.acts();
-        let takers = if acts { self.takers(name, body, &mut work_left).0 } else { Vec::new() };
-        let ready = takers.iter().all(|at| self.has_variables_of(*at, Some(body)));
-        if !ready || self.env.contents.has_missed() {
-            return Ok(());
-        }
-        // The limits are for signals that would have to be stored: a flood of signals that no node
-        // waits for must not keep out one that a node waits for.
-        if takers.is_empty()
-            && let Some(refusal) = self.refuses_to_keep(body)
-        {
-            return self.ignore(origin, refusal);
-        }
-        let origin = self.identified(origin);
-        let message = origin.message.clone();
-        self.emit(RunEvent::SignalReceived { name: Arc::clone(name), body: body.clone(), origin });
-        if let Some(message) = message {
-            self.deliver(&takers, &message, body);
-        }
-        Ok(())
-    }
-
-    /// Why a signal that no node waits for is not stored until one does.
-    fn refuses_to_keep(&self, body: &Json) -> Option<Refusal> {
-        let kept = &self.state.early;
-        if kept.len() >= EARLY_SIGNALS_MAX {
-            return Some(Refusal::TooManySignals(EARLY_SIGNALS_MAX));
-        }
-        let bytes: usize = kept.iter().map(|signal| signal.body.bytes()).sum();
-        let too_large = bytes.saturating_add(body.bytes()) > EARLY_SIGNALS_BYTES_MAX;
-        too_large.then_some(Refusal::SignalsTooLarge(EARLY_SIGNALS_BYTES_MAX))
-    }
-
-    /// Signals that came while nothing could happen go to every wait that was open then, the
-    /// oldest first, as they would have at the time. All filters together are bounded: one decision
-    /// must not take seconds. A wait that cannot be judged any more fails, as it would if it had begun
-    /// after the signals.
-    pub(super) fn deliver_kept_signals(&mut self) {
-        let awaits = |node: &NodeState| matches!(node.wait, Some(Wait::Signal { .. }));
-        if !self.state.nodes().any(|(_, node)| awaits(node)) {
-            return;
-        }
-        let mut work_left = FILTERS_WORK_MAX;
-        for kept in self.state.early.clone() {
-            let (takers, unjudged) = self.takers(&kept.name, &kept.body, &mut work_left);
-            self.deliver(&takers, &kept.message, &kept.body);
-            for at in unjudged {
-                if self.state.acts() && self.is_in(at, NodeStatus::Waiting) {
-                    self.resume_node(at, None, Origin::default());
-                    self.attempt_failed(at, too_much_filtering());
-                }
-            }
-        }
-    }
-
-    fn deliver(&mut self, takers: &[At], message: &MessageId, body: &Json) {
-        for at in takers {
-            // The consequences for one taker may have ended another's wait, or everything.
-            let waits = self.state.acts() && self.is_in(*at, NodeStatus::Waiting);
-            if waits && self.has_variables_of(*at, Some(body)) {
-                self.signal_arrived(*at, Arc::clone(message), body.clone());
-            }
-        }
-    }
-
     /// Gives a request without a message id one: new for each decision.
-    fn identified(&self, origin: Origin) -> Origin {
+    pub(super) fn identified(&self, origin: Origin) -> Origin {
         let message = origin.message.unwrap_or_else(|| {
             let digest = blake3::hash(&self.env.entropy.to_le_bytes());
             format!("msg_{}", digest.to_hex().get(..24).unwrap_or_default()).into()
         });
         Origin { message: Some(message), ..origin }
-    }
-
-    /// The nodes whose wait this signal ends, and those for which no work was left to find out.
-    fn takers(&self, name: &str, body: &Json, work_left: &mut u64) -> (Vec<At>, Vec<At>) {
-        let (mut takers, mut unjudged) = (Vec::new(), Vec::new());
-        for (at, node) in self.state.nodes() {
-            let (Some(Wait::Signal { name: wanted, .. }), Behaviour::Signal { filter, .. }) =
-                (&node.wait, &self.plan_node(at).behaviour)
-            else {
-                continue;
-            };
-            if **wanted != *name {
-                continue;
-            }
-            match self.accepts(at, filter.as_ref(), body, work_left) {
-                Some(true) => takers.push(at),
-                Some(false) => {}
-                None => unjudged.push(at),
-            }
-        }
-        (takers, unjudged)
     }
 
     /// Ends one item as a failure in it would: what runs in it is cancelled and awaited.
@@ -322,7 +221,7 @@ impl Decider<'_> {
 
     /// Answers a request that changes nothing. After the end there is no inbox to clear, and the log
     /// is closed.
-    fn ignore(&mut self, origin: Origin, refusal: Refusal) -> Result<(), Refusal> {
+    pub(super) fn ignore(&mut self, origin: Origin, refusal: Refusal) -> Result<(), Refusal> {
         let ended = matches!(refusal, Refusal::Ended(_));
         match origin.message {
             Some(message) if !ended && !self.state.messages.contains(&message) => {
@@ -334,10 +233,4 @@ impl Decider<'_> {
             _ => Err(refusal),
         }
     }
-}
-
-/// Why a wait ends whose filter is too dear.
-pub(super) fn too_much_filtering() -> Failure {
-    let message = "the filter takes too much work for all signals that came early";
-    Failure::permanent(kind::EXPRESSION_LIMIT, message)
 }

@@ -30,7 +30,9 @@ impl Decider<'_> {
 
     fn due_timer(&self) -> Option<Timer> {
         let may_act = |timer: &Timer| match timer {
-            Timer::Wait(at) => self.state.acts() && !self.put_off.contains(at),
+            Timer::Wait(at) => {
+                self.state.acts() && self.state.may_fire(*timer) && !self.put_off.contains(at)
+            }
             Timer::Node(_) => self.state.acts() && self.state.may_fire(*timer),
             Timer::Deadline | Timer::Grace | Timer::Attempt(_) | Timer::Body(_) => {
                 self.state.may_fire(*timer)
@@ -47,18 +49,21 @@ impl Decider<'_> {
 
     /// Is everything at hand that the end of this wait needs?
     fn may_end(&self, at: At) -> bool {
-        let is_delay = matches!(self.node(at).wait, Some(Wait::Delay { .. }));
-        !is_delay || self.has_variables_of(at, None)
+        let completes = match &self.node(at).wait {
+            Some(Wait::Delay { .. }) => true,
+            Some(Wait::Signal { .. } | Wait::Signals { .. }) => {
+                self.plan_node(at).behaviour.on_timeout().is_some()
+            }
+            Some(Wait::Retry { .. } | Wait::Body | Wait::Child { .. }) | None => false,
+        };
+        !completes || self.has_variables_of(at, self.arrived_at(at).as_ref())
     }
 
     fn wait_ended(&mut self, at: At) {
         match self.node(at).wait.clone() {
             Some(Wait::Delay { .. }) => self.delay_passed(at, Origin::default()),
             Some(Wait::Retry { .. }) => self.schedule(at),
-            Some(Wait::Signal { name, .. }) => {
-                let message = format!("signal {name:?} did not come in time");
-                self.attempt_failed(at, Failure::permanent(kind::TIMEOUT, message));
-            }
+            Some(Wait::Signal { .. } | Wait::Signals { .. }) => self.signals_late(at),
             Some(Wait::Body | Wait::Child { .. }) | None => {
                 unreachable!("a wait's timer is removed with the wait")
             }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BLOBS_LOG_FORMAT, BODIES_LOG_FORMAT, CHILDREN_LOG_FORMAT, MessageId, Origin, REMOTE_LOG_FORMAT,
-    STEERED_LOG_FORMAT, Wait,
+    BLOBS_LOG_FORMAT, BODIES_LOG_FORMAT, CHILDREN_LOG_FORMAT, CancelReason, FailureEnd, MessageId,
+    Origin, REMOTE_LOG_FORMAT, STEERED_LOG_FORMAT, WAITS_LOG_FORMAT, Wait,
 };
 use crate::failure::Failure;
 use crate::id::{DefinitionHash, ExecutionId, ExecutionNo, InstanceId, Token, WorkerId};
@@ -109,6 +109,21 @@ pub enum NodeEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         span: Option<Millis>,
     },
+    /// One of several signals that the node waits for has come.
+    #[serde(rename = "NodeSignalled")]
+    Signalled {
+        /// The node's path.
+        node: Arc<str>,
+        /// The number of the attempt, from 1.
+        attempt: u32,
+        /// Which of them, from 0.
+        which: u32,
+        /// The message that it came in.
+        message: MessageId,
+        /// Do others that wait for the signal get it in later events?
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        more: bool,
+    },
     /// The awaited event has come, or a person completed the wait. A retry continues with
     /// NodeScheduled.
     #[serde(rename = "NodeResumed")]
@@ -123,6 +138,12 @@ pub enum NodeEvent {
         /// Who completed the wait by hand, through which message.
         #[serde(default, skip_serializing_if = "Origin::is_unknown")]
         origin: Origin,
+        /// Did the wait end by its timeout, which is a branch?
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        timed_out: bool,
+        /// Do others that wait for the signal get it in later events?
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        more: bool,
     },
     /// A container opened its body: a group's only scope, or a loop's next iteration.
     BodyOpened {
@@ -282,35 +303,6 @@ fn is_none_failed(count: &u64) -> bool {
     *count == 0
 }
 
-/// The consequence of a failed attempt for its node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FailureEnd {
-    /// The next attempt begins at this time.
-    RetryAt(Timestamp),
-    /// The attempt was abandoned, through no fault of the node: the next one begins at this time, and
-    /// this one does not count.
-    Abandoned(Timestamp),
-    /// The node is FAILED.
-    Final,
-    /// The node is TIMED_OUT.
-    TimedOut,
-}
-
-/// Why a node was stopped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CancelReason {
-    /// The execution is ending.
-    Ending,
-    /// A join it leads to fired without it.
-    Join,
-    /// The worker did not stop in time.
-    Grace,
-    /// The body that it is in is ending.
-    Body,
-}
-
 impl NodeEvent {
     /// The path of the node it is about.
     pub fn node(&self) -> &Arc<str> {
@@ -321,6 +313,7 @@ impl NodeEvent {
             | Self::Completed { node, .. }
             | Self::Failed { node, .. }
             | Self::Waiting { node, .. }
+            | Self::Signalled { node, .. }
             | Self::Resumed { node, .. }
             | Self::BodyOpened { node, .. }
             | Self::MapOpened { node, .. }
@@ -347,6 +340,7 @@ impl NodeEvent {
             Self::Scheduled { .. }
             | Self::Started { .. }
             | Self::Waiting { .. }
+            | Self::Signalled { .. }
             | Self::Resumed { .. }
             | Self::BodyOpened { .. }
             | Self::Tuned { .. }
@@ -366,6 +360,10 @@ impl NodeEvent {
         match self {
             Self::Started { remote: Some(_), .. } => REMOTE_LOG_FORMAT,
             Self::Failed { failure, .. } if failure.on_error_skipped => 4,
+            Self::Waiting { wait, .. } => wait.requires(),
+            Self::Signalled { .. }
+            | Self::Resumed { timed_out: true, .. }
+            | Self::Resumed { more: true, .. } => WAITS_LOG_FORMAT,
             Self::Resumed { origin, .. } if !origin.is_unknown() => 2,
             Self::ItemsOpened { items: Some(_), .. }
             | Self::MapOpened { results_max: Some(_), .. } => BLOBS_LOG_FORMAT,
@@ -383,7 +381,6 @@ impl NodeEvent {
             | Self::Checkpointed { .. }
             | Self::Completed { .. }
             | Self::Failed { .. }
-            | Self::Waiting { .. }
             | Self::Resumed { .. }
             | Self::Skipped { .. }
             | Self::Cancelled { .. } => 1,

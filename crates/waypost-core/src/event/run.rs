@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CHILDREN_LOG_FORMAT, MessageId, Origin};
+use super::{CHILDREN_LOG_FORMAT, MessageId, Origin, WAITS_LOG_FORMAT};
 use crate::child::ParentLink;
 use crate::failure::Failure;
 use crate::id::{DefinitionHash, ExecutionId, InstanceId};
@@ -125,6 +125,11 @@ pub enum RunEvent {
         /// Its origin.
         origin: Origin,
     },
+    /// All who waited for a signal that took several events have it.
+    SignalDelivered {
+        /// Its message.
+        message: MessageId,
+    },
     MessageIgnored {
         /// The message.
         message: MessageId,
@@ -225,6 +230,7 @@ impl RunEvent {
             | Self::Cancelled { .. }
             | Self::TimedOut {}
             | Self::Reopened { .. }
+            | Self::SignalDelivered { .. }
             | Self::MessageIgnored { .. } => 0,
         }
     }
@@ -235,6 +241,7 @@ impl RunEvent {
             Self::Queued { .. } | Self::Admitted {} => 3,
             Self::Created(created) if created.parent.is_some() => CHILDREN_LOG_FORMAT,
             Self::Paused { reason: PauseReason::Children } => CHILDREN_LOG_FORMAT,
+            Self::SignalDelivered { .. } => WAITS_LOG_FORMAT,
             Self::Created(_)
             | Self::Owned { .. }
             | Self::PauseRequested { .. }

@@ -1,9 +1,10 @@
-//! What nodes wait for.
+//! Waits: what a node waits for.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::WAITS_LOG_FORMAT;
 use crate::id::ExecutionId;
 use crate::time::Timestamp;
 
@@ -20,6 +21,16 @@ pub enum Wait {
     Signal {
         /// Its name.
         name: Arc<str>,
+        /// When the wait times out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        due: Option<Timestamp>,
+    },
+    /// For some or all of several signals.
+    Signals {
+        /// Their names, in the order of the definition.
+        names: Vec<Arc<str>>,
+        /// How many of them end the wait.
+        need: u32,
         /// When the wait times out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         due: Option<Timestamp>,
@@ -43,8 +54,28 @@ impl Wait {
     pub fn due(&self) -> Option<Timestamp> {
         match self {
             Self::Delay { due } | Self::Retry { due } => Some(*due),
-            Self::Signal { due, .. } => *due,
+            Self::Signal { due, .. } | Self::Signals { due, .. } => *due,
             Self::Body | Self::Child { .. } => None,
+        }
+    }
+
+    /// Does a message from outside end it?
+    pub fn is_answered(&self) -> bool {
+        match self {
+            Self::Signal { .. } | Self::Signals { .. } => true,
+            Self::Delay { .. } | Self::Retry { .. } | Self::Body | Self::Child { .. } => false,
+        }
+    }
+
+    /// The lowest log format that can read it.
+    pub(super) fn requires(&self) -> u16 {
+        match self {
+            Self::Signals { .. } => WAITS_LOG_FORMAT,
+            Self::Delay { .. }
+            | Self::Signal { .. }
+            | Self::Retry { .. }
+            | Self::Body
+            | Self::Child { .. } => 1,
         }
     }
 }

@@ -4,15 +4,16 @@ use serde_json::{Value, json};
 
 use super::{call, expression, split, template};
 use crate::kind::{
-    Behaviour, Case, Collect, Delay, DurationTemplate, Fail, Loop, LoopTest, MapSpec, Tolerate,
-    WorkflowCall,
+    Behaviour, Case, Collect, Delay, DurationTemplate, Fail, Loop, LoopTest, MapSpec,
+    SignalSpec, SignalsSpec, Tolerate, WorkflowCall,
 };
 use crate::slot::SlotClass;
 use crate::time::Millis;
 
 /// `task(json)`, `call(json)`, `worker(json)`, `pass`, `input`, `gather`, `value(json)`, `output(json)`, `if(expression)`, `fail(text)`,
 /// `switch(expression -> branch, else -> branch)`, `delay(5s)`, `delay(${{ … }})`, `until(time)`,
-/// `signal(name, where expression, within 5s)`, `group`,
+/// `signal(name, where expression, within 5s, else branch)`,
+/// `signals(name, name where expression, need 2, within 5s, else branch)`, `group`,
 /// `loop(until expression, max 5, delay 1s, all)`, `map(items, at 5, tolerate 2, percent 5, stop, none)`,
 /// `workflow(name, input json, detached, leave)`.
 pub(super) fn behaviour(id: &str, text: &str) -> Behaviour {
@@ -43,6 +44,7 @@ pub(super) fn behaviour(id: &str, text: &str) -> Behaviour {
         "delay" => Behaviour::Delay(Delay::For(duration(inside))),
         "until" => Behaviour::Delay(Delay::Until(template(&value()))),
         "signal" => signal(inside),
+        "signals" => signals(inside),
         "group" => Behaviour::Group,
         "loop" => repeat(inside),
         "map" => each(inside),
@@ -129,13 +131,35 @@ fn each(text: &str) -> Behaviour {
 }
 
 fn signal(text: &str) -> Behaviour {
-    let (mut name, mut filter, mut timeout) = (Value::Null, None, None);
+    let (mut name, mut filter, mut timeout, mut on_timeout) = (Value::Null, None, None, None);
     for part in split(text, &[',']) {
         match part.split_once(' ') {
             Some(("where", source)) => filter = Some(expression(source)),
             Some(("within", span)) => timeout = Some(duration(span)),
+            Some(("else", branch)) => on_timeout = Some(branch.into()),
             _ => name = json!(part),
         }
     }
-    Behaviour::Signal { name: template(&name), filter, timeout }
+    Behaviour::Signal { name: template(&name), filter, timeout, on_timeout }
+}
+
+fn signals(text: &str) -> Behaviour {
+    let mut spec = SignalsSpec { signals: Vec::new(), need: 0, timeout: None, on_timeout: None };
+    for part in split(text, &[',']) {
+        match part.split_once(' ') {
+            Some(("need", number)) => spec.need = number.parse().expect("a number"),
+            Some(("within", span)) => spec.timeout = Some(duration(span)),
+            Some(("else", branch)) => spec.on_timeout = Some(branch.into()),
+            Some((name, rest)) => {
+                let source = rest.strip_prefix("where ").expect("a filter");
+                let filter = Some(expression(source));
+                spec.signals.push(SignalSpec { name: template(&json!(name)), filter });
+            }
+            None => spec.signals.push(SignalSpec { name: template(&json!(part)), filter: None }),
+        }
+    }
+    if spec.need == 0 {
+        spec.need = u32::try_from(spec.signals.len()).expect("a few");
+    }
+    Behaviour::Signals(spec)
 }

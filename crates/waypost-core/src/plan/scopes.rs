@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 use super::{Plan, PlanFault, PlanNode, id_at, position};
-use crate::event::{BODIES_LOG_FORMAT, CHILDREN_LOG_FORMAT, HEARTBEAT_LOG_FORMAT};
+use crate::event::{
+    BODIES_LOG_FORMAT, CHILDREN_LOG_FORMAT, HEARTBEAT_LOG_FORMAT, WAITS_LOG_FORMAT,
+};
 use crate::id::NodeIx;
 use crate::kind::Behaviour;
 use crate::path::segments;
@@ -28,6 +30,9 @@ impl Plan {
     pub fn requires(&self) -> u16 {
         let heartbeat = self.nodes.iter().any(|node| node.heartbeat.is_some());
         let starts = |node: &PlanNode| matches!(node.behaviour, Behaviour::Workflow(_));
+        if self.nodes.iter().any(|node| node.behaviour.needs_waits_format()) {
+            return WAITS_LOG_FORMAT;
+        }
         match heartbeat {
             _ if self.nodes.iter().any(starts) || !self.callable => CHILDREN_LOG_FORMAT,
             true => HEARTBEAT_LOG_FORMAT,

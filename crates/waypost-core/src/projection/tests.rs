@@ -146,6 +146,8 @@ fn status_of_a_node_follows_its_events() {
         attempt: 1,
         message: None,
         origin: Origin::default(),
+        timed_out: false,
+        more: false,
     });
     let checkpointed = Event::Node(NodeEvent::Checkpointed {
         node: "a".into(),
@@ -273,7 +275,14 @@ fn wait_completed_by_hand_is_closed_once() {
     let origin = Origin { message: Some("m".into()), actor: Some("ann".into()) };
     let resumed = |node: &str| {
         let (node, origin) = (node.into(), origin.clone());
-        Event::Node(NodeEvent::Resumed { node, attempt: 1, message: None, origin })
+        Event::Node(NodeEvent::Resumed {
+            node,
+            attempt: 1,
+            message: None,
+            origin,
+            timed_out: false,
+            more: false,
+        })
     };
     let cases = [
         (waiting("a", 99), vec![completed("a", "1")], NodeStatus::Completed),

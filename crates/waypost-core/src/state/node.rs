@@ -76,6 +76,15 @@ pub struct NodeDetails {
     pub child: Option<Box<ChildState>>,
     /// Does it run in order to start an execution?
     pub launching: bool,
+    /// Of a node that waits for several signals: those that came, by position.
+    pub arrived: Vec<Option<Arrived>>,
+}
+
+/// One of several signals that a node waits for, which has come.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Arrived {
+    pub name: Arc<str>,
+    pub body: Json,
 }
 
 /// The details of a node that has none.
@@ -96,6 +105,7 @@ static NO_DETAILS: NodeDetails = NodeDetails {
     body: None,
     child: None,
     launching: false,
+    arrived: Vec::new(),
 };
 
 /// The details, if there are any. Whether there is a box for none makes no difference.
@@ -240,6 +250,8 @@ struct StoredNode {
     child: Option<Box<ChildState>>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     launching: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    arrived: Vec<Option<Arrived>>,
 }
 
 impl From<StoredNode> for NodeState {
@@ -275,6 +287,7 @@ impl From<StoredNode> for NodeState {
                 body: stored.body,
                 child: stored.child,
                 launching: stored.launching,
+                arrived: stored.arrived,
             }))),
         };
         node.trim();
@@ -315,6 +328,7 @@ impl From<NodeState> for StoredNode {
             body: details.body,
             child: details.child,
             launching: details.launching,
+            arrived: details.arrived,
         }
     }
 }

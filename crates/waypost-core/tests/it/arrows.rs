@@ -14,7 +14,7 @@ use waypost_core::flow::plan;
 use waypost_core::id::{DefinitionHash, ExecutionId, ExecutionNo, InstanceId, Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::plan::{ConcurrencyPolicy, Plan};
-use waypost_core::state::{Place, Quarantine, State};
+use waypost_core::state::{EarlySignal, Place, Quarantine, State};
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Timestamp;
 use waypost_core::transitions::{NODE, NodePhase, RUN, RunPhase};
@@ -89,6 +89,7 @@ fn run_events(state: &State) -> Vec<RunEvent> {
             reason: None,
         },
         RunEvent::SignalReceived { name: "go".into(), body: Json::null(), origin },
+        RunEvent::SignalDelivered { message: "m".into() },
         RunEvent::MessageIgnored { message: "m".into(), reason: "none".into() },
     ]
 }
@@ -124,6 +125,14 @@ fn node_events(attempt: u32) -> Vec<NodeEvent> {
         detached,
         leave: false,
     };
+    let resumed = |timed_out, origin| NodeEvent::Resumed {
+        node: node(),
+        attempt,
+        message: None,
+        origin,
+        timed_out,
+        more: false,
+    };
     let by_hand = Origin { message: Some("m".into()), actor: None };
     vec![
         NodeEvent::Scheduled { node: node(), attempt: attempt + 1, cause: vec![], deadline: None },
@@ -156,8 +165,16 @@ fn node_events(attempt: u32) -> Vec<NodeEvent> {
         failed(FailureEnd::Final),
         failed(FailureEnd::TimedOut),
         NodeEvent::Waiting { node: node(), attempt, wait, span: None },
-        NodeEvent::Resumed { node: node(), attempt, message: None, origin: Origin::default() },
-        NodeEvent::Resumed { node: node(), attempt, message: None, origin: by_hand },
+        NodeEvent::Signalled {
+            node: node(),
+            attempt,
+            which: 0,
+            message: "kept".into(),
+            more: false,
+        },
+        resumed(true, Origin::default()),
+        resumed(false, Origin::default()),
+        resumed(false, by_hand),
         NodeEvent::BodyOpened { node: node(), attempt, index: Some(1) },
         NodeEvent::MapOpened {
             node: node(),
@@ -208,7 +225,7 @@ fn node_at(state: &mut State, phase: &str) {
     node.attempt = 1;
     node.details_mut().wait = match phase {
         "WAITING(retry)" => Some(Wait::Retry { due: EPOCH }),
-        "WAITING" => Some(Wait::Signal { name: "go".into(), due: None }),
+        "WAITING" => Some(Wait::Signals { names: vec!["go".into()], need: 1, due: None }),
         "WAITING(body)" => Some(Wait::Body),
         "WAITING(child)" => Some(Wait::Child { child: child() }),
         _ => None,
@@ -216,7 +233,10 @@ fn node_at(state: &mut State, phase: &str) {
     let known = ChildState { execution: CHILD, key: child(), ended: 0, leave: false };
     node.details_mut().child = Some(Box::new(known));
     state.children_open = u32::from(phase == "WAITING(child)");
+    node.details_mut().arrived = vec![None; usize::from(phase == "WAITING")];
     state.root.unsettled = u32::from(!node.status.is_settled());
+    let (message, name) = ("kept".into(), "go".into());
+    state.early.push_back(EarlySignal { message, name, body: Json::null(), spread_since: 0 });
     state.queued = u32::from(node.status == NodeStatus::Queued);
     state.running = u32::from(node.status == NodeStatus::Running);
 }

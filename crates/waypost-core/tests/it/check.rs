@@ -988,6 +988,8 @@ const CASES: &[Case] = &[
                 attempt: 1,
                 message: None,
                 origin,
+                timed_out: false,
+                more: false,
             });
             let last = frames.len() - 1;
             insert(frames, last, vec![resumed]);
@@ -1399,6 +1401,8 @@ fn any_events() -> impl Strategy<Value = Vec<Event>> {
                 attempt: n,
                 message: Some("m".into()),
                 origin: Origin::default(),
+                timed_out: false,
+                more: false,
             }),
         }
     });

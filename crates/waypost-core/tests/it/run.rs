@@ -18,7 +18,7 @@ use waypost_core::frame::{decode, encode};
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, Token};
 use waypost_core::json::Json;
 use waypost_core::kind::Behaviour;
-use waypost_core::limits::{ITEMS_OPENED_MAX, MAP_RESULTS_BYTES_MAX};
+use waypost_core::limits::{ITEMS_OPENED_MAX, MAP_RESULTS_BYTES_MAX, TAKERS_MAX};
 use waypost_core::path::At;
 use waypost_core::plan::Plan;
 use waypost_core::slot::SlotCounts;
@@ -58,6 +58,7 @@ pub(crate) struct Run<'a> {
     /// The contents of blobs that are at hand.
     pub(crate) contents: Contents,
     pub(crate) map_results_bytes_max: u64,
+    pub(crate) takers_max: Option<usize>,
     shadow: State,
     instance: InstanceId,
     decisions: u128,
@@ -108,6 +109,7 @@ impl<'a> Run<'a> {
             arrows: Arrows::default(),
             contents: Contents::default(),
             map_results_bytes_max: MAP_RESULTS_BYTES_MAX,
+            takers_max: Some(TAKERS_MAX),
             instance: InstanceId(Uuid::from_u128(1)),
             decisions: 0,
         }
@@ -144,6 +146,9 @@ impl<'a> Run<'a> {
         let mut effects = self.decide(command)?;
         effects.extend(self.open_items());
         self.follow_up(effects);
+        if self.evaluates {
+            self.deliver();
+        }
         Ok(())
     }
 
@@ -180,6 +185,14 @@ impl<'a> Run<'a> {
             effects.extend(self.decide(Command::OpenItems).expect("it is never refused"));
         }
         effects
+    }
+
+    /// As the engine does after a frame: signals that are on their way go on.
+    pub(crate) fn deliver(&mut self) {
+        while self.state.wants_delivery() {
+            let effects = self.decide(Command::Deliver).expect("it is never refused");
+            self.follow_up(effects);
+        }
     }
 
     fn follow_up(&mut self, effects: Vec<Effect>) {
@@ -223,6 +236,7 @@ impl<'a> Run<'a> {
             slots,
             entropy,
             items_opened_max: ITEMS_OPENED_MAX,
+            takers_max: self.takers_max,
             map_results_bytes_max: self.map_results_bytes_max,
             contents: self.contents.clone(),
         }

@@ -48,6 +48,7 @@ fn env() -> Env {
         entropy: 1,
         contents: waypost_core::expr::Contents::default(),
         items_opened_max: waypost_core::limits::ITEMS_OPENED_MAX,
+        takers_max: Some(waypost_core::limits::TAKERS_MAX),
         map_results_bytes_max: waypost_core::limits::MAP_RESULTS_BYTES_MAX,
     }
 }

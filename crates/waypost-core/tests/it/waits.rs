@@ -2,11 +2,11 @@
 
 use waypost_core::apply::SILENCE;
 use waypost_core::command::{Command, Outcome, Request};
-use waypost_core::event::{Origin, Wait};
+use waypost_core::event::{Origin, WAITS_LOG_FORMAT, Wait};
 use waypost_core::failure::Failure;
 use waypost_core::flow::plan;
 use waypost_core::json::Json;
-use waypost_core::limits::{EARLY_SIGNALS_BYTES_MAX, EARLY_SIGNALS_MAX};
+use waypost_core::limits::{EARLY_SIGNALS_BYTES_MAX, EARLY_SIGNALS_MAX, TAKERS_BYTES_MAX};
 use waypost_core::state::Timer;
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Millis;
@@ -68,6 +68,115 @@ fn bug_spans_that_began_while_the_time_was_behind_were_cut_short() {
     run.command(Command::Request(Request::Retry { reason: None }, Origin::default())).unwrap();
     let deadline = run.state.timers.iter().find(|(_, timer)| *timer == Timer::Deadline);
     assert_eq!(deadline.map(|(due, _)| *due), behind(3_600_000), "the next generation's deadline");
+}
+
+fn signal(name: &str, body: &str) -> Command {
+    let body = Json::parse(body).unwrap();
+    Command::Request(Request::Signal { name: name.into(), body }, Origin::default())
+}
+
+/// How many events of this name a run has recorded.
+fn count(run: &Run<'_>, name: &str) -> usize {
+    run.log.iter().filter(|(_, event)| event.name() == name).count()
+}
+
+/// Ten thousand waits are no reason for a frame of ten thousand outputs.
+#[test]
+fn signal_for_many_items_takes_several_decisions_and_reaches_each_once() {
+    let plan =
+        plan("m = map(25, at 25) {w = signal(go); x = pass needs w; v = signal(go) needs x}");
+    let mut run = Run::start(&plan, "{}", None, 1);
+    (run.takers_max, run.evaluates) = (Some(10), false);
+    run.command(signal("go", "1")).unwrap();
+    assert_eq!(count(&run, "NodeResumed"), 10, "of 25");
+    assert!(run.state.wants_delivery());
+    run.evaluates = true;
+    run.restart();
+    run.command(Command::TakeOver).unwrap();
+    run.command(Command::Recover).unwrap();
+    assert_eq!(count(&run, "NodeResumed"), 25, "the next owner goes on");
+    assert_eq!(count(&run, "SignalDelivered"), 1);
+    assert!(run.state.early.is_empty());
+    let waits =
+        run.state.nodes().filter(|(_, node)| node.wait.as_ref().is_some_and(Wait::is_answered));
+    assert_eq!(waits.count(), 25, "waits that opened since do not take it");
+    run.command(signal("go", "2")).unwrap();
+    assert_eq!(run.state.status, Status::Completed);
+}
+
+#[test]
+fn signal_that_is_large_is_delivered_by_bytes() {
+    let plan = plan("m = map(9, at 9, none) {w = signal(go)}");
+    let mut run = Run::start(&plan, "{}", None, 1);
+    run.evaluates = false;
+    let large = format!("{:?}", "x".repeat((1 << 20) - 2));
+    run.command(signal("go", &large)).unwrap();
+    assert_eq!(count(&run, "NodeResumed"), TAKERS_BYTES_MAX >> 20);
+    run.evaluates = true;
+    run.deliver();
+    assert_eq!(run.state.status, Status::Completed);
+    assert_eq!(count(&run, "NodeResumed"), 9);
+}
+
+/// A signal that is on its way came before the timeouts that strike meanwhile.
+#[test]
+fn signal_on_its_way_comes_before_the_timeout_of_a_wait() {
+    let plan = plan("m = map(5, at 5) {w = signals(go, stop, need 1, within 5s)}");
+    let mut run = Run::start(&plan, "{}", None, 1);
+    (run.takers_max, run.evaluates) = (Some(2), false);
+    run.command(signal("go", "1")).unwrap();
+    run.now = run.now.plus(Millis::from_secs(5));
+    run.command(Command::Tick).unwrap();
+    assert_eq!(count(&run, "NodeFailed"), 0);
+    run.evaluates = true;
+    run.deliver();
+    assert_eq!(run.state.status, Status::Completed);
+}
+
+/// Signals that came during a pause are for all waits that were open, however many there are of each.
+#[test]
+fn signals_kept_during_a_pause_reach_all_waits_in_several_decisions() {
+    let plan = plan("m = map(7, at 7) {v = signal(a); w = signals(b, a)}");
+    for most in 1..=20 {
+        let mut run = Run::start(&plan, "{}", None, 1);
+        run.takers_max = Some(most);
+        let request = |request| Command::Request(request, Origin::default());
+        run.command(request(Request::Pause { now: false, reason: None })).unwrap();
+        run.restart();
+        run.command(Command::TakeOver).unwrap();
+        run.command(signal("a", "1")).unwrap();
+        run.command(signal("b", "2")).unwrap();
+        run.command(request(Request::Resume { reason: None })).unwrap();
+        assert_eq!(run.state.status, Status::Completed, "{most} a decision");
+        assert_eq!(count(&run, "NodeSignalled"), 14);
+    }
+}
+
+#[test]
+fn waits_for_several_signals_need_their_log_format() {
+    for (flow, format) in [
+        ("w = signal(a, within 5s)", 1),
+        ("w = signal(a, within 5s, else late)", WAITS_LOG_FORMAT),
+        ("w = signals(a, b)", WAITS_LOG_FORMAT),
+        ("g = group {w = signals(a, b)}", WAITS_LOG_FORMAT),
+    ] {
+        let plan = plan(flow);
+        assert_eq!(plan.requires(), format, "{flow}");
+        let mut run = Run::start(&plan, "{}", None, 1);
+        run.command(signal("a", "1")).unwrap();
+        run.now = run.now.plus(Millis::from_secs(5));
+        run.command(Command::Tick).unwrap();
+        run.command(signal("b", "1")).unwrap_or_default();
+        let needed = run.log.iter().map(|(_, event)| event.requires()).max();
+        let format = if flow.contains("else") { 1 } else { format };
+        assert_eq!(needed, Some(format), "{flow}");
+    }
+    let plan = plan("w = signal(a, within 5s, else late)");
+    let mut run = Run::start(&plan, "{}", None, 1);
+    run.now = run.now.plus(Millis::from_secs(5));
+    run.command(Command::Tick).unwrap();
+    assert!(run.log.iter().any(|(_, event)| event.requires() == WAITS_LOG_FORMAT));
+    assert_eq!(run.state.status, Status::Completed);
 }
 
 #[test]
@@ -368,6 +477,178 @@ pub(crate) const CASES: &[Case] = &[
         "
         start
         signal go 1 -> w FAILED, execution FAILED
+    ",
+    ),
+    case(
+        "all of several signals end a wait: its output is a list by position",
+        "w = signals(a, b); x needs w",
+        r#"
+        start          -> w WAITING, due never
+        signal b {"n":2} -> logs SignalReceived NodeSignalled, w WAITING, early 0
+        signal b 3     -> w WAITING, early 1
+        signal c       -> early 2
+        signal a 1     -> logs SignalReceived NodeSignalled NodeResumed NodeCompleted NodeScheduled NodeStarted, w gives [1,{"n":2}], runs x, early 2
+    "#,
+    ),
+    case(
+        "any of several signals ends a wait",
+        "w = signals(a, b, c, need 1)",
+        "
+        start
+        signal b 2 -> w COMPLETED, w gives [null,2,null], execution COMPLETED
+    ",
+    ),
+    case(
+        "two of three signals end a wait",
+        "w = signals(a, b, c, need 2)",
+        "
+        start
+        signal c 3 -> w WAITING
+        signal c 4 -> w WAITING, early 1
+        signal a 1 -> w COMPLETED, w gives [1,null,3], execution COMPLETED
+    ",
+    ),
+    case(
+        "one name, twice: each signal is taken by one place",
+        "w = signals(vote, vote)",
+        "
+        start
+        signal vote 1 -> w WAITING
+        signal vote 2 -> w COMPLETED, w gives [1,2]
+    ",
+    ),
+    case(
+        "filters choose the place of a signal",
+        "w = signals(vote where signal.by == 1, vote where signal.by == 2, vote)",
+        r#"
+        start
+        signal vote {"by":2} -> w WAITING, early 0
+        signal vote {"by":2} -> w WAITING, early 0
+        signal vote {"by":2} -> w WAITING, early 1
+        signal vote {"by":1} -> w COMPLETED, w gives [{"by":1},{"by":2},{"by":2}]
+    "#,
+    ),
+    case(
+        "signals that came early count, oldest first",
+        "a; w = signals(x, y, x) needs a; v = signal(x) needs w",
+        "
+        start
+        signal x 1
+        signal y 2
+        signal x 3
+        signal x 4
+        complete a -> w COMPLETED, w gives [1,2,3], v COMPLETED, v gives 4, early 0
+    ",
+    ),
+    case(
+        "early signals do not end a wait that needs more",
+        "a; w = signals(x, y) needs a",
+        "
+        start
+        signal x 1
+        complete a -> w WAITING, early 0
+        signal y 2 -> w COMPLETED, w gives [1,2]
+    ",
+    ),
+    case(
+        "several signals that do not come in time are a failure",
+        "w = signals(a, b, within 5s) error bad; x needs w:bad",
+        "
+        start      -> due 5s
+        signal a 1
+        wait 5s    -> w TIMED_OUT, w failed timeout, runs x
+        signal b 2 -> early 1
+    ",
+    ),
+    case(
+        "a branch for a timeout: what came is the output, and edges without a branch are not taken",
+        "w = signals(a, b, within 5s, else late); x needs w; l needs w:late",
+        "
+        start      -> due 5s
+        signal a 1
+        wait 5s    -> logs NodeResumed NodeCompleted NodeSkipped NodeScheduled NodeStarted, w COMPLETED, w gives [1,null], x SKIPPED, runs l
+        signal b 2 -> early 1
+    ",
+    ),
+    case(
+        "a wait with a branch for a timeout that ends in time",
+        "w = signals(a, b, within 5s, else late); x needs w; l needs w:late",
+        "
+        start
+        signal a 1
+        signal b 2 -> w COMPLETED, runs x, l SKIPPED, due never
+    ",
+    ),
+    case(
+        "a branch for the timeout of one signal",
+        "w = signal(a, within 5s, else late); x needs w; l needs w:late",
+        "
+        start
+        wait 5s -> w COMPLETED, w gives null, x SKIPPED, runs l
+    ",
+    ),
+    case(
+        "a later attempt waits only for what has not come",
+        "w = signals(a, b, within 5s) retry 2 wait 1s on=timeout",
+        "
+        start
+        signal a 1
+        wait 5s    -> w WAITING, w failed timeout
+        wait 1s    -> w WAITING, w attempt 2, due 5s
+        signal b 2 -> w COMPLETED, w gives [1,2]
+    ",
+    ),
+    case(
+        "one signal goes to all waits that match, also to those for several",
+        "v = signal(a); w = signals(a, b); u = signals(b, a)",
+        "
+        start
+        signal a 1 -> logs SignalReceived NodeResumed NodeCompleted NodeSignalled NodeSignalled SignalDelivered, v gives 1, early 0
+        signal b 2 -> w gives [1,2], u gives [2,1], execution COMPLETED
+    ",
+    ),
+    case(
+        "signals that came during a pause go to waits for several",
+        "w = signals(a, b); v = signals(a, b)",
+        "
+        start
+        pause      -> execution PAUSED
+        own
+        signal a 1 -> early 1
+        signal b 2 -> early 2
+        resume     -> w gives [1,2], v gives [1,2], early 0, execution COMPLETED
+    ",
+    ),
+    case(
+        "a signal to many comes before the recovery",
+        "w = signals(a, b); v = signals(a, b)",
+        "
+        start
+        park
+        own
+        signal a 1 -> logs SignalReceived NodeSignalled NodeSignalled SignalDelivered, execution RESUMING
+        recover    -> execution RUNNING
+        signal b 2 -> w gives [1,2], v gives [1,2], execution COMPLETED
+    ",
+    ),
+    case(
+        "a person ends a wait for several signals: its output is the given body",
+        "w = signals(a, b)",
+        "
+        start
+        signal a 1
+        end-wait w 7 -> w COMPLETED, w gives 7
+    ",
+    ),
+    case(
+        "a signal and the timeout of a wait for several in one recovery: mail before timers",
+        "w = signals(a, b, need 1, within 5s)",
+        "
+        start
+        park     -> execution WAITING
+        later 5s
+        own
+        signal a -> w COMPLETED, execution COMPLETED
     ",
     ),
     case(

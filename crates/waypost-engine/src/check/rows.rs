@@ -191,7 +191,9 @@ fn waits_for_outside(state: &State) -> bool {
         let map = node.body.as_ref().and_then(|body| body.map.as_ref());
         map.is_some_and(|map| map.held.is_some())
     };
-    state.nodes().any(|(_, node)| matches!(node.wait, Some(Wait::Signal { .. })) || is_held(node))
+    state
+        .nodes()
+        .any(|(_, node)| node.wait.as_ref().is_some_and(Wait::is_answered) || is_held(node))
 }
 
 /// Quarantined by the store because its log cannot be extended: until it is resumed, no due time

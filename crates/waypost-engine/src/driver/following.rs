@@ -145,7 +145,12 @@ impl Driver {
         if !live.mailbox.is_empty() {
             return self.enqueue(execution);
         }
-        if live.state.wants_items() && !self.draining && !live.fetches.is_waiting() {
+        let may_follow = !self.draining && !live.fetches.is_waiting();
+        if live.state.wants_delivery() && may_follow {
+            // One frame delivers a signal to only so many.
+            return self.post(execution, Letter::command(Command::Deliver));
+        }
+        if live.state.wants_items() && may_follow {
             // One frame opens only so many.
             return self.post(execution, Letter::command(Command::OpenItems));
         }

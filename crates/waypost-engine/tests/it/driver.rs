@@ -23,6 +23,7 @@ mod requests;
 mod retrying;
 mod sharing;
 mod slots;
+mod spreading;
 mod steering;
 mod suspects;
 mod takeover;

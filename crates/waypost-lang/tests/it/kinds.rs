@@ -99,6 +99,7 @@ kinds! {
             name: template(config, "name"),
             filter: expression(config, "filter"),
             timeout: None,
+            on_timeout: None,
         });
 
     ApiCall: "api-call" ["call_external_service"], Action,

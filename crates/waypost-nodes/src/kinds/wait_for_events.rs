@@ -1,11 +1,19 @@
-//! `wait-for-events`: waits for a signal from outside.
+//! `wait-for-events`: waits for a signal from outside, or for some of several.
 
-use serde_json::Value;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
 use waypost_core::expr::Template;
-use waypost_core::kind::{Behaviour, ConfigFault, Family, KindSpec, Shape};
+use waypost_core::kind::{
+    Behaviour, ConfigFault, DurationTemplate, Family, KindSpec, Shape, SignalSpec, SignalsSpec,
+};
+use waypost_core::limits::SIGNALS_OF_WAIT_MAX;
 
 use crate::NodeKind;
-use crate::config::{ConfigMap, duration, exactly_one, expression, optional, required_template};
+use crate::config::{
+    ConfigMap, bare_expression, duration, exactly_one, expression, fault_at, optional,
+    required_template,
+};
 
 pub(crate) static KIND: NodeKind = NodeKind { spec: &SPEC, compile, handler: None };
 
@@ -14,29 +22,180 @@ static SPEC: KindSpec = KindSpec {
     aliases: &["wait-for-signal", "wait", "wait_for_events"],
     family: Family::Logic,
     body: None,
-    summary: "Waits for a signal; its output is the signal's body.",
+    summary: "Waits for a signal, and outputs its body; or for some of several, and outputs a list.",
     fields: &[
-        optional("name", Shape::Text, "The signal's name. Required, here or as `event`."),
+        optional(
+            "name",
+            Shape::Text,
+            "The signal's name. Required, here, as `event` or in `events`.",
+        ),
         optional("event", Shape::Text, "Another word for `name`."),
         optional(
             "filter",
             Shape::ExpressionWith("signal"),
             "Must give true for a signal to count; sees its body as `signal`.",
         ),
-        optional("timeout", Shape::Duration, "Fails with kind `timeout` after this long."),
+        optional("events", Shape::Custom, "Several signals instead: a list of `{name, filter}`."),
+        optional(
+            "need",
+            Shape::Custom,
+            "How many of `events` end the wait: `all` (default), `any`, or a number.",
+        ),
+        optional(
+            "timeout",
+            Shape::Duration,
+            "Fails with kind `timeout` after this long, or goes on as `onTimeout` says.",
+        ),
+        optional(
+            "onTimeout",
+            Shape::Name,
+            "What follows a timeout: `fail` (default), or a branch to take.",
+        ),
     ],
 };
 
 fn compile(config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
+    let timeout = duration(config, "timeout", None);
+    let on_timeout = on_timeout(config);
+    if config.contains_key("events") {
+        return several(config, timeout, on_timeout);
+    }
     let name = signal_name(config);
     let filter = expression(config, "filter");
-    let timeout = duration(config, "timeout", None);
-    match (name, filter, timeout) {
-        (Ok(name), Ok(filter), Ok(timeout)) => Ok(Behaviour::Signal { name, filter, timeout }),
-        (name, filter, timeout) => {
-            Err([name.err(), filter.err(), timeout.err()].into_iter().flatten().collect())
+    let need = match config.contains_key("need") {
+        true => Err(ConfigFault::at("need", "`need` is about `events`, which is not there")),
+        false => Ok(()),
+    };
+    match (name, filter, timeout, on_timeout, need) {
+        (Ok(name), Ok(filter), Ok(timeout), Ok(on_timeout), Ok(())) => {
+            Ok(Behaviour::Signal { name, filter, timeout, on_timeout })
+        }
+        (name, filter, timeout, on_timeout, need) => {
+            let faults = [name.err(), filter.err(), timeout.err(), on_timeout.err(), need.err()];
+            Err(faults.into_iter().flatten().collect())
         }
     }
+}
+
+fn several(
+    config: &ConfigMap,
+    timeout: Result<Option<DurationTemplate>, ConfigFault>,
+    on_timeout: Result<Option<Arc<str>>, ConfigFault>,
+) -> Result<Behaviour, Vec<ConfigFault>> {
+    let mut faults: Vec<ConfigFault> = ["name", "event", "filter"]
+        .into_iter()
+        .filter(|field| config.contains_key(*field))
+        .map(|field| {
+            let message = format!("`{field}` and `events` exclude each other");
+            ConfigFault::at(field, message).hint("write it in the entries of `events`")
+        })
+        .collect();
+    let signals = match config.get("events") {
+        Some(Value::Array(events)) if (1..=SIGNALS_OF_WAIT_MAX).contains(&events.len()) => {
+            let all = events.iter().enumerate().map(|(at, event)| entry(at, event));
+            all.filter_map(|entry| entry.map_err(|found| faults.extend(found)).ok()).collect()
+        }
+        _ => {
+            let message =
+                format!("`events` must be a list of 1 to {SIGNALS_OF_WAIT_MAX} `{{name, filter}}`");
+            faults.push(ConfigFault::at("events", message));
+            Vec::new()
+        }
+    };
+    let need = need(config, signals.len());
+    match (need, timeout, on_timeout) {
+        (Ok(need), Ok(timeout), Ok(on_timeout)) if faults.is_empty() => {
+            Ok(Behaviour::Signals(SignalsSpec { signals, need, timeout, on_timeout }))
+        }
+        (need, timeout, on_timeout) => {
+            // The number is judged when the entries are right.
+            let need = need.err().filter(|_| faults.is_empty());
+            faults.extend([need, timeout.err(), on_timeout.err()].into_iter().flatten());
+            Err(faults)
+        }
+    }
+}
+
+fn entry(at: usize, event: &Value) -> Result<SignalSpec, Vec<ConfigFault>> {
+    let at = at.to_string();
+    let named: Map<String, Value>;
+    let fields = match event {
+        Value::Object(fields) => fields,
+        // A name alone.
+        Value::String(_) => {
+            named = [("name".to_owned(), event.clone())].into_iter().collect();
+            &named
+        }
+        _ => {
+            let message = "an event must be `{name, filter}`";
+            return Err(vec![fault_at(&["events", &at], message)]);
+        }
+    };
+    let mut faults: Vec<ConfigFault> = fields
+        .keys()
+        .filter(|key| !matches!(key.as_str(), "name" | "filter"))
+        .map(|key| {
+            fault_at(&["events", &at, key], format!("an event has no field `{key}`"))
+                .hint("it has `name` and `filter`")
+        })
+        .collect();
+    let name = match fields.get("name") {
+        Some(Value::String(name)) if !name.trim().is_empty() => {
+            let compiled = Template::compile(&Value::String(name.clone()));
+            compiled.map_err(|fault| fault_at(&["events", &at, "name"], fault.message))
+        }
+        Some(_) => {
+            let message = "a signal's name must be text and not empty";
+            Err(fault_at(&["events", &at, "name"], message))
+        }
+        None => Err(fault_at(&["events", &at], "an event needs `name`")),
+    };
+    let filter = fields.get("filter");
+    let filter = filter.map(|filter| bare_expression(filter, &["events", &at, "filter"]));
+    match (name, filter.transpose()) {
+        (Ok(name), Ok(filter)) if faults.is_empty() => Ok(SignalSpec { name, filter }),
+        (name, filter) => {
+            faults.extend([name.err(), filter.err()].into_iter().flatten());
+            Err(faults)
+        }
+    }
+}
+
+fn need(config: &ConfigMap, count: usize) -> Result<u32, ConfigFault> {
+    let all = u32::try_from(count).unwrap_or(u32::MAX);
+    let number = match config.get("need") {
+        None => return Ok(all),
+        Some(Value::String(word)) if word == "all" => return Ok(all),
+        Some(Value::String(word)) if word == "any" => return Ok(1),
+        Some(Value::Number(number)) => {
+            number.as_u64().and_then(|number| u32::try_from(number).ok())
+        }
+        Some(_) => None,
+    };
+    match number {
+        Some(number) if (1..=all).contains(&number) => Ok(number),
+        _ => {
+            let message = format!("`need` must be `any`, `all`, or a number from 1 to {count}");
+            Err(ConfigFault::at("need", message))
+        }
+    }
+}
+
+/// The branch of a timeout; none where it is a failure.
+fn on_timeout(config: &ConfigMap) -> Result<Option<Arc<str>>, ConfigFault> {
+    let Some(value) = config.get("onTimeout") else { return Ok(None) };
+    let branch = value.as_str().map(str::trim).filter(|name| !name.is_empty());
+    let branch = branch.ok_or_else(|| {
+        ConfigFault::at("onTimeout", "`onTimeout` must be `fail` or the name of a branch")
+    })?;
+    if branch == "fail" {
+        return Ok(None);
+    }
+    if !config.contains_key("timeout") {
+        let message = "`onTimeout` needs a `timeout`";
+        return Err(ConfigFault::at("onTimeout", message));
+    }
+    Ok(Some(branch.into()))
 }
 
 fn signal_name(config: &ConfigMap) -> Result<Template, ConfigFault> {

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use waypost_core::expr::{Expression, Template};
 use waypost_core::kind::{
     Behaviour, Case, Collect, ConfigFault, Delay, DurationTemplate, Fail, Loop, LoopTest,
+    SignalSpec, SignalsSpec,
 };
 use waypost_core::slot::SlotClass;
 use waypost_core::time::Millis;
@@ -236,6 +237,7 @@ fn wait_for_events() {
             name: template(&json!("paid-${{ input.id }}")),
             filter: Some(expression("signal.amount > 3")),
             timeout: Some(DurationTemplate::Fixed(Millis::from_secs(3600))),
+            on_timeout: None,
         };
         let mut config = json!({"filter": "signal.amount > 3", "timeout": "1h"});
         config[field] = json!("paid-${{ input.id }}");
@@ -244,13 +246,73 @@ fn wait_for_events() {
         }
     }
     let name = template(&json!("paid"));
-    let behaviour = Behaviour::Signal { name, filter: None, timeout: None };
+    let behaviour = Behaviour::Signal { name, filter: None, timeout: None, on_timeout: None };
     good("wait", &json!({"name": "paid"}), &behaviour);
     bad("wait", &json!({}), &["name: either"]);
     bad("wait", &json!({"name": "a", "event": "b"}), &["event: exclude"]);
     bad("wait", &json!({"event": " "}), &["event: not empty"]);
     let config = json!({"name": 5, "filter": "a +", "timeout": -1});
     bad("wait", &config, &["name: text", "filter: ", "timeout: negative"]);
+}
+
+#[test]
+fn wait_for_several_events() {
+    let signal = |name: &str, filter: Option<&str>| SignalSpec {
+        name: template(&json!(name)),
+        filter: filter.map(expression),
+    };
+    let behaviour = |need| {
+        Behaviour::Signals(SignalsSpec {
+            signals: vec![
+                signal("paid-${{ input.id }}", Some("signal.ok")),
+                signal("packed", None),
+            ],
+            need,
+            timeout: Some(DurationTemplate::Fixed(Millis::from_secs(3600))),
+            on_timeout: Some("late".into()),
+        })
+    };
+    let events = json!([{"name": "paid-${{ input.id }}", "filter": "signal.ok"}, "packed"]);
+    let config = json!({"events": events, "timeout": "1h", "onTimeout": "late"});
+    good("wait", &config, &behaviour(2));
+    for (need, count) in [(json!("all"), 2), (json!("any"), 1), (json!(2), 2)] {
+        let mut config = config.clone();
+        config["need"] = need;
+        good("wait", &config, &behaviour(count));
+    }
+    for need in [json!(0), json!(3), json!(-1), json!(1.5), json!("some"), json!(null), json!([1])]
+    {
+        bad("wait", &json!({"events": ["a", "b"], "need": need}), &["need: from 1 to 2"]);
+    }
+    bad("wait", &json!({"events": []}), &["events: 1 to 64"]);
+    bad("wait", &json!({"events": vec!["a"; 65]}), &["events: 1 to 64"]);
+    bad("wait", &json!({"events": "a"}), &["events: a list"]);
+    bad(
+        "wait",
+        &json!({"events": ["a"], "name": "b", "filter": "true"}),
+        &["name: exclude", "filter: exclude"],
+    );
+    bad(
+        "wait",
+        &json!({"events": [{"filter": "a +"}]}),
+        &["events.0: needs `name`", "events.0.filter: "],
+    );
+    bad("wait", &json!({"events": [{"name": "a", "key": 1}]}), &["events.0.key: no field"]);
+    bad("wait", &json!({"events": [5, ""]}), &["events.0: must be", "events.1.name: not empty"]);
+    bad("wait", &json!({"name": "a", "need": 1}), &["need: about `events`"]);
+    bad("wait", &json!({"name": "a", "onTimeout": "late"}), &["onTimeout: needs a `timeout`"]);
+    bad(
+        "wait",
+        &json!({"events": ["a"], "timeout": "1s", "onTimeout": " "}),
+        &["onTimeout: must be"],
+    );
+    let fails = Behaviour::Signal {
+        name: template(&json!("a")),
+        filter: None,
+        timeout: Some(DurationTemplate::Fixed(Millis::from_secs(1))),
+        on_timeout: None,
+    };
+    good("wait", &json!({"name": "a", "timeout": "1s", "onTimeout": "fail"}), &fails);
 }
 
 #[test]

@@ -158,6 +158,7 @@ fn wait(found: &Found, node: &state::NodeState) -> Option<wire::Wait> {
     let (kind, name) = match wait {
         Wait::Delay { .. } => ("delay", None),
         Wait::Signal { name, .. } => ("signal", Some(name.to_string())),
+        Wait::Signals { names, .. } => ("signal", Some(names.join(", "))),
         Wait::Retry { .. } => ("retry", None),
         Wait::Child { child } => ("child", Some(child.to_string())),
         // The nodes of the body have their own.

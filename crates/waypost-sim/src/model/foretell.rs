@@ -13,7 +13,8 @@ use super::values::{Facts, are_sound, choose, n_of, unknown_tests};
 use super::{Outcome, SLACK_MS};
 use crate::program::graph::{leads_only_to, settled_before};
 use crate::program::{
-    FailurePolicy, Join, Kind, Node, OnError, Program, RetryOn, RetryRule, Script, Test, span_of,
+    FailurePolicy, Join, Kind, LATE, Node, OnError, Program, RetryOn, RetryRule, Script, Signals,
+    Test, span_of,
 };
 use containers::container_outcomes;
 pub(super) use containers::go_on_test;
@@ -211,8 +212,15 @@ fn own_outcomes(
             }
             _ => vec![completed],
         },
-        Kind::Wait { .. } if node.span_ms_max().is_some() => vec![completed, Outcome::TimedOut],
-        Kind::Wait { .. } => {
+        Kind::Signals(Signals { late: true, .. }) => {
+            let late = Outcome::Completed(Some(LATE.into()));
+            let deadline = node.deadline_ms.map(|_| Outcome::TimedOut);
+            [completed, late].into_iter().chain(deadline).collect()
+        }
+        Kind::Wait { .. } | Kind::Signals(_) if node.span_ms_max().is_some() => {
+            vec![completed, Outcome::TimedOut]
+        }
+        Kind::Wait { .. } | Kind::Signals(_) => {
             waits = true;
             vec![completed]
         }

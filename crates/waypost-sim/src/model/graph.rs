@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Outcome;
-use crate::program::{FailurePolicy, Join, Node, OnError};
+use crate::program::{FailurePolicy, Join, Kind, Node, OnError};
 
 /// All edges from one source: met when any of them is taken.
 pub(super) struct Condition<'p> {
@@ -65,7 +65,10 @@ pub(super) fn edge(scope: Siblings<'_>, condition: &Condition<'_>, end: &Outcome
     let taken = match end {
         Outcome::Skipped | Outcome::Cancelled => return Edge::Neutral,
         Outcome::Completed(branch) => {
-            condition.unlabelled || branch.as_deref().is_some_and(selected)
+            // The branch of a timeout is taken instead of edges without one.
+            let late = matches!(&source.kind, Kind::Signals(signals) if signals.late);
+            let in_time = !late || branch.is_none();
+            condition.unlabelled && in_time || branch.as_deref().is_some_and(selected)
         }
         Outcome::Failed | Outcome::TimedOut | Outcome::Mistaken => match handling(source, end) {
             OnError::Fail if scope.policy == FailurePolicy::FailFast => {

@@ -1,6 +1,6 @@
 //! What happened: an execution as its log and the sink recorded it, in the terms of the judge.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value as Json;
 use waypost_core::command::Tuning;
@@ -90,6 +90,8 @@ pub struct NodeRan {
     pub started: u64,
     /// The waits that were completed by hand, each by the event that opened it.
     pub resumed: Vec<u64>,
+    /// Which of several signals came for it.
+    pub came: BTreeSet<usize>,
     /// The scopes that it opened, in order, if it is a container.
     pub bodies: Vec<BodyRan>,
     /// The items that it found, if it is a map.
@@ -158,6 +160,7 @@ impl Default for NodeRan {
             wait: None,
             started: 0,
             resumed: Vec::new(),
+            came: BTreeSet::new(),
             bodies: Vec::new(),
             items: None,
             tuned: Vec::new(),
@@ -293,6 +296,7 @@ impl NodeRan {
                 (self.wait, self.due, self.status) = (Some(seq), None, NodeStatus::Waiting);
             }
             NodeEvent::ChildEnded { .. } => self.status = NodeStatus::Running,
+            NodeEvent::Signalled { which, .. } => drop(self.came.insert(*which as usize)),
             NodeEvent::Resumed { origin, .. } => {
                 self.resumed.extend(self.wait.filter(|_| origin.message.is_some()));
                 self.status = NodeStatus::Running;
@@ -321,9 +325,7 @@ impl NodeRan {
                     FailureEnd::TimedOut => self.settle(seq, NodeStatus::TimedOut),
                 }
             }
-            NodeEvent::BodyOpened { attempt, index, .. } => {
-                self.opened(seq, *attempt, *index);
-            }
+            NodeEvent::BodyOpened { attempt, index, .. } => self.opened(seq, *attempt, *index),
             NodeEvent::MapOpened { .. } | NodeEvent::ItemsOpened { .. } => {
                 self.read_map(seq, event)
             }

@@ -105,11 +105,12 @@ impl Node {
         }
     }
 
-    /// The signal that it waits for.
-    pub(super) fn signal(&self) -> Option<Signal> {
-        match self.kind {
-            Kind::Wait { signal, .. } => Some(signal),
-            _ => None,
+    /// The signals that it waits for.
+    pub(super) fn signals(&self) -> Vec<Signal> {
+        match &self.kind {
+            Kind::Wait { signal, .. } => vec![*signal],
+            Kind::Signals(signals) => signals.wanted.clone(),
+            _ => Vec::new(),
         }
     }
 
@@ -123,7 +124,7 @@ impl Node {
         let body = self.body().unwrap_or_default();
         let inside: Vec<Signal> = body.iter().flat_map(Self::signals_max).collect();
         let scopes = usize::try_from(scopes).unwrap_or(usize::MAX);
-        self.signal().into_iter().chain(inside.repeat(scopes)).collect()
+        self.signals().into_iter().chain(inside.repeat(scopes)).collect()
     }
 
     pub(super) fn each_mut(&mut self, change: &mut dyn FnMut(&mut Self)) {

@@ -170,6 +170,7 @@ impl<'p> PrintedScope<'p> {
                 }
                 ("wait-for-events", config)
             }
+            Kind::Signals(signals) => ("wait-for-events", signals.config()),
             Kind::Task(script) => {
                 let url = format!("${{{{ input.sink }}}}/{script}");
                 if node.remote {

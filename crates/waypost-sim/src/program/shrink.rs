@@ -167,6 +167,7 @@ impl Kind {
             | Self::Fail
             | Self::Delay(_)
             | Self::Wait { .. }
+            | Self::Signals(_)
             | Self::Task(_)
             | Self::Group(_)
             | Self::Map(_) => {}
@@ -309,6 +310,9 @@ fn simpler(kind: &Kind) -> Option<Kind> {
         Kind::Switch { cases, default } if cases.len() > 1 => {
             Some(Kind::Switch { cases: cases[..1].to_vec(), default: default.clone() })
         }
+        Kind::Signals(signals) => {
+            Some(Kind::Wait { signal: signals.wanted[0], timeout_ms: signals.timeout_ms })
+        }
         Kind::Transform(_)
         | Kind::Output(_)
         | Kind::Condition(_)
@@ -333,6 +337,7 @@ impl Node {
             Kind::Task(Script::Good) => 1,
             Kind::Task(_) => 2,
             Kind::Condition(_) | Kind::Join | Kind::Fail | Kind::Delay(_) | Kind::Wait { .. } => 1,
+            Kind::Signals(_) => 2,
             Kind::Group(body) => 1 + weight_of(body),
             Kind::Loop(Loop { body, max, delay_ms, all, .. }) => {
                 let options = [*max > 1, *delay_ms > 0, *all].into_iter().filter(|option| *option);

@@ -25,6 +25,54 @@ pub enum Signal {
     Approval,
 }
 
+/// Several signals that a node waits for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Signals {
+    /// At least one; the same may come twice.
+    pub wanted: Vec<Signal>,
+    /// How many of them end the wait.
+    pub need: usize,
+    /// How long at most.
+    pub timeout_ms: Option<u64>,
+    /// Does it select branch [`LATE`] then, instead of failing?
+    pub late: bool,
+}
+
+/// The branch of a wait that took too long.
+pub const LATE: &str = "late";
+
+impl Signals {
+    /// The config of its node.
+    pub(super) fn config(&self) -> Json {
+        let event = |signal: &Signal| match signal.is_filtered() {
+            true => json!({ "name": signal.name(), "filter": "signal.ok == true" }),
+            false => json!({ "name": signal.name() }),
+        };
+        let events: Vec<Json> = self.wanted.iter().map(event).collect();
+        let need = match self.need {
+            1 => json!("any"),
+            need if need == self.wanted.len() => json!("all"),
+            need => json!(need),
+        };
+        let mut config = json!({ "events": events, "need": need });
+        if let Some(timeout) = self.timeout_ms {
+            config["timeout"] = json!(timeout);
+        }
+        if self.late {
+            config["onTimeout"] = json!(LATE);
+        }
+        config
+    }
+
+    /// On one line, for people.
+    pub(super) fn text(&self) -> String {
+        let names: Vec<&str> = self.wanted.iter().map(|signal| signal.name()).collect();
+        let timeout = self.timeout_ms.map_or_else(String::new, |ms| format!(" {ms}"));
+        let late = if self.late { " late" } else { "" };
+        format!("wait {} of {}{timeout}{late}", self.need, names.join("+"))
+    }
+}
+
 impl Signal {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Go, Self::Stop, Self::Approval];

@@ -12,7 +12,7 @@ use waypost_core::expr::Contents;
 use waypost_core::failure::{Failure, kind};
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, Token, WorkerId};
 use waypost_core::json::Json;
-use waypost_core::limits::{ITEMS_OPENED_MAX, MAP_RESULTS_BYTES_MAX};
+use waypost_core::limits::{ITEMS_OPENED_MAX, MAP_RESULTS_BYTES_MAX, TAKERS_MAX};
 use waypost_core::path::At;
 use waypost_core::plan::Plan;
 use waypost_core::slot::SlotCounts;
@@ -126,6 +126,7 @@ fn env(now: Timestamp, entropy: u128) -> Env {
         slots,
         entropy,
         items_opened_max,
+        takers_max: Some(if entropy.is_multiple_of(3) { 1 } else { TAKERS_MAX }),
         map_results_bytes_max: MAP_RESULTS_BYTES_MAX,
         contents: Contents::default(),
     }
@@ -144,6 +145,8 @@ impl Driver<'_> {
             let opens = self.todo.is_empty() || self.random.percent(50);
             if opens && self.state.wants_items() {
                 self.command(Command::OpenItems).unwrap();
+            } else if opens && self.state.wants_delivery() {
+                self.command(Command::Deliver).unwrap();
             } else if !self.todo.is_empty() {
                 let at = self.random.index(self.todo.len());
                 let todo = self.todo.swap_remove(at);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use waypost_sim::program::graph::{ancestors, leads_only_to, successors};
 use waypost_sim::program::{
     Appetite, DelaySpan, Each, Ends, FailurePolicy, ItemSource, Join, Kind, Loop, Node, OnError,
-    Program, RetryOn, Script, Setting, Signal, Test, Tolerated, Value,
+    Program, RetryOn, Script, Setting, Signal, Signals, Test, Tolerated, Value,
 };
 use waypost_sim::random::Random;
 
@@ -134,6 +134,10 @@ fn features_of(nodes: &[Node], depth: u32) -> BTreeSet<String> {
             Kind::Wait { signal: Signal::Approval, .. } => "filtered wait",
             Kind::Wait { timeout_ms: Some(_), .. } => "wait with timeout",
             Kind::Wait { timeout_ms: None, .. } => "wait without timeout",
+            Kind::Signals(Signals { late: true, .. }) => "wait with a branch for its timeout",
+            Kind::Signals(Signals { need, wanted, .. }) if *need == wanted.len() => "wait for all",
+            Kind::Signals(Signals { need: 1, .. }) => "wait for any",
+            Kind::Signals(_) => "wait for some",
             Kind::Output(_) => "output",
             Kind::Task(Script::Good) => "good",
             Kind::Task(Script::Flaky(times)) if *times < node.tries_max() => "flaky, overcome",
@@ -275,7 +279,7 @@ fn everything_occurs() {
         }
     }
     // As many as `features` knows; each at least a dozen times.
-    assert_eq!(often.len(), 100, "{often:#?}");
+    assert_eq!(often.len(), 104, "{often:#?}");
     let rare: Vec<_> = often.iter().filter(|(_, times)| **times < 12).collect();
     assert!(rare.is_empty(), "{rare:?}");
 }

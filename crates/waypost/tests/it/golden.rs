@@ -34,8 +34,8 @@ const VIEWS: [(&str, &str); 3] = [
 /// Every event that a log can hold.
 const EVENTS: &str = "RunCreated RunOwned RunQueued RunAdmitted RunPauseRequested RunPaused RunResumed \
     RunQuarantined RunEnding RunCompleted RunFailed RunCancelled RunTimedOut RunReopened \
-    SignalReceived MessageIgnored NodeScheduled NodeStarted NodeCheckpointed NodeCompleted NodeFailed \
-    NodeWaiting NodeResumed NodeSkipped NodeCancelled BodyOpened BodyEnding MapOpened ItemsOpened NodeTuned \
+    SignalReceived SignalDelivered MessageIgnored NodeScheduled NodeStarted NodeCheckpointed NodeCompleted NodeFailed \
+    NodeWaiting NodeSignalled NodeResumed NodeSkipped NodeCancelled BodyOpened BodyEnding MapOpened ItemsOpened NodeTuned \
     ChildStarted ChildReopened ChildEnded";
 
 /// One log, as it was stored.

@@ -7,7 +7,7 @@ use super::{Judge, has_failed, is_unmet};
 use crate::model::foretell::{Fault, has_ample_time, retries};
 use crate::model::values::{are_sound, choose};
 use crate::model::{CONTRADICTION, NodeRan, SLACK_MS};
-use crate::program::{FAILURE, Kind, Node, Script};
+use crate::program::{FAILURE, Kind, Node, Script, Signals};
 
 impl Judge<'_> {
     pub(super) fn outcome(&mut self, at: usize) {
@@ -73,6 +73,7 @@ impl Judge<'_> {
                 expect(!timed_out || node.span_ms_max().is_some(), "it may wait for ever")?;
                 Ok(())
             }
+            Kind::Signals(signals) => is_wait_allowed(node, signals, ran).map(Ok)?,
             _ if timed_out => {
                 return expect(late && node.deadline_ms.is_some(), "it takes no time");
             }
@@ -94,7 +95,8 @@ impl Judge<'_> {
             }
             _ => Ok(()),
         };
-        let chooses = matches!(node.kind, Kind::Condition(_) | Kind::Switch { .. });
+        let chooses =
+            matches!(node.kind, Kind::Condition(_) | Kind::Switch { .. } | Kind::Signals(_));
         expect(chooses || ran.branch.is_none(), "it has no branches")?;
         expect(ran.tries == 1, "it is tried once")?;
         match expected {
@@ -188,6 +190,19 @@ impl Judge<'_> {
         };
         if right { Ok(()) } else { Err(format!("it has {full} tries")) }
     }
+}
+
+/// Did a wait for several signals end as it may?
+fn is_wait_allowed(node: &Node, signals: &Signals, ran: &NodeRan) -> Result<(), String> {
+    let timed_out = ran.status == NodeStatus::TimedOut;
+    let by_deadline = signals.late && node.deadline_ms.is_none();
+    expect(!timed_out || node.span_ms_max().is_some(), "it may wait for ever")?;
+    expect(!timed_out || !by_deadline, "its timeout is a branch")?;
+    let branch = ran.branch.as_deref();
+    expect(branch.is_none() || signals.late, "it has no branch for a timeout")?;
+    let enough = ran.came.len() >= signals.need || !ran.resumed.is_empty();
+    let completed = ran.status == NodeStatus::Completed;
+    expect(!completed || enough != branch.is_some(), "its branch is the wrong one")
 }
 
 pub(super) fn expect(holds: bool, otherwise: &str) -> Result<(), String> {

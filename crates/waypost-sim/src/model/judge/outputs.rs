@@ -41,6 +41,20 @@ impl Judge<'_> {
                 Some(wait) => self.ran.world.was_to_end(*wait, Some(&output)),
                 None => self.was_sent(*signal, &output),
             },
+            Kind::Signals(signals) => match ran.resumed.last() {
+                Some(wait) => self.ran.world.was_to_end(*wait, Some(&output)),
+                None => output.as_array().is_some_and(|found| {
+                    let places = found.iter().zip(&signals.wanted).enumerate();
+                    let right = |(at, (body, signal)): (usize, (&Json, &Signal))| match ran
+                        .came
+                        .contains(&at)
+                    {
+                        true => self.was_sent(*signal, body),
+                        false => body.is_null(),
+                    };
+                    found.len() == signals.wanted.len() && places.into_iter().all(right)
+                }),
+            },
             Kind::Task(script) => {
                 let keys = self.ran.sink.get(id).into_iter().flat_map(|calls| calls.keys());
                 let body = output.get("body");

@@ -2,7 +2,7 @@
 
 use super::{AMPLE_MS, Builder, TIGHT_MS};
 use crate::program::{
-    Case, DelaySpan, Kind, Node, OnError, RetryOn, RetryRule, Script, Signal, Test, Value,
+    Case, DelaySpan, Kind, Node, OnError, RetryOn, RetryRule, Script, Signal, Signals, Test, Value,
 };
 
 impl Builder<'_> {
@@ -85,7 +85,18 @@ impl Builder<'_> {
     fn wait(&mut self) -> Kind {
         let signal = *self.random.pick(&Signal::ALL);
         let timeout_ms = self.random.percent(50).then(|| self.spell());
-        Kind::Wait { signal, timeout_ms }
+        // Apart, so that all else stays as it was before there were these.
+        let mut random = self.random.split(&format!("signals {}", self.program.nodes.len()));
+        if random.percent(60) {
+            return Kind::Wait { signal, timeout_ms };
+        }
+        let mut wanted = vec![signal];
+        for _ in 0..random.between(0, 2) {
+            wanted.push(*random.pick(&Signal::ALL));
+        }
+        let need = 1 + random.index(wanted.len());
+        let late = timeout_ms.is_some() && random.percent(50);
+        Kind::Signals(Signals { wanted, need, timeout_ms, late })
     }
 
     /// How long something that need not come is waited for.

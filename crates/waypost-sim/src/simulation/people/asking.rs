@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use waypost_core::command::Request;
+use waypost_core::event::Wait;
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::status::{NodeStatus, Status};
@@ -215,9 +216,16 @@ impl Simulation {
             let Some(state) = self.auditor.state(execution) else { continue };
             let waits = |signal: &&Signal| {
                 state.nodes().any(|(_, node)| {
+                    let is_it = |name: &str| name == signal.name();
                     node.status == NodeStatus::Waiting
-                        && matches!(&node.wait, Some(waypost_core::event::Wait::Signal { name, .. })
-                            if **name == *signal.name())
+                        && match &node.wait {
+                            Some(Wait::Signal { name, .. }) => is_it(name),
+                            Some(Wait::Signals { names, .. }) => {
+                                let places = names.iter().zip(&node.arrived);
+                                places.into_iter().any(|(name, came)| came.is_none() && is_it(name))
+                            }
+                            _ => false,
+                        }
                 })
             };
             let wanted: Vec<Signal> = Signal::ALL.iter().filter(waits).copied().collect();

@@ -106,7 +106,16 @@ fn leads(name: &str, arrows: &[Arrow]) -> String {
 
 /// The page of events.
 pub(super) fn events(update: &str) -> String {
-    let types = types(&["event.rs", "event/run.rs", "event/node.rs", "failure.rs", "plan.rs"]);
+    let files = [
+        "event.rs",
+        "event/run.rs",
+        "event/node.rs",
+        "event/ends.rs",
+        "event/wait.rs",
+        "failure.rs",
+        "plan.rs",
+    ];
+    let types = types(&files);
     let mut page = format!(
         "# Events\n\n\
          <!-- Made from crates/waypost-core/src/event and transitions.rs; do not edit. This makes it again:\n     \

@@ -1,0 +1,95 @@
+//! Waits of nodes: how they open, what comes for them, and how they end.
+
+use std::sync::Arc;
+
+use super::node::move_to;
+use super::{Step, refuse};
+use crate::event::{MessageId, Wait};
+use crate::path::At;
+use crate::state::{Arrived, State, Timer};
+use crate::status::NodeStatus;
+use crate::time::Timestamp;
+use crate::transitions::NodePhase;
+
+pub(super) fn waiting(state: &mut State, at: At, wait: &Wait) -> Step {
+    if matches!(wait, Wait::Retry { .. }) {
+        return refuse("a retry is opened by NodeFailed");
+    }
+    if *wait == Wait::Body {
+        return refuse("a body is opened by BodyOpened");
+    }
+    if matches!(wait, Wait::Child { .. }) {
+        return refuse("a child is awaited from its ChildStarted on");
+    }
+    move_to(state, at, NodeStatus::Waiting);
+    open_wait(state, at, wait.clone());
+    if let Wait::Signals { names, .. } = wait {
+        // A later attempt waits only for what has not come.
+        let details = state.node_mut(at).details_mut();
+        let mut before = std::mem::take(&mut details.arrived).into_iter();
+        let kept = names.iter().map(|name| before.next()?.filter(|arrived| arrived.name == *name));
+        details.arrived = kept.collect();
+    }
+    Ok(())
+}
+
+/// Keeps a signal with the node that waits for it and others.
+pub(super) fn signalled(
+    state: &mut State,
+    at: At,
+    which: u32,
+    (message, more): (&MessageId, bool),
+) -> Step {
+    let kept = state.early.iter().find(|early| early.message == *message);
+    let kept = kept.ok_or_else(|| format!("no signal with message {message:?} is kept"))?;
+    let arrived = Arrived { name: Arc::clone(&kept.name), body: kept.body.clone() };
+    let details = state.node_mut(at).details_mut();
+    match details.arrived.get_mut(which as usize) {
+        Some(place @ None) => *place = Some(arrived),
+        Some(Some(_)) => return Err(format!("signal {which} has come before")),
+        None => return Err(format!("it does not wait for a signal {which}")),
+    }
+    take_signal(state, message, more);
+    Ok(())
+}
+
+/// A node takes a signal that was kept; others may get it, too.
+pub(super) fn take_signal(state: &mut State, message: &MessageId, more: bool) {
+    let seq = state.seq + 1;
+    let taken = state.early.iter_mut().find(|early| early.message == *message);
+    match taken {
+        Some(signal) if more && signal.spread_since == 0 => signal.spread_since = seq,
+        Some(_) if more => {}
+        _ => state.early.retain(|early| early.message != *message),
+    }
+}
+
+pub(super) fn open_wait(state: &mut State, at: At, wait: Wait) {
+    if let Some(due) = wait.due() {
+        state.timers.insert((due, Timer::Wait(at)));
+    }
+    let seq = state.seq + 1;
+    let details = state.node_mut(at).details_mut();
+    (details.wait, details.wait_seq) = (Some(wait), seq);
+}
+
+/// Ends a wait, by the message of a person, a signal or time. A retry that a person ends is due now,
+/// and ends with the NodeScheduled that follows.
+pub(super) fn resumed(
+    state: &mut State,
+    at: At,
+    next: NodePhase,
+    (signal, more, person): (Option<&MessageId>, bool, Option<&MessageId>),
+    now: Timestamp,
+) {
+    move_to(state, at, next.shown());
+    if next == NodePhase::WaitingRetry {
+        open_wait(state, at, Wait::Retry { due: now });
+    }
+    if let Some(signal) = signal {
+        take_signal(state, signal, more);
+    }
+    if let Some(person) = person {
+        state.messages.remember(person);
+    }
+}

@@ -1,0 +1,134 @@
+//! Waits for signals: how they begin, with what came before, and how they end without one.
+
+use std::sync::Arc;
+
+use super::Decider;
+use super::evaluate::{duration, missed, text_of};
+use super::signals::{FILTERS_WORK_MAX, Taker, too_much_filtering};
+use crate::event::{MessageId, NodeEvent, Origin, Wait};
+use crate::expr::{Expression, Template};
+use crate::failure::{Failure, kind};
+use crate::json::Json;
+use crate::kind::{DurationTemplate, SignalsSpec};
+use crate::path::At;
+use crate::status::NodeStatus;
+
+impl Decider<'_> {
+    pub(super) fn await_signal(
+        &mut self,
+        at: At,
+        name: &Template,
+        filter: Option<&Expression>,
+        timeout: Option<&DurationTemplate>,
+    ) -> Result<(), Failure> {
+        let scope = self.scope(at);
+        let name = text_of(&name.render(&scope)?, "a signal's name")?;
+        let span = timeout.map(|timeout| duration(timeout, &scope)).transpose()?;
+        let due = span.map(|span| self.env.now_max.plus(span));
+        let early = self.find_early_signal(at, &name, filter)?;
+        let body = early.as_ref().map(|(_, body)| body);
+        if body.is_some_and(|body| !self.has_variables_of(at, Some(body))) {
+            return Err(missed());
+        }
+        self.wait(at, Wait::Signal { name: name.into(), due }, span);
+        if let Some((message, body)) = early {
+            self.arrives(Taker { at, which: None }, &message, &body, false);
+        }
+        Ok(())
+    }
+
+    /// The oldest signal that came before a node began to wait for it and passes the filter. All
+    /// evaluations of the filter together are bounded: one decision must not take seconds.
+    fn find_early_signal(
+        &self,
+        at: At,
+        name: &str,
+        filter: Option<&Expression>,
+    ) -> Result<Option<(MessageId, Json)>, Failure> {
+        let mut work_left = FILTERS_WORK_MAX;
+        let kept = self.state.early.iter().filter(|early| early.spread_since == 0);
+        for early in kept.filter(|early| *early.name == *name) {
+            let passes = self.accepts(at, filter, &early.body, &mut work_left);
+            if self.env.contents.has_missed() {
+                return Err(missed());
+            }
+            if passes.ok_or_else(too_much_filtering)? {
+                return Ok(Some((Arc::clone(&early.message), early.body.clone())));
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) fn await_signals(&mut self, at: At, spec: &SignalsSpec) -> Result<(), Failure> {
+        let scope = self.scope(at);
+        let mut names = Vec::with_capacity(spec.signals.len());
+        for signal in &spec.signals {
+            names.push(Arc::from(text_of(&signal.name.render(&scope)?, "a signal's name")?));
+        }
+        let span = spec.timeout.as_ref().map(|timeout| duration(timeout, &scope)).transpose()?;
+        let due = span.map(|span| self.env.now_max.plus(span));
+        let need = spec.need;
+        self.wait(at, Wait::Signals { names, need, due }, span);
+        // A later attempt has what came for the ones before.
+        match self.has_enough(at) {
+            true => self.signals_came(at),
+            false => return self.take_early_signals(at, spec),
+        }
+        Ok(())
+    }
+
+    /// The signals that came before a node began to wait for them, oldest first.
+    fn take_early_signals(&mut self, at: At, spec: &SignalsSpec) -> Result<(), Failure> {
+        let mut work_left = FILTERS_WORK_MAX;
+        for early in self.state.early.clone() {
+            if !self.is_in(at, NodeStatus::Waiting) {
+                break;
+            }
+            if early.spread_since > 0 {
+                continue;
+            }
+            let named = (&*early.name, &early.body);
+            let which = self.place_of((at, self.node(at)), spec, named, &mut work_left);
+            let Some(which) = which else {
+                self.resume_node(at, Origin::default());
+                return Err(too_much_filtering());
+            };
+            let taker = Taker { at, which };
+            // What misses a content stays kept, and is delivered when it is at hand.
+            if which.is_some() && self.is_ready(taker, &early.body) {
+                self.arrives(taker, &early.message, &early.body, false);
+            }
+        }
+        Ok(())
+    }
+
+    /// A wait for signals takes too long: it fails, or selects its branch for that.
+    pub(super) fn signals_late(&mut self, at: At) {
+        if let Some(branch) = self.plan_node(at).behaviour.on_timeout() {
+            let output = self.arrived_at(at);
+            self.resumed(at, |node, attempt| {
+                let (message, origin, timed_out, more) = (None, Origin::default(), true, false);
+                NodeEvent::Resumed { node, attempt, message, origin, timed_out, more }
+            });
+            if let Err(failure) = self.complete(at, output, Some(Arc::clone(branch))) {
+                self.attempt_failed(at, failure);
+            }
+            return;
+        }
+        let node = self.node(at);
+        let message = match &node.wait {
+            Some(Wait::Signals { names, need, .. }) => {
+                let open = names.iter().zip(&node.arrived).filter(|(_, came)| came.is_none());
+                let open: Vec<String> = open.map(|(name, _)| format!("{name:?}")).collect();
+                let came = node.arrived.iter().flatten().count();
+                format!("{came} of {need} signals came in time; open are {}", open.join(", "))
+            }
+            Some(Wait::Signal { name, .. }) => format!("signal {name:?} did not come in time"),
+            Some(Wait::Delay { .. } | Wait::Retry { .. } | Wait::Body | Wait::Child { .. })
+            | None => {
+                return;
+            }
+        };
+        self.attempt_failed(at, Failure::permanent(kind::TIMEOUT, message));
+    }
+}
