@@ -290,6 +290,7 @@ fn data(
         | RunEvent::TimedOut {}
         | RunEvent::Reopened { .. }
         | RunEvent::SignalReceived { .. }
+        | RunEvent::SignalDelivered { .. }
         | RunEvent::MessageIgnored { .. } => None,
     };
     let data = Data {

@@ -226,6 +226,7 @@ macro_rules! conformance_tests {
                 executions_are_found_by_key,
                 lists_are_filtered_and_paged,
                 lists_show_where_executions_stand,
+                open_waits_are_listed_filtered_and_paged,
                 events_are_filtered,
                 a_read_is_weighed_before_it_is_made,
                 a_rebuild_changes_nothing,

@@ -16,6 +16,7 @@ mod query;
 mod reading;
 mod tables;
 mod tasks;
+mod waits;
 
 use std::sync::Arc;
 

@@ -3,6 +3,7 @@
 
 mod events;
 mod filter;
+mod waits;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use crate::store::{About, History, StoreError, StoredFrame};
 
 pub use events::{EventRow, EventsRequest, UNREADABLE, read_events};
 pub use filter::{Filter, Looked, PageBudget};
+pub use waits::{WAITS_SCANNED_MAX, WaitCollector, WaitPage, WaitPlace, WaitRow, WaitsRequest};
 
 /// The readers' interface to a store.
 pub trait Query: Send + Sync {
@@ -35,6 +37,9 @@ pub trait Query: Send + Sync {
 
     /// A page of executions, newest first, from the projections.
     fn list(&self, request: &ListRequest) -> Result<ExecutionPage, StoreError>;
+
+    /// A page of open waits of all executions, those of the newest executions first, from the projections.
+    fn waits(&self, request: &WaitsRequest) -> Result<WaitPage, StoreError>;
 
     /// Events of one execution, oldest first, from the log.
     fn events(&self, request: &EventsRequest) -> Result<Vec<EventRow>, StoreError>;

@@ -36,6 +36,7 @@ mod queue;
 mod rows;
 pub(crate) mod shown;
 mod thread;
+pub(crate) mod waits;
 mod write;
 
 use std::sync::Arc;

@@ -7,13 +7,14 @@ use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::query::{
     BACKLOG_MAX, Backlog, DefinitionPage, DefinitionRow, DefinitionsRequest, EventRow,
     EventsRequest, ExecutionPage, FEED_BYTES_MAX, FeedFrame, FeedPosition, FeedRequest,
-    InstanceRow, ListRequest, MAIL_ROW_BYTES, ProjectionLag, Query, Read, Submitted, read_events,
+    InstanceRow, ListRequest, MAIL_ROW_BYTES, ProjectionLag, Query, Read, Submitted, WaitPage,
+    WaitsRequest, read_events,
 };
 use waypost_ports::store::{About, History, StoreError, StoredFrame};
 
 use crate::connection::{Connection, Params, Role};
 use crate::error::Result;
-use crate::projections::list;
+use crate::projections::{list, waits};
 use crate::queries::sql;
 use crate::store::PostgresStore;
 use crate::text::{
@@ -57,6 +58,10 @@ impl Query for PostgresStore {
 
     fn list(&self, request: &ListRequest) -> Result<ExecutionPage, StoreError> {
         self.run(Role::Api, async |db| list::page(db, request).await)
+    }
+
+    fn waits(&self, request: &WaitsRequest) -> Result<WaitPage, StoreError> {
+        self.run(Role::Api, async |db| waits::page(db, request).await)
     }
 
     fn events(&self, request: &EventsRequest) -> Result<Vec<EventRow>, StoreError> {

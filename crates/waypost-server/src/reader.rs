@@ -4,7 +4,10 @@
 //! both answer the same.
 
 mod views;
+mod waits;
 pub(crate) mod webhook_views;
+
+pub use waits::WAIT_KINDS;
 
 use std::sync::Arc;
 

@@ -37,6 +37,7 @@ pub mod execution;
 pub mod payload;
 pub mod request;
 pub mod system;
+pub mod wait;
 pub mod webhook;
 pub mod why;
 pub mod worker;
@@ -53,6 +54,7 @@ pub use request::{NewApiKey, Start};
 pub use system::{
     ApiKey, ApiKeyList, AuditList, AuditRow, Instance, InstanceList, Limits, MadeKey,
 };
+pub use wait::{ListedWait, WaitList};
 pub use webhook::{
     DeadLetterList, NewWebhookEndpoint, WebhookEndpoint, WebhookEndpointList, WebhookMessage,
     WebhookMessageList, WebhookReplay, WebhookReplayed, WebhookSecret, WebhookTested,

@@ -109,8 +109,11 @@ CREATE TABLE wait_rows (
     closed_at INTEGER,
     resume_at INTEGER,
     expires_at INTEGER,
+    detail TEXT,
     PRIMARY KEY (execution, seq)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX wait_rows_listed ON wait_rows (execution, seq) WHERE status = 0;
+CREATE INDEX wait_rows_by_kind ON wait_rows (kind, execution, seq) WHERE status = 0;
 CREATE INDEX wait_rows_open ON wait_rows (execution, path) WHERE status = 0;
 
 CREATE TABLE variable_rows (

@@ -21,6 +21,7 @@ mod queries;
 mod rows;
 mod shown;
 mod thread;
+mod waits;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use std::time::Duration;
 
 use waypost_core::id::ExecutionNo;
 use waypost_ports::inspect::ShownRows;
-use waypost_ports::query::{ExecutionPage, ListRequest, ProjectionLag};
+use waypost_ports::query::{ExecutionPage, ListRequest, ProjectionLag, WaitPage, WaitsRequest};
 use waypost_ports::store::StoreError;
 
 use crate::connection::{Readers, normalise};
@@ -116,6 +117,19 @@ impl Projections {
         // First the log, then the rows: the lag may be overstated, never understated.
         let head = head(log)?;
         self.rows.read(|connection| list::page(connection, request, head))
+    }
+
+    /// A page of open waits.
+    pub(crate) fn waits(
+        &self,
+        request: &WaitsRequest,
+        log: &Readers,
+    ) -> Result<WaitPage, StoreError> {
+        if self.thread.is_none() {
+            self.catch_up(log)?;
+        }
+        let head = head(log)?;
+        self.rows.read(|connection| waits::page(connection, request, head))
     }
 
     /// How far the rows are behind.

@@ -6,7 +6,8 @@ use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::query::{
     BACKLOG_MAX, Backlog, DefinitionPage, DefinitionRow, DefinitionsRequest, EventRow,
     EventsRequest, ExecutionPage, FEED_BYTES_MAX, FeedFrame, FeedPosition, FeedRequest,
-    InstanceRow, ListRequest, MAIL_ROW_BYTES, ProjectionLag, Query, Read, Submitted, read_events,
+    InstanceRow, ListRequest, MAIL_ROW_BYTES, ProjectionLag, Query, Read, Submitted, WaitPage,
+    WaitsRequest, read_events,
 };
 use waypost_ports::store::{History, Store, StoreError};
 
@@ -43,6 +44,10 @@ impl Query for SqliteStore {
 
     fn list(&self, request: &ListRequest) -> Result<ExecutionPage, StoreError> {
         self.projections().list(request, &self.readers)
+    }
+
+    fn waits(&self, request: &WaitsRequest) -> Result<WaitPage, StoreError> {
+        self.projections().waits(request, &self.readers)
     }
 
     fn events(&self, request: &EventsRequest) -> Result<Vec<EventRow>, StoreError> {

@@ -29,6 +29,7 @@ mod show;
 mod start;
 mod system;
 mod validate;
+mod waits;
 mod watch;
 mod webhooks;
 mod when;
@@ -100,6 +101,8 @@ enum Command {
     Items(items::Args),
     /// Show the executions that an execution started, as a tree
     Children(children::Args),
+    /// List open waits of all executions
+    Waits(waits::Args),
     /// Show the log of one execution
     Events(events::Args),
     /// Pause an execution: running attempts finish, nothing new starts
@@ -354,6 +357,7 @@ async fn execute(cli: Cli, color: bool, color_errors: bool) -> Result<Exit> {
         Command::Show(args) => show::run(&args, &context).await,
         Command::Items(args) => items::run(&args, &context).await,
         Command::Children(args) => children::run(&args, &context).await,
+        Command::Waits(args) => waits::run(&args, &context).await,
         Command::Events(args) => events::run(&args, &context).await,
         Command::Why(args) => why::run(&args, &context).await,
         Command::Pause(args) => requests::pause(args, &context).await,

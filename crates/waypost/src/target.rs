@@ -27,8 +27,9 @@ mod requests;
 
 use anyhow::{Result, bail};
 use waypost_core::command::Request;
+use waypost_core::id::WaitId;
 use waypost_core::state::ItemsRequest;
-use waypost_ports::query::{DefinitionsRequest, ListRequest};
+use waypost_ports::query::{DefinitionsRequest, ListRequest, WaitsRequest};
 use waypost_server::problem::Problem;
 use waypost_server::reader::{Nodes, PAGE_MAX};
 use waypost_server::wire;
@@ -201,6 +202,19 @@ impl Target {
         match self {
             Self::Remote(client) => client.children(id, after, limit).await,
             Self::Folder(folder) => folder.children(id, after, limit),
+        }
+    }
+
+    /// A page of open waits.
+    pub(crate) async fn waits(
+        &self,
+        kind: Option<&str>,
+        behind: Option<WaitId>,
+        request: WaitsRequest,
+    ) -> Result<wire::WaitList> {
+        match self {
+            Self::Remote(client) => client.waits(kind, behind, &request).await,
+            Self::Folder(folder) => answered(folder.reader.waits(kind, behind, request)),
         }
     }
 

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::{call, expression, split, template};
 use crate::kind::{
-    Behaviour, Case, Collect, Delay, DurationTemplate, Fail, Loop, LoopTest, MapSpec,
-    SignalSpec, SignalsSpec, Tolerate, WorkflowCall,
+    Behaviour, Case, Collect, Delay, DurationTemplate, Fail, Loop, LoopTest, MapSpec, SignalSpec,
+    SignalsSpec, Tolerate, WorkflowCall,
 };
 use crate::slot::SlotClass;
 use crate::time::Millis;

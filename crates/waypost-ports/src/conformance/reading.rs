@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use waypost_core::command::Request;
-use waypost_core::event::{Event, FailureEnd, NodeEvent, RunEvent};
+use waypost_core::event::{CancelReason, Event, FailureEnd, NodeEvent, RunEvent, Wait};
 use waypost_core::failure::Failure;
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
@@ -14,7 +14,7 @@ use super::StoreUnderTest;
 use super::rig::{Draft, Hand, ONE, Rig, START, delayed, started};
 use crate::query::{
     EventsRequest, ExecutionPage, FeedPosition, FeedRequest, ListRequest, MAIL_ROW_BYTES, Query,
-    Read,
+    Read, WaitPage, WaitsRequest,
 };
 use crate::store::{ControlChange, Store};
 
@@ -166,6 +166,79 @@ pub fn lists_show_where_executions_stand<B: StoreUnderTest>(rig: &Rig<B>) {
     );
     assert_eq!(row.view.completed_at, Some(hand.now));
     assert_eq!((row.resume_at, row.view.current_node.as_deref()), (None, None));
+}
+
+/// A node starts and waits for this.
+fn waits(node: &str, wait: Wait) -> [Event; 2] {
+    let (node, attempt) = (node.into(), 1);
+    let waiting = NodeEvent::Waiting { node, attempt, wait, span: None };
+    [started(waiting.node()), Event::Node(waiting)]
+}
+
+pub fn open_waits_are_listed_filtered_and_paged<B: StoreUnderTest>(rig: &Rig<B>) {
+    let due = Timestamp(START.0 + 900);
+    let signal = |name: &str| Wait::Signal { name: name.into(), due: Some(due) };
+    let several = Wait::Signals { names: vec!["x".into(), "y".into()], need: 2, due: None };
+    let mut hands = Vec::new();
+    for (number, workflow) in ["a", "b", "a"].into_iter().enumerate() {
+        let mut hand = rig.create(&format!("key-{number}"), workflow);
+        let all = [
+            waits("d", Wait::Delay { due }),
+            waits("s", signal("go")),
+            waits("m", several.clone()),
+        ];
+        rig.commit(hand.write(&all.concat()));
+        hands.push(hand);
+    }
+    rig.settle();
+    let list = |request: &WaitsRequest| rig.store().waits(request).expect("the list is answered");
+    let shown = |page: &WaitPage| -> Vec<String> {
+        page.rows.iter().map(|row| format!("{} {}", row.key, row.node)).collect()
+    };
+    let everything = WaitsRequest { limit: 10, ..WaitsRequest::default() };
+    let all = [
+        "key-2 m", "key-2 s", "key-2 d", "key-1 m", "key-1 s", "key-1 d", "key-0 m", "key-0 s",
+        "key-0 d",
+    ];
+    let page = list(&everything);
+    assert_eq!((shown(&page), &page.next), (all.map(String::from).to_vec(), &None));
+    let [several, one, delay] = &page.rows[..3] else { panic!("{page:?}") };
+    assert_eq!((&*several.kind, several.due, several.since), ("WAIT_EVENTS", None, START));
+    assert_eq!(several.detail.signals, ["x".into(), "y".into()]);
+    assert_eq!(
+        (&*one.workflow, one.due, &one.detail.signals[..]),
+        ("a", Some(due), &["go".into()][..])
+    );
+    assert_eq!(
+        (&*delay.kind, delay.due, delay.execution),
+        ("DELAY", Some(due), hands[2].execution)
+    );
+    for limit in 1..=9 {
+        let (mut walked, mut before) = (Vec::new(), None);
+        loop {
+            let page = list(&WaitsRequest { before, limit, ..everything.clone() });
+            walked.extend(shown(&page));
+            before = page.next.map(|last| (last.execution, last.seq));
+            if before.is_none() {
+                break;
+            }
+        }
+        assert_eq!(walked, all, "{limit} a page");
+    }
+    let delays = WaitsRequest { kind: Some("DELAY"), ..everything.clone() };
+    assert_eq!(shown(&list(&delays)), ["key-2 d", "key-1 d", "key-0 d"]);
+    let of_b = WaitsRequest { workflow: Some("b".to_owned()), ..everything.clone() };
+    assert_eq!(shown(&list(&of_b)), ["key-1 m", "key-1 s", "key-1 d"]);
+    let unknown = WaitsRequest { workflow: Some("unknown".to_owned()), ..delays };
+    assert_eq!(shown(&list(&unknown)), [""; 0]);
+    // A wait that is over, and an execution that has ended.
+    let cancelled = NodeEvent::Cancelled { node: "s".into(), reason: CancelReason::Join };
+    rig.commit(hands[2].write(&[cancelled.into()]));
+    let completed = RunEvent::Completed { output: Json::null() };
+    rig.commit(hands[1].write(&[completed.into()]).control(ControlChange::Ended));
+    rig.settle();
+    let left = ["key-2 m", "key-2 d", "key-0 m", "key-0 s", "key-0 d"];
+    assert_eq!(shown(&list(&everything)), left);
 }
 
 /// The bytes that a read would take into memory are known before it.

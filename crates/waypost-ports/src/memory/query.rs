@@ -17,7 +17,7 @@ use crate::query::{
     BACKLOG_MAX, Backlog, DefinitionPage, DefinitionRow, DefinitionsRequest, EventRow,
     EventsRequest, ExecutionPage, ExecutionRow, FEED_BYTES_MAX, FeedFrame, FeedPosition,
     FeedRequest, Filter, InstanceRow, ListRequest, Looked, MAIL_ROW_BYTES, PageBudget,
-    ProjectionLag, Query, Read, Submitted, read_events,
+    ProjectionLag, Query, Read, Submitted, WaitCollector, WaitPage, WaitsRequest, read_events,
 };
 use crate::store::{History, Mail, MailOf, Store, StoreError, StoredFrame};
 
@@ -56,6 +56,20 @@ impl Query for MemoryStore {
             });
             let (rows, next) = page(listed, request, PageBudget::PAGE);
             Ok(ExecutionPage { rows, next, lag: data.lag() })
+        })
+    }
+
+    fn waits(&self, request: &WaitsRequest) -> Result<WaitPage, StoreError> {
+        self.with(|data, _| {
+            let mut all = data.waits();
+            all.retain(|row| request.kind.is_none_or(|kind| *row.kind == *kind));
+            all.sort_by_key(|row| Reverse((row.execution, row.seq)));
+            let mut collector = WaitCollector::new(request);
+            while let Some((before, wanted)) = collector.wants() {
+                let behind = all.iter().filter(|row| (row.execution, row.seq) < before);
+                collector.take(behind.take(wanted).cloned().collect(), wanted);
+            }
+            Ok(collector.page(data.lag()))
         })
     }
 

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use waypost_core::event::Wait;
 use waypost_core::json::Json;
 use waypost_core::projection::columns::{CREATED, END, NODE, VIEW};
 use waypost_core::projection::inputs::Rendered;
-use waypost_core::projection::{End, NodeChange, WaitTerms};
+use waypost_core::projection::{End, NodeChange, WaitDetail, WaitTerms};
 use waypost_core::time::Timestamp;
 
 use super::cells::{arrays, parameters};
@@ -265,10 +266,15 @@ async fn write_waits(db: &mut Connection, rows: &[(i64, &Touched)]) -> Result<()
             &opened().map(|(_, o)| o.closed.map_or(0, |c| c.end as i16)).collect::<Vec<_>>(),
             &opened().map(|(_, o)| WaitTerms::of(o.wait).kind).collect::<Vec<_>>(),
             &opened().map(|(_, o)| o.path.as_bytes()).collect::<Vec<_>>(),
+            &opened().map(|(_, o)| detail(o.wait)).collect::<Vec<_>>(),
         ],
     )
     .await?;
     Ok(())
+}
+
+fn detail(wait: &Wait) -> Option<Vec<u8>> {
+    WaitDetail::text_of(wait).map(String::into_bytes)
 }
 
 async fn write_documents(db: &mut Connection, rows: &[(i64, &Touched)]) -> Result<()> {

@@ -84,6 +84,8 @@ pub(crate) fn lives() -> Vec<Vec<Vec<Event>>> {
         attempt: 1,
         message: None,
         origin: Origin::default(),
+        timed_out: false,
+        more: false,
     });
     let run_failed = Event::Run(RunEvent::Failed {
         failure: failure.clone(),

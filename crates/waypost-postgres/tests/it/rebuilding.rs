@@ -115,8 +115,10 @@ fn migration_of_the_read_tables_derives_their_rows_again() {
          ALTER TABLE execution_rows DROP COLUMN owner, DROP COLUMN progress;
          ALTER TABLE node_rows DROP COLUMN seq, DROP COLUMN created_at, DROP COLUMN updated_at,
              DROP COLUMN deadline, DROP COLUMN input, ADD COLUMN completed_at bigint;
+         DROP INDEX wait_rows_listed, wait_rows_by_kind; ALTER TABLE wait_rows DROP COLUMN detail;
          DROP TABLE blob_refs, blob_sweep, blobs, blob_parts, blob_uploads;
-         DELETE FROM migrations WHERE name IN ('true rows', 'node ends', 'blobs', 'progress')",
+         DELETE FROM migrations
+         WHERE name IN ('true rows', 'node ends', 'blobs', 'progress', 'waits')",
     );
     let _store = database.open_with(options());
     let executions = rows.lines().filter(|line| line.starts_with("(life-")).count();

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use waypost_core::id::ExecutionNo;
+use waypost_core::id::{ExecutionNo, WaitId};
 use waypost_core::state::ItemsRequest;
 use waypost_core::status::{NodeStatus, Status};
-use waypost_ports::query::{EventsRequest, ListRequest, Read};
+use waypost_ports::query::{EventsRequest, ListRequest, Read, WaitsRequest};
 
 use super::page_size;
 use crate::http::call::{Call, Reply};
@@ -42,6 +42,23 @@ pub(crate) async fn list(server: Arc<Server>, call: Call) -> Result<Reply, Probl
         catch_up(&server).await?;
     }
     Reply::ok(&server.blocking(move |server| server.reader.list(&request)).await?)
+}
+
+/// A page of the open waits of all executions.
+pub(crate) async fn waits(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
+    let values = &call.values;
+    let cursor = values.get("cursor").and_then(|id| id.parse::<WaitId>().ok());
+    let kind = values.get("kind").map(str::to_owned);
+    let request = WaitsRequest {
+        workflow: values.get("workflow").map(str::to_owned),
+        limit: page_size(&call),
+        ..WaitsRequest::default()
+    };
+    if values.flag("consistent") {
+        catch_up(&server).await?;
+    }
+    let list = move |server: &Server| server.reader.waits(kind.as_deref(), cursor, request);
+    Reply::ok(&server.blocking(list).await?)
 }
 
 /// Waits until lists contain everything committed before; gives up silently, since the list has its

@@ -7,6 +7,7 @@ use crate::http::route::{
     Action, Body, CONTROL, Content, Effect, GET, LOOK, POST, Route, json, of, reply,
 };
 use crate::problem::Code;
+use crate::reader::WAIT_KINDS;
 use crate::wire;
 
 const fn get(action: Action) -> Route {
@@ -84,6 +85,26 @@ pub(super) static ROUTES: &[Route] = &[
         ],
         replies: &[json::<wire::ExecutionList>(200, "A page, with how old it is.")],
         ..get(|server, call| Box::pin(executions::list(server, call)))
+    },
+    Route {
+        name: "listWaits",
+        path: "/v1/waits",
+        summary: "List open waits of all executions",
+        notes: "Those of the newest executions come first. A page may be short, even empty, and still have a `next`: few waits of a workflow among many of others are looked for a while, and the next page goes on from there.",
+        parameters: &[
+            in_query("kind", Form::OneOf(WAIT_KINDS), "Only waits of this kind."),
+            in_query("workflow", Form::Workflow, "Only waits of executions of this workflow."),
+            in_query(
+                "consistent",
+                Form::Flag,
+                "Wait up to 2 s until the list includes every commit so far.",
+            ),
+            LIMIT,
+            in_query("cursor", Form::Wait, "`next` of the previous page."),
+        ],
+        replies: &[json::<wire::WaitList>(200, "A page, with how old it is.")],
+        problems: &[Code::UnknownExecution],
+        ..get(|server, call| Box::pin(executions::waits(server, call)))
     },
     Route {
         name: "getExecution",

@@ -55,6 +55,43 @@ async fn every_list_can_be_walked_to_its_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn open_waits_are_listed_by_kind_and_workflow_to_their_end() {
+    let house = House::open().await;
+    for name in ["letters", "parcels"] {
+        let nodes = json!([
+            { "id": "pause", "type": "delay", "config": { "duration": "1h" } },
+            { "id": "answer", "type": "wait-for-events", "config": { "events": ["yes", "no"] } },
+        ]);
+        house.post("/v1/definitions", &json!({ "name": name, "nodes": nodes })).await.expect(201);
+        for at in 0..3 {
+            let start = json!({ "workflow": name, "id": format!("{name}-{at}") });
+            house.post("/v1/executions", &start).await.expect(201);
+        }
+    }
+    for limit in [1, 4, 100] {
+        let list = |filter: &str| format!("/v1/waits?consistent=true&limit={limit}{filter}");
+        let all = walk(&house, &list(""), "waits", "cursor").await;
+        assert_eq!(all.len(), 12, "{all:?}");
+        let delays = walk(&house, &list("&kind=delay"), "waits", "cursor").await;
+        assert!(delays.iter().all(|wait| wait["kind"] == "delay" && wait["due"].is_string()));
+        let few = walk(&house, &list("&kind=signal&workflow=parcels"), "waits", "cursor").await;
+        let executions: Vec<_> =
+            few.iter().map(|wait| wait["execution"].as_str().unwrap()).collect();
+        assert_eq!(executions, ["parcels-2", "parcels-1", "parcels-0"]);
+        let signals = json!(["yes", "no"]);
+        assert!(few.iter().all(|wait| wait["signals"] == signals && wait["node"] == "answer"));
+    }
+    let first =
+        &house.get("/v1/waits?consistent=true&kind=signal").await.expect(200).json()["waits"][0];
+    let id = first["id"].as_str().unwrap();
+    house.post(&format!("/v1/waits/{id}/complete"), &json!({ "body": 1 })).await.expect(200);
+    let left = house.get("/v1/waits?consistent=true&kind=signal").await.expect(200).json();
+    assert_eq!(left["waits"].as_array().unwrap().len(), 5);
+    house.get("/v1/waits?kind=sleep").await.expect(400);
+    house.get("/v1/waits?cursor=nobody~7").await.expect(404);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_audit_log_can_be_walked_to_its_end() {
     let house = House::open().await;
     for at in 0..25 {

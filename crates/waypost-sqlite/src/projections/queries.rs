@@ -44,6 +44,8 @@ queries! {
     VARIABLE_SET = "variable_set";
     WAITS_FORGET = "waits_forget";
     WAIT_CLOSE = "wait_close";
+    WAITS_LIST = "waits_list";
+    WAITS_LIST_BY_KIND = "waits_list_by_kind";
     WAIT_OPEN = "wait_open";
     WORKFLOW_ADD = "workflow_add";
     WORKFLOW_FIND = "workflow_find";

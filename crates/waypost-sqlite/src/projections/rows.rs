@@ -11,7 +11,9 @@ use waypost_core::json::Json;
 use waypost_core::plan::Plan;
 use waypost_core::projection::columns::{CREATED, Cell, Column, ColumnKind, END, NODE, VIEW};
 use waypost_core::projection::inputs::{Inputs, Rendered, renders_tasks};
-use waypost_core::projection::{Changes, Created, End, WaitChange, WaitTerms, canonical_nodes};
+use waypost_core::projection::{
+    Changes, Created, End, WaitChange, WaitDetail, WaitTerms, canonical_nodes,
+};
 use waypost_core::time::Timestamp;
 
 use super::cells::Param;
@@ -260,6 +262,7 @@ impl Rows<'_> {
                     stamp.at.0,
                     resume_at.map(|time| time.0),
                     expires_at.map(|time| time.0),
+                    WaitDetail::text_of(wait),
                 ])?;
             }
             WaitChange::Closed { at, node, end } => {

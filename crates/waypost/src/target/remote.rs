@@ -5,8 +5,9 @@ use std::time::Duration;
 use anyhow::Result;
 use reqwest::StatusCode;
 use waypost_core::command::Request;
+use waypost_core::id::WaitId;
 use waypost_core::state::ItemsRequest;
-use waypost_ports::query::ListRequest;
+use waypost_ports::query::{ListRequest, WaitsRequest};
 use waypost_server::wire;
 use waypost_server::workflows::Deploy;
 
@@ -90,6 +91,22 @@ impl Client {
         for (name, value) in &request.labels {
             ask = ask.query("label", Some(format!("{name}={value}")));
         }
+        Ok(self.ask(ask).await?.body)
+    }
+
+    /// As [`list`](Self::list), of open waits.
+    pub(super) async fn waits(
+        &self,
+        kind: Option<&str>,
+        behind: Option<WaitId>,
+        request: &WaitsRequest,
+    ) -> Result<wire::WaitList> {
+        let ask = Ask::get(&["waits"])
+            .query("kind", kind)
+            .query("workflow", request.workflow.as_ref())
+            .query("cursor", behind)
+            .query("limit", Some(request.limit))
+            .query("consistent", Some(true));
         Ok(self.ask(ask).await?.body)
     }
 

@@ -1,0 +1,7 @@
+-- list: open waits behind a place, newest execution first. Served by wait_rows_listed.
+SELECT o.execution, o.seq, e.key, e.workflow, o.path, o.kind, o.opened_at,
+       coalesce(o.resume_at, o.expires_at), o.detail
+FROM wait_rows AS o JOIN execution_rows AS e ON e.execution = o.execution
+WHERE o.status = 0 AND (o.execution, o.seq) < ($1, $2)
+ORDER BY o.execution DESC, o.seq DESC
+LIMIT $3
