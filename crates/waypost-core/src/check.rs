@@ -23,6 +23,7 @@ mod children;
 mod graph;
 mod invariant;
 mod maps;
+mod messages;
 mod nodes;
 mod run;
 mod scopes;

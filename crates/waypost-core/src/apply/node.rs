@@ -50,9 +50,7 @@ pub(super) fn apply(
         }
         NodeEvent::Checkpointed { attempt, data, number, .. } => {
             expect_attempt(plan, state, at, *attempt)?;
-            let details = state.node_mut(at).details_mut();
-            details.checkpoint = Some(data.clone());
-            details.marks = details.marks.max(*number);
+            marked(state, at, data, *number);
         }
         NodeEvent::Completed { attempt, output, branch, variables, .. } => {
             expect_attempt(plan, state, at, *attempt)?;
@@ -107,6 +105,12 @@ fn expect_attempt(plan: &Plan, state: &State, at: At, attempt: u32) -> Step {
     let current = state.node(at).attempt;
     let stale = || format!("node {:?} is at attempt {current}", plan.node(at.node).id);
     if attempt == current { Ok(()) } else { Err(stale()) }
+}
+
+fn marked(state: &mut State, at: At, data: &Json, number: u32) {
+    let details = state.node_mut(at).details_mut();
+    details.checkpoint = Some(data.clone());
+    details.marks = details.marks.max(number);
 }
 
 fn completed(state: &mut State, at: At, output: Option<&Json>, branch: Option<&Arc<str>>) {

@@ -1,17 +1,18 @@
 //! The execution's own rules: created once, pauses hold, a cause fixes the end, the end is final,
 //! messages are consumed once.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::invariant::Invariant::{
     CauseDecides, CreatedFirst, EndsOnce, Fenced, Limits, MessagesOnce, PausesHold, PermitsHold,
     WaitsEndInTime,
 };
+use super::messages::{Messages, message_of};
 use super::nodes::Nodes;
 use super::{EventAt, Invariant, Verdict, broken, require, require_with};
 use crate::event::{EndCause, Event, MessageId, NodeEvent, PauseReason, RunEvent};
-use crate::limits::{EARLY_SIGNALS_MAX, MESSAGES_REMEMBERED_MAX};
+use crate::limits::EARLY_SIGNALS_MAX;
 use crate::time::Timestamp;
 
 /// The state of an execution, as far as its own rules go.
@@ -73,26 +74,6 @@ enum Cause {
     Failure,
     NotQueued,
     Deadline,
-}
-
-/// The messages that were consumed last: as many as an execution promises to remember.
-#[derive(Debug, Default)]
-struct Messages {
-    order: VecDeque<MessageId>,
-    all: BTreeSet<MessageId>,
-}
-
-impl Messages {
-    fn remember(&mut self, message: &MessageId) {
-        if self.order.len() == MESSAGES_REMEMBERED_MAX
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.all.remove(&oldest);
-        }
-        if self.all.insert(Arc::clone(message)) {
-            self.order.push_back(Arc::clone(message));
-        }
-    }
 }
 
 impl RunCheck {
@@ -365,40 +346,5 @@ impl RunCheck {
         })?;
         let open = nodes.unsettled().unwrap_or(0);
         require_with(open == 0, EndsOnce, || format!("{open} nodes are not settled"))
-    }
-}
-
-/// The message that an event consumes.
-fn message_of(event: &Event) -> Option<&MessageId> {
-    let event = match event {
-        Event::Node(
-            NodeEvent::Resumed { origin, .. }
-            | NodeEvent::BodyEnding { origin, .. }
-            | NodeEvent::Tuned { origin, .. },
-        ) => return origin.message.as_ref(),
-        Event::Node(_) => return None,
-        Event::Run(event) => event,
-    };
-    match event {
-        RunEvent::PauseRequested { origin, .. }
-        | RunEvent::Resumed { origin, .. }
-        | RunEvent::Reopened { origin, .. }
-        | RunEvent::SignalReceived { origin, .. }
-        | RunEvent::Ending { cause: EndCause::Cancel { origin, .. }, .. } => {
-            origin.message.as_ref()
-        }
-        RunEvent::MessageIgnored { message, .. } => Some(message),
-        RunEvent::Created(_)
-        | RunEvent::Owned { .. }
-        | RunEvent::Queued { .. }
-        | RunEvent::Admitted {}
-        | RunEvent::Paused { .. }
-        | RunEvent::Quarantined { .. }
-        | RunEvent::Ending { .. }
-        | RunEvent::Completed { .. }
-        | RunEvent::Failed { .. }
-        | RunEvent::Cancelled { .. }
-        | RunEvent::TimedOut {}
-        | RunEvent::SignalDelivered { .. } => None,
     }
 }

@@ -131,12 +131,12 @@ impl Seen {
 
     /// A wait that took too long continues on a branch.
     pub(super) fn may_time_out(&self, place: EventAt, attempt: u32) -> Verdict {
-        let due = match &self.phase {
-            Phase::Waiting { wait, at_once, .. } if wait.is_answered() => {
-                wait.due().map(|due| (due, *at_once))
-            }
-            _ => None,
-        };
+        let mut due = None;
+        if let Phase::Waiting { wait, at_once, .. } = &self.phase
+            && wait.is_answered()
+        {
+            due = wait.due().map(|due| (due, *at_once));
+        }
         let Some((due, at_once)) = due else {
             return broken(WaitsEndInTime, "it has no wait that takes too long");
         };

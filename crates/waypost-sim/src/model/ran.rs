@@ -284,9 +284,7 @@ impl NodeRan {
             }
             NodeEvent::Started { .. } => {
                 self.starts += 1;
-                self.started = seq;
-                self.failure = None;
-                self.status = NodeStatus::Running;
+                (self.started, self.failure, self.status) = (seq, None, NodeStatus::Running);
             }
             NodeEvent::Waiting { wait, .. } => {
                 (self.wait, self.due, self.status) = (Some(seq), wait.due(), NodeStatus::Waiting);
