@@ -7,11 +7,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::child::{Birth, ChildEnd, Launch, SentMessage};
-use crate::event::{CHILDREN_LOG_FORMAT, Event, MessageId, Origin, STEERED_LOG_FORMAT};
+use crate::event::{
+    CHILDREN_LOG_FORMAT, Event, MessageId, Origin, STEERED_LOG_FORMAT, WAITS_LOG_FORMAT,
+};
 use crate::expr::{Contents, Wanted};
 use crate::failure::Failure;
 use crate::id::{ExecutionNo, InstanceId, Token, WorkerId};
 use crate::json::Json;
+use crate::kind::{APPROVED, REJECTED};
 use crate::limits::MAP_CONCURRENCY_MAX;
 use crate::path::At;
 use crate::slot::SlotCounts;
@@ -94,6 +97,12 @@ pub enum Request {
         /// The output of a wait for a signal; other waits do not use it.
         body: Json,
     },
+    /// Decide an approval.
+    Decide {
+        /// The event that opened its wait.
+        wait: u64,
+        decision: Box<ApprovalDecision>,
+    },
     /// Run again what failed, and what follows it. An execution that has ended has no inbox: its next
     /// owner takes this from memory, see `StoreWork::LoadEnded` of the engine.
     Retry { reason: Option<String> },
@@ -134,6 +143,46 @@ impl Tuning {
     }
 }
 
+/// The decision of a person.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ApprovalDecision {
+    pub verdict: ApprovalVerdict,
+    /// Who decides: one of the approvers, if the approval names some.
+    pub approver: Arc<str>,
+    /// Did they follow a link? Who holds a link is not identified otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub link: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// What they filled in.
+    pub form: Json,
+}
+
+/// What was decided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalVerdict {
+    Approved,
+    Rejected,
+}
+
+impl ApprovalVerdict {
+    /// The branch that it selects.
+    pub fn branch(self) -> &'static str {
+        match self {
+            Self::Approved => APPROVED,
+            Self::Rejected => REJECTED,
+        }
+    }
+}
+
+impl ApprovalDecision {
+    /// Who decided, as the output and the log name them.
+    pub fn by(&self) -> String {
+        if self.link { format!("link for {}", self.approver) } else { self.approver.to_string() }
+    }
+}
+
 /// Which mail wakes an execution that no instance owns. A parked one wakes for all mail, a paused one
 /// for [`Cancel`](Self::Cancel) and above, one that the store quarantined for
 /// [`Resume`](Self::Resume) alone.
@@ -149,6 +198,7 @@ impl Request {
     pub fn payload(&self) -> Option<&Json> {
         match self {
             Self::Signal { body, .. } | Self::CompleteWait { body, .. } => Some(body),
+            Self::Decide { decision, .. } => Some(&decision.form),
             Self::Cancel { .. }
             | Self::ForceCancel { .. }
             | Self::Pause { .. }
@@ -164,6 +214,7 @@ impl Request {
         match self {
             Self::ForceCancel { .. } => CHILDREN_LOG_FORMAT,
             Self::CancelItem { .. } | Self::Tune { .. } => STEERED_LOG_FORMAT,
+            Self::Decide { .. } => WAITS_LOG_FORMAT,
             Self::Signal { .. }
             | Self::Cancel { .. }
             | Self::Pause { .. }
@@ -177,6 +228,7 @@ impl Request {
     pub fn payload_mut(&mut self) -> Option<&mut Json> {
         match self {
             Self::Signal { body, .. } | Self::CompleteWait { body, .. } => Some(body),
+            Self::Decide { decision, .. } => Some(&mut decision.form),
             Self::Cancel { .. }
             | Self::ForceCancel { .. }
             | Self::Pause { .. }
@@ -199,6 +251,7 @@ impl Request {
             Self::Signal { .. }
             | Self::Pause { .. }
             | Self::CompleteWait { .. }
+            | Self::Decide { .. }
             | Self::Retry { .. } => Urgency::Ordinary,
         }
     }

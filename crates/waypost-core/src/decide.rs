@@ -5,6 +5,7 @@
 //!          ├─ request.rs   control requests: cancel, pause, resume, retry, signal, complete a wait
 //!          ├─ report.rs    workers' reports: completions, failures, retries
 //!          ├─ evaluate.rs  control nodes: conditions, values, waits
+//!          ├─ approval.rs  decisions of people
 //!          ├─ signals.rs   signals, and who gets them; awaiting.rs: the waits for them
 //!          ├─ scope.rs     what the expressions of a node see
 //!          ├─ body.rs      containers: groups and loops
@@ -18,6 +19,7 @@
 //! the decision see it. A rejected command has changed nothing. If the commit of a decision is lost
 //! to another owner, the whole state is discarded; nothing is ever rolled back.
 
+mod approval;
 mod awaiting;
 mod body;
 mod children;

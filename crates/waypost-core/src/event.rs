@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 pub use ends::{CancelReason, FailureEnd};
 pub use node::NodeEvent;
 pub use run::{EndCause, PauseReason, RunCreated, RunEvent};
-pub use wait::Wait;
+pub use wait::{ApprovalWait, Wait};
 
 /// The newest log format that this build reads; a frame names the lowest one that can read it.
 ///
@@ -43,8 +43,8 @@ pub use wait::Wait;
 ///
 /// 7: executions start others (`ChildStarted`, `ChildReopened`, `ChildEnded`, a parent in `RunCreated`),
 /// and leave memory while they are ending and wait for them (`RunPaused` with `children`); nodes wait for
-/// several signals (`NodeSignalled`), a wait may end by its timeout (`timed_out` of `NodeResumed`), and a
-/// signal may take several frames to reach all who wait for it (`SignalDelivered`).
+/// several signals (`NodeSignalled`), a wait may end by its timeout (`timed_out` of `NodeResumed`), people
+/// decide (`NodeReminded`), and a signal may take several frames to reach all who wait for it (`SignalDelivered`).
 pub const LOG_FORMAT: u16 = 7;
 
 /// The log format with executions that start others.

@@ -27,7 +27,7 @@ use crate::time::Millis;
 
 pub use call::WorkflowCall;
 pub use container::{Collect, Container, Loop, LoopTest, MapSpec, Tolerate};
-pub use waits::{SignalSpec, SignalsSpec};
+pub use waits::{APPROVED, ApprovalSpec, EXPIRED, Escalation, REJECTED, SignalSpec, SignalsSpec};
 
 /// The families of the definition language: the `type` of the long form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -201,6 +201,8 @@ pub enum Behaviour {
     },
     /// Waits for some or all of several signals.
     Signals(SignalsSpec),
+    /// Waits for the decision of a person.
+    Approval(Box<ApprovalSpec>),
     /// Has a handler do it.
     Task {
         /// Which handler: the kind's name, or the one that the node names.
@@ -287,6 +289,7 @@ impl Behaviour {
                 timeout.iter().for_each(|timeout| timeout.visit(visit));
             }
             Self::Signals(spec) => spec.visit(visit),
+            Self::Approval(spec) => spec.visit(visit),
             Self::Loop(Loop { test, delay, .. }) => {
                 let (LoopTest::While(expression) | LoopTest::Until(expression)) = test;
                 visit(expression);
@@ -313,6 +316,7 @@ impl Behaviour {
             | Self::Delay(_)
             | Self::Signal { .. }
             | Self::Signals(_)
+            | Self::Approval(_)
             | Self::Task { .. }
             | Self::Workflow(_) => None,
         }
@@ -330,6 +334,7 @@ impl Behaviour {
             }
             Self::Signal { on_timeout: Some(branch), .. }
             | Self::Signals(SignalsSpec { on_timeout: Some(branch), .. }) => Some(vec![branch]),
+            Self::Approval(_) => Some(vec![APPROVED, REJECTED, EXPIRED]),
             Self::Pass
             | Self::Input
             | Self::Gather

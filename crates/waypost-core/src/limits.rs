@@ -48,6 +48,10 @@ pub const EARLY_SIGNALS_MAX: usize = 1_000;
 pub const EARLY_SIGNALS_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Signals that one node waits for.
 pub const SIGNALS_OF_WAIT_MAX: usize = 64;
+/// Approvers of one approval.
+pub const APPROVERS_MAX: usize = 100;
+/// Characters of the comment of a decision.
+pub const COMMENT_CHARS_MAX: usize = 4_000;
 /// Waits that one decision delivers a signal to, at most; the rest follows in the next ones.
 pub const TAKERS_MAX: usize = 1_000;
 /// Bytes of the outputs that one decision makes of a signal.

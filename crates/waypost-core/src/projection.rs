@@ -442,6 +442,7 @@ impl NodeChange {
             }
             NodeEvent::Waiting { attempt, .. }
             | NodeEvent::Signalled { attempt, .. }
+            | NodeEvent::Reminded { attempt, .. }
             | NodeEvent::Resumed { attempt, .. }
             | NodeEvent::BodyOpened { attempt, .. }
             | NodeEvent::MapOpened { attempt, .. }
@@ -483,6 +484,7 @@ fn wait_end(event: &NodeEvent) -> Option<WaitEnd> {
         | NodeEvent::Checkpointed { .. }
         | NodeEvent::Waiting { .. }
         | NodeEvent::Signalled { .. }
+        | NodeEvent::Reminded { .. }
         | NodeEvent::BodyOpened { .. }
         | NodeEvent::MapOpened { .. }
         | NodeEvent::ItemsOpened { .. }
@@ -508,6 +510,7 @@ fn opened_wait(event: &NodeEvent) -> Option<Wait> {
         | NodeEvent::Checkpointed { .. }
         | NodeEvent::Completed { .. }
         | NodeEvent::Signalled { .. }
+        | NodeEvent::Reminded { .. }
         | NodeEvent::Resumed { .. }
         | NodeEvent::BodyOpened { .. }
         | NodeEvent::MapOpened { .. }

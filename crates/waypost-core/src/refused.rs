@@ -5,8 +5,7 @@
 use std::sync::Arc;
 
 use crate::command::{Outcome, Refusal, Report, Tuning};
-use crate::event::Wait;
-use crate::event::{CancelReason, PauseReason};
+use crate::event::{CancelReason, PauseReason, Wait};
 use crate::id::NodeIx;
 use crate::kind::Behaviour;
 use crate::path::{At, ScopeNo, segments};
@@ -135,7 +134,33 @@ impl State {
         if let Some(Wait::Child { child }) = &self.node(at).wait {
             return Some(Refusal::WaitsForChild(child.clone()));
         }
+        if matches!(self.open_wait(wait), Some(Wait::Approval(_))) {
+            return Some(Refusal::NeedsDecision(wait));
+        }
         (!self.moves()).then_some(Refusal::Paused)
+    }
+
+    /// The open wait that this event opened.
+    pub fn open_wait(&self, wait: u64) -> Option<&Wait> {
+        self.waiting_since(wait).and_then(|at| self.node(at).wait.as_ref())
+    }
+
+    /// Why this person would not decide this approval.
+    pub fn refuses_decision(&self, wait: u64, approver: &Arc<str>) -> Option<Refusal> {
+        if let Some(over) = self.refusal_if_ended() {
+            return Some(over);
+        }
+        match self.open_wait(wait) {
+            None => Some(Refusal::NoSuchWait(wait)),
+            Some(Wait::Approval(approval)) => {
+                if !approval.is_for(approver) {
+                    let (by, approvers) = (Arc::clone(approver), approval.approvers.join(", "));
+                    return Some(Refusal::NotAnApprover { by, approvers });
+                }
+                (!self.moves()).then_some(Refusal::Paused)
+            }
+            Some(_) => Some(Refusal::NotAnApproval(wait)),
+        }
     }
 
     /// The open scope of an item of a map, or why it would not be cancelled.

@@ -142,6 +142,8 @@ pub enum Timer {
     /// A node's silent attempt.
     Attempt(At),
     Node(At),
+    /// A reminder of a wait, or its escalation.
+    Reminder(At),
     /// The end of patience with cancelled attempts of a body that is ending.
     Body(ScopeNo),
 }
@@ -241,6 +243,7 @@ impl State {
             Timer::Grace => self.running > 0,
             // A signal on its way came before the end of the waits that it is for.
             Timer::Wait(_) => self.moves() && !self.is_spreading(),
+            Timer::Reminder(_) => self.moves(),
             Timer::Node(at) => self.moves() && !self.is_failing(at),
         }
     }

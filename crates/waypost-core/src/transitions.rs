@@ -223,6 +223,9 @@ machine! {
     NodeEvent::Signalled { .. } => "NodeSignalled"
                       [ -   -   -  WAI  -   -   -   -   -   -   -   - ] OWNED
         "One of several signals that the node waits for came.";
+    NodeEvent::Reminded { .. } => "NodeReminded"
+                      [ -   -   -  WAI  -   -   -   -   -   -   -   - ] ACTING
+        "An approval was not decided for a while: its approvers are to be reminded, or others may decide, too.";
     NodeEvent::Resumed { timed_out: true, .. } => "NodeResumed" "(timed_out)"
                       [ -   -   -  RUN  -   -   -   -   -   -   -   - ] ACTING
         "The wait took too long, and the node continues on its branch for that.";

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::event::{EndCause, PauseReason, Wait};
+use crate::event::{ApprovalWait, EndCause, PauseReason, Wait};
 use crate::id::ExecutionId;
 use crate::kind::{Behaviour, Container};
 use crate::limits::CHILDREN_OPEN_MAX;
@@ -40,6 +40,8 @@ pub struct Reason {
 pub enum UnblockedBy {
     Time,
     Signal(Arc<str>),
+    /// A person: approve or reject.
+    Decision,
     /// A person: resume or cancel.
     Resume,
     Attempt,
@@ -203,6 +205,15 @@ fn open_signals(names: &[Arc<str>], need: u32, node: &NodeState) -> (String, Arc
     (what, open.first().map_or_else(|| "".into(), |name| Arc::clone(name)))
 }
 
+/// An approval that is open.
+fn undecided(approval: &ApprovalWait) -> String {
+    let by = match approval.approvers.is_empty() {
+        true => String::new(),
+        false => format!(" by {}", approval.approvers.join(" or ")),
+    };
+    format!("waits for a decision{by}: {:?}", approval.title)
+}
+
 /// The wait for the next attempt.
 fn next_attempt(node: &NodeState) -> String {
     let attempt = node.attempt;
@@ -232,6 +243,9 @@ fn node_reason(plan: &Plan, state: &State, (at, node): (At, &NodeState)) -> Reas
         (Some(Wait::Signals { names, need, due }), _) => {
             let (what, next) = open_signals(names, *need, node);
             (what, *due, UnblockedBy::Signal(next))
+        }
+        (Some(Wait::Approval(approval)), _) => {
+            (undecided(approval), approval.due, UnblockedBy::Decision)
         }
         (Some(Wait::Retry { due }), _) => (next_attempt(node), Some(*due), UnblockedBy::Time),
         (Some(Wait::Body), _) if let Some(held) = held(node) => {

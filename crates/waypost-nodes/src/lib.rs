@@ -72,6 +72,7 @@ kinds! {
     transform,
     delay,
     wait_for_events,
+    approval,
     join,
     group,
     r#loop,

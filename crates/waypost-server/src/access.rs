@@ -19,12 +19,14 @@ use waypost_ports::access::Role;
 pub struct Identity {
     /// As the log and the audit log name them: `key:<id>`, or `local`.
     pub actor: Arc<str>,
+    /// The name of the key; `local` for local callers.
+    pub name: Arc<str>,
     pub role: Role,
 }
 
 impl Identity {
     /// Local callers, if no keys are required.
     pub fn local() -> Self {
-        Self { actor: "local".into(), role: Role::Admin }
+        Self { actor: "local".into(), name: "local".into(), role: Role::Admin }
     }
 }

@@ -129,6 +129,9 @@ pub async fn early(
         Request::Pause { .. } => found.refuses_pause(),
         Request::Resume { .. } => found.refuses_resume(),
         Request::CompleteWait { wait, .. } => found.state.refuses_complete_wait(*wait),
+        Request::Decide { wait, decision } => {
+            found.state.refuses_decision(*wait, &decision.approver)
+        }
         Request::Retry { .. } => found.retries().err(),
         Request::CancelItem { node, .. } => found.state.item_to_cancel(&found.plan, node).err(),
         Request::Tune { node, tuning, .. } => {

@@ -59,6 +59,8 @@ codes! {
     BadBody => 400 "bad_body" "the body is wrong",
     Unauthenticated => 401 "unauthenticated" "a valid API key is needed",
     Forbidden => 403 "forbidden" "the key's role does not allow this",
+    /// The approval names others who decide it.
+    NotAnApprover => 403 "not_an_approver" "the caller may not decide this approval",
     /// The `Host` or `Origin` is not one of ours.
     ForeignOrigin => 403 "foreign_origin" "requests from other sites are refused",
     NotFound => 404 "not_found" "there is nothing at this path",
@@ -80,6 +82,8 @@ codes! {
     ExecutionEnded => 409 "execution_ended" "the execution has ended",
     ExecutionRuns => 409 "execution_runs" "the execution has not ended",
     IllegalTransition => 409 "illegal_transition" "the execution's status does not allow this",
+    /// Another decision came first.
+    AlreadyDecided => 409 "already_decided" "the approval was decided before",
     IdTaken => 409 "id_taken" "an execution of this id exists",
     ConcurrencyLimit => 409 "concurrency_limit" "too many executions of the concurrency key",
     /// An instance of the cluster is too old for what the definition uses, or for the request.

@@ -43,6 +43,7 @@ use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde::Serialize;
 use tracing_subscriber::EnvFilter;
+use waypost_core::command::ApprovalVerdict;
 
 use crate::client::Refused;
 use crate::output::{self, Color, Format, LogWriter, complain, print_json, print_line};
@@ -117,6 +118,10 @@ enum Command {
     Signal(requests::SignalArgs),
     /// Complete a wait early: skip a delay, retry now, or supply a signal
     CompleteWait(requests::CompleteWaitArgs),
+    /// Approve what an execution asks for
+    Approve(requests::DecideArgs),
+    /// Reject what an execution asks for
+    Reject(requests::DecideArgs),
     /// Explain what an execution is waiting for and how to unblock it
     Why(find::Named),
     /// Verify every invariant of the logs and of the rows derived from them
@@ -366,6 +371,8 @@ async fn execute(cli: Cli, color: bool, color_errors: bool) -> Result<Exit> {
         Command::Signal(args) => requests::signal(args, &context).await,
         Command::Tune(args) => requests::tune(args, &context).await,
         Command::CompleteWait(args) => requests::complete_wait(args, &context).await,
+        Command::Approve(args) => requests::decide(args, ApprovalVerdict::Approved, &context).await,
+        Command::Reject(args) => requests::decide(args, ApprovalVerdict::Rejected, &context).await,
         Command::Blob { action } => blob::run(action, &context).await,
         Command::Instances => system::instances(&context).await,
         Command::Worker(args) => worker::run(&args, &context).await,

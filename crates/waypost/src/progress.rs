@@ -206,6 +206,7 @@ fn change(event: &NodeEvent) -> Option<(NodeStatus, Option<u32>, String)> {
                 Wait::Delay { due } | Wait::Retry { due } => format!("until {due}"),
                 Wait::Signal { name, due: None } => format!("for signal {name}"),
                 Wait::Signal { name, due: Some(due) } => format!("for signal {name} until {due}"),
+                Wait::Approval(approval) => format!("for a decision: {}", approval.title),
                 Wait::Signals { names, need, due } => {
                     let until = due.map_or_else(String::new, |due| format!(" until {due}"));
                     format!("for {need} of signals {}{until}", names.join(", "))
@@ -213,6 +214,10 @@ fn change(event: &NodeEvent) -> Option<(NodeStatus, Option<u32>, String)> {
                 Wait::Body | Wait::Child { .. } => none,
             };
             (NodeStatus::Waiting, Some(*attempt), note)
+        }
+        NodeEvent::Reminded { attempt, escalated, .. } => {
+            let note = if *escalated { "others may decide" } else { "reminder" };
+            (NodeStatus::Waiting, Some(*attempt), note.to_owned())
         }
         NodeEvent::Signalled { attempt, which, .. } => {
             (NodeStatus::Waiting, Some(*attempt), format!("signal {} came", which + 1))

@@ -74,6 +74,7 @@ pub(super) fn apply(
         | NodeEvent::Failed { .. }
         | NodeEvent::Waiting { .. }
         | NodeEvent::Signalled { .. }
+        | NodeEvent::Reminded { .. }
         | NodeEvent::Resumed { .. }
         | NodeEvent::ChildStarted { .. }
         | NodeEvent::ChildReopened { .. }

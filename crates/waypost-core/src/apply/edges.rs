@@ -35,10 +35,11 @@ pub(super) fn edge_end(source: &PlanNode, state: &NodeState, condition: &Conditi
     };
     let taken = match state.status {
         NodeStatus::Completed => {
-            // The branch of a timeout is taken instead of edges without one, as that of a failure.
-            let late =
-                state.branch.is_some() && state.branch.as_ref() == source.behaviour.on_timeout();
-            (condition.unlabelled && !late) || selected(state.branch.as_ref())
+            // The branch of a timeout or a rejection is taken instead of edges without one, as that of
+            // a failure is.
+            let branch = state.branch.as_ref();
+            let aside = branch.is_some_and(|branch| source.behaviour.is_aside(branch));
+            (condition.unlabelled && !aside) || selected(branch)
         }
         NodeStatus::Failed | NodeStatus::TimedOut => {
             match source.error_handling(state.failure.as_deref()) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::edges::{count, edge_end};
-use super::waits::{open_wait, resumed, signalled, waiting};
+use super::waits::{open_wait, reminded, resumed, signalled, waiting};
 use super::{SILENCE, Step, body, children, refuse};
 use crate::ended::{Ended, Said};
 use crate::event::{FailureEnd, NodeEvent, Wait};
@@ -71,6 +71,10 @@ pub(super) fn apply(
         NodeEvent::Signalled { attempt, which, message, more, .. } => {
             expect_attempt(plan, state, at, *attempt)?;
             signalled(state, at, *which, (message, *more))?;
+        }
+        NodeEvent::Reminded { attempt, escalated, .. } => {
+            expect_attempt(plan, state, at, *attempt)?;
+            reminded(state, at, *escalated)?;
         }
         NodeEvent::Resumed { attempt, message, origin, more, .. } => {
             expect_attempt(plan, state, at, *attempt)?;
@@ -283,8 +287,12 @@ pub(super) fn move_to(state: &mut State, at: At, to: NodeStatus) {
     state.due_bodies.remove(&at);
     state.launching -= u32::from(launched);
     state.children_open -= u32::from(matches!(old_wait, Some(Wait::Child { .. })));
-    if let Some(due) = old_wait.and_then(|wait| wait.due()) {
-        state.timers.remove(&(due, Timer::Wait(at)));
+    if let Some(wait) = old_wait {
+        let due = wait.due().map(|due| (due, Timer::Wait(at)));
+        let reminders = wait.reminders().map(|due| (due, Timer::Reminder(at)));
+        for timer in due.into_iter().chain(reminders) {
+            state.timers.remove(&timer);
+        }
     }
     if let Some(due) = old_attempt_due {
         state.timers.remove(&(due, Timer::Attempt(at)));

@@ -53,6 +53,22 @@ pub(super) fn signalled(
     Ok(())
 }
 
+/// People were reminded of an approval.
+pub(super) fn reminded(state: &mut State, at: At, escalated: bool) -> Step {
+    let details = state.node_mut(at).details_mut();
+    let Some(Wait::Approval(approval)) = &mut details.wait else {
+        return refuse("the node does not wait for an approval");
+    };
+    let due = if escalated { approval.escalate } else { approval.remind };
+    let Some(due) = due else { return refuse("there is nothing to remind of") };
+    approval.reminded(escalated);
+    // Both may be due at the same time.
+    if ![approval.remind, approval.escalate].contains(&Some(due)) {
+        state.timers.remove(&(due, Timer::Reminder(at)));
+    }
+    Ok(())
+}
+
 /// A node takes a signal that was kept; others may get it, too.
 pub(super) fn take_signal(state: &mut State, message: &MessageId, more: bool) {
     let seq = state.seq + 1;
@@ -68,6 +84,7 @@ pub(super) fn open_wait(state: &mut State, at: At, wait: Wait) {
     if let Some(due) = wait.due() {
         state.timers.insert((due, Timer::Wait(at)));
     }
+    state.timers.extend(wait.reminders().map(|due| (due, Timer::Reminder(at))));
     let seq = state.seq + 1;
     let details = state.node_mut(at).details_mut();
     (details.wait, details.wait_seq) = (Some(wait), seq);

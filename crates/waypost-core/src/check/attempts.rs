@@ -100,9 +100,10 @@ impl Nodes {
                 self.may_skip_on_error(at, failure)?;
                 self.may_be_tried_again(at, seen, failure, *end)
             }
-            NodeEvent::Waiting { .. } | NodeEvent::Signalled { .. } | NodeEvent::Resumed { .. } => {
-                self.judge_wait(place, event, (at, seen), run)
-            }
+            NodeEvent::Waiting { .. }
+            | NodeEvent::Signalled { .. }
+            | NodeEvent::Reminded { .. }
+            | NodeEvent::Resumed { .. } => self.judge_wait(place, event, (at, seen), run),
             NodeEvent::Skipped { cause, .. } => {
                 seen.is_pending()?;
                 self.is_justified(at, seen, cause, |turn| turn == Turn::Skip)
@@ -155,7 +156,7 @@ impl Seen {
         };
         self.note_signals(event);
         let next = match event {
-            NodeEvent::Signalled { .. } => return,
+            NodeEvent::Signalled { .. } | NodeEvent::Reminded { .. } => return,
             NodeEvent::Scheduled { attempt, .. } => {
                 self.attempt = *attempt;
                 self.marks = 0;

@@ -6,6 +6,7 @@
 use super::Invariant;
 use super::attempts::{End, Phase};
 use super::nodes::Nodes;
+use crate::kind::{APPROVED, Behaviour};
 use crate::path::At;
 use crate::plan::{Condition, Join, OnError, Plan, PlanNode};
 
@@ -81,9 +82,12 @@ fn edge(plan: &Plan, nodes: &Nodes, at: At, condition: &Condition) -> Edge {
     let on = |name: &str| condition.branches.iter().any(|branch| **branch == *name);
     let taken = match &source.phase {
         Phase::Settled(End::Completed { branch }) => {
-            let late = plan.node(condition.source).behaviour.on_timeout();
-            let in_time = branch.is_none() || branch.as_ref() != late;
-            condition.unlabelled && in_time || branch.as_deref().is_some_and(on)
+            let source = &plan.node(condition.source).behaviour;
+            let aside = branch.as_deref().is_some_and(|branch| match source {
+                Behaviour::Approval(_) => branch != APPROVED,
+                other => other.on_timeout() == Some(branch),
+            });
+            condition.unlabelled && !aside || branch.as_deref().is_some_and(on)
         }
         Phase::Settled(End::Failed { past_on_error: true }) => false,
         Phase::Settled(End::Failed { past_on_error: false }) => {

@@ -141,6 +141,7 @@ impl Nodes {
             | NodeEvent::Completed { .. }
             | NodeEvent::Waiting { .. }
             | NodeEvent::Signalled { .. }
+            | NodeEvent::Reminded { .. }
             | NodeEvent::Resumed { .. }
             | NodeEvent::ChildStarted { .. }
             | NodeEvent::ChildReopened { .. }

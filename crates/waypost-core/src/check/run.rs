@@ -191,6 +191,7 @@ impl RunCheck {
             event,
             NodeEvent::Waiting { .. }
                 | NodeEvent::Signalled { .. }
+                | NodeEvent::Reminded { .. }
                 | NodeEvent::Resumed { .. }
                 | NodeEvent::ChildStarted { .. }
                 | NodeEvent::ChildReopened { .. }

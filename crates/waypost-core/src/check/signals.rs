@@ -25,6 +25,9 @@ impl Nodes {
             NodeEvent::Signalled { attempt, which, message, .. } => {
                 seen.may_be_signalled(*attempt, *which, message, run)
             }
+            NodeEvent::Reminded { attempt, escalated, .. } => {
+                seen.may_be_reminded(place, *attempt, *escalated)
+            }
             NodeEvent::Resumed { attempt, timed_out: true, .. } => {
                 self.has_branch_for_timeout(at)?;
                 seen.may_time_out(place, *attempt)
@@ -100,6 +103,11 @@ impl Seen {
             let wanted = |which: &u32| names.get(*which as usize);
             self.came.retain(|which, name| wanted(which) == Some(&*name));
         }
+        if let NodeEvent::Reminded { escalated, .. } = event
+            && let Phase::Waiting { wait: Wait::Approval(approval), .. } = &mut self.phase
+        {
+            approval.reminded(*escalated);
+        }
         if let NodeEvent::Signalled { which, .. } = event
             && let Phase::Waiting { wait: Wait::Signals { names, .. }, .. } = &self.phase
             && let Some(name) = names.get(*which as usize)
@@ -126,6 +134,17 @@ impl Seen {
         require_with(run.has_signal(message, name, *opened), WaitsEndInTime, || {
             format!("signal {name:?} never came with message {message:?}")
         })?;
+        self.is_at(attempt)
+    }
+
+    /// People are reminded once, and others are asked once, not before their time.
+    pub(super) fn may_be_reminded(&self, place: EventAt, attempt: u32, escalated: bool) -> Verdict {
+        let Phase::Waiting { wait: Wait::Approval(approval), at_once, .. } = &self.phase else {
+            return broken(WaitsEndInTime, "it does not wait for an approval");
+        };
+        let due = if escalated { approval.escalate } else { approval.remind };
+        let Some(due) = due else { return broken(WaitsEndInTime, "there is nothing to remind of") };
+        not_early(place, due, *at_once)?;
         self.is_at(attempt)
     }
 

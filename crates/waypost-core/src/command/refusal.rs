@@ -44,6 +44,14 @@ pub enum Refusal {
     Paused,
     #[error("there is no wait {0} that is open")]
     NoSuchWait(u64),
+    #[error("wait {0} is not an approval, and is not decided")]
+    NotAnApproval(u64),
+    #[error("wait {0} is an approval: only a decision ends it")]
+    NeedsDecision(u64),
+    #[error("{by} may not decide this approval; its approvers are {approvers}")]
+    NotAnApprover { by: Arc<str>, approvers: String },
+    #[error("the form is not JSON")]
+    BadForm,
     #[error("a message with this id was already received")]
     Duplicate,
     #[error("{0} signals already wait for this execution, which is the limit")]

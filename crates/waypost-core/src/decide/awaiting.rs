@@ -102,18 +102,22 @@ impl Decider<'_> {
         Ok(())
     }
 
+    /// A wait took too long, and the node completes on its branch for that.
+    pub(super) fn timed_out(&mut self, at: At, output: Option<Json>, branch: &str) {
+        self.resumed(at, |node, attempt| {
+            let (message, origin, timed_out, more) = (None, Origin::default(), true, false);
+            NodeEvent::Resumed { node, attempt, message, origin, timed_out, more }
+        });
+        if let Err(failure) = self.complete(at, output, Some(branch.into())) {
+            self.attempt_failed(at, failure);
+        }
+    }
+
     /// A wait for signals takes too long: it fails, or selects its branch for that.
     pub(super) fn signals_late(&mut self, at: At) {
         if let Some(branch) = self.plan_node(at).behaviour.on_timeout() {
             let output = self.arrived_at(at);
-            self.resumed(at, |node, attempt| {
-                let (message, origin, timed_out, more) = (None, Origin::default(), true, false);
-                NodeEvent::Resumed { node, attempt, message, origin, timed_out, more }
-            });
-            if let Err(failure) = self.complete(at, output, Some(Arc::clone(branch))) {
-                self.attempt_failed(at, failure);
-            }
-            return;
+            return self.timed_out(at, output, branch);
         }
         let node = self.node(at);
         let message = match &node.wait {
@@ -124,7 +128,13 @@ impl Decider<'_> {
                 format!("{came} of {need} signals came in time; open are {}", open.join(", "))
             }
             Some(Wait::Signal { name, .. }) => format!("signal {name:?} did not come in time"),
-            Some(Wait::Delay { .. } | Wait::Retry { .. } | Wait::Body | Wait::Child { .. })
+            Some(
+                Wait::Approval(_)
+                | Wait::Delay { .. }
+                | Wait::Retry { .. }
+                | Wait::Body
+                | Wait::Child { .. },
+            )
             | None => {
                 return;
             }

@@ -88,6 +88,7 @@ impl Decider<'_> {
                 self.await_signal(at, name, filter.as_ref(), timeout.as_ref())
             }
             Behaviour::Signals(spec) => self.await_signals(at, spec),
+            Behaviour::Approval(spec) => self.await_approval(at, spec),
             Behaviour::Task { .. } | Behaviour::Workflow(_) => Ok(()),
             Behaviour::Group | Behaviour::Loop(_) | Behaviour::Map(_) => self.open_container(at),
         }

@@ -162,6 +162,7 @@ impl Decider<'_> {
             | Behaviour::Delay(_)
             | Behaviour::Signal { .. }
             | Behaviour::Signals(_)
+            | Behaviour::Approval(_)
             | Behaviour::Group
             | Behaviour::Loop(_)
             | Behaviour::Map(_) => {

@@ -29,6 +29,7 @@ impl Decider<'_> {
             Request::Pause { now, reason } => self.pause(now, reason, origin),
             Request::Resume { reason } => self.resume(reason, origin),
             Request::CompleteWait { wait, body } => self.complete_wait(wait, body, origin),
+            Request::Decide { wait, decision } => self.decide_approval(wait, *decision, origin),
             Request::Retry { reason } => self.retry(reason, origin),
             Request::CancelItem { node, reason } => self.cancel_item(&node, reason, origin),
             Request::Tune { node, tuning, reason } => self.tune(&node, tuning, reason, origin),
@@ -125,8 +126,8 @@ impl Decider<'_> {
                 self.resume_node(at, origin);
                 self.schedule(at);
             }
-            Some(Wait::Body | Wait::Child { .. }) | None => {
-                unreachable!("a wait's position goes with the wait")
+            Some(Wait::Approval(_) | Wait::Body | Wait::Child { .. }) | None => {
+                unreachable!("a wait's position goes with the wait, and an approval is refused")
             }
         }
         Ok(())

@@ -23,6 +23,7 @@ impl Decider<'_> {
                 Timer::Wait(at) => self.wait_ended(at),
                 Timer::Attempt(at) => self.attempt_is_silent(at),
                 Timer::Node(at) => self.node_deadline(at),
+                Timer::Reminder(at) => self.remind(at),
                 Timer::Body(scope) => self.give_up_on_body(scope),
             }
         }
@@ -33,7 +34,7 @@ impl Decider<'_> {
             Timer::Wait(at) => {
                 self.state.acts() && self.state.may_fire(*timer) && !self.put_off.contains(at)
             }
-            Timer::Node(_) => self.state.acts() && self.state.may_fire(*timer),
+            Timer::Node(_) | Timer::Reminder(_) => self.state.acts() && self.state.may_fire(*timer),
             Timer::Deadline | Timer::Grace | Timer::Attempt(_) | Timer::Body(_) => {
                 self.state.may_fire(*timer)
             }
@@ -54,6 +55,9 @@ impl Decider<'_> {
             Some(Wait::Signal { .. } | Wait::Signals { .. }) => {
                 self.plan_node(at).behaviour.on_timeout().is_some()
             }
+            Some(Wait::Approval(_)) => {
+                return self.has_variables_of(at, Some(&self.expired_output()));
+            }
             Some(Wait::Retry { .. } | Wait::Body | Wait::Child { .. }) | None => false,
         };
         !completes || self.has_variables_of(at, self.arrived_at(at).as_ref())
@@ -64,6 +68,7 @@ impl Decider<'_> {
             Some(Wait::Delay { .. }) => self.delay_passed(at, Origin::default()),
             Some(Wait::Retry { .. }) => self.schedule(at),
             Some(Wait::Signal { .. } | Wait::Signals { .. }) => self.signals_late(at),
+            Some(Wait::Approval(_)) => self.approval_expired(at),
             Some(Wait::Body | Wait::Child { .. }) | None => {
                 unreachable!("a wait's timer is removed with the wait")
             }

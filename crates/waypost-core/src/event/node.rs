@@ -124,6 +124,17 @@ pub enum NodeEvent {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         more: bool,
     },
+    /// The approvers of a wait were to be reminded, or others may decide, too.
+    #[serde(rename = "NodeReminded")]
+    Reminded {
+        /// The node's path.
+        node: Arc<str>,
+        /// The number of the attempt, from 1.
+        attempt: u32,
+        /// May others decide from now on, as the wait says?
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        escalated: bool,
+    },
     /// The awaited event has come, or a person completed the wait. A retry continues with
     /// NodeScheduled.
     #[serde(rename = "NodeResumed")]
@@ -314,6 +325,7 @@ impl NodeEvent {
             | Self::Failed { node, .. }
             | Self::Waiting { node, .. }
             | Self::Signalled { node, .. }
+            | Self::Reminded { node, .. }
             | Self::Resumed { node, .. }
             | Self::BodyOpened { node, .. }
             | Self::MapOpened { node, .. }
@@ -341,6 +353,7 @@ impl NodeEvent {
             | Self::Started { .. }
             | Self::Waiting { .. }
             | Self::Signalled { .. }
+            | Self::Reminded { .. }
             | Self::Resumed { .. }
             | Self::BodyOpened { .. }
             | Self::Tuned { .. }
@@ -362,6 +375,7 @@ impl NodeEvent {
             Self::Failed { failure, .. } if failure.on_error_skipped => 4,
             Self::Waiting { wait, .. } => wait.requires(),
             Self::Signalled { .. }
+            | Self::Reminded { .. }
             | Self::Resumed { timed_out: true, .. }
             | Self::Resumed { more: true, .. } => WAITS_LOG_FORMAT,
             Self::Resumed { origin, .. } if !origin.is_unknown() => 2,

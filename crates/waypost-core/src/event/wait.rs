@@ -35,6 +35,8 @@ pub enum Wait {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         due: Option<Timestamp>,
     },
+    /// For the decision of a person.
+    Approval(Box<ApprovalWait>),
     /// For its next attempt. Never in a NodeWaiting: a NodeFailed opens it.
     Retry {
         /// When it begins.
@@ -49,20 +51,71 @@ pub enum Wait {
     },
 }
 
+/// What a person is asked to decide.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ApprovalWait {
+    pub title: Arc<str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<Arc<str>>,
+    /// Who may decide: names of API keys, or of people who have a link. Empty for anyone who may control
+    /// executions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approvers: Vec<Arc<str>>,
+    /// When the wait expires.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due: Option<Timestamp>,
+    /// When the approvers are reminded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remind: Option<Timestamp>,
+    /// When others may decide, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub escalate: Option<Timestamp>,
+    /// Who that is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub escalate_to: Vec<Arc<str>>,
+}
+
+impl ApprovalWait {
+    /// May this person decide?
+    pub fn is_for(&self, name: &str) -> bool {
+        self.approvers.is_empty() || self.approvers.iter().any(|approver| **approver == *name)
+    }
+
+    /// The approvers were reminded, or others may decide, too.
+    pub(crate) fn reminded(&mut self, escalated: bool) {
+        if !escalated {
+            self.remind = None;
+            return;
+        }
+        self.escalate = None;
+        // Where anyone may decide, others may already.
+        if !self.approvers.is_empty() {
+            self.approvers.append(&mut self.escalate_to);
+        }
+    }
+}
+
 impl Wait {
     /// When time alone ends it.
     pub fn due(&self) -> Option<Timestamp> {
         match self {
             Self::Delay { due } | Self::Retry { due } => Some(*due),
             Self::Signal { due, .. } | Self::Signals { due, .. } => *due,
+            Self::Approval(approval) => approval.due,
             Self::Body | Self::Child { .. } => None,
         }
+    }
+
+    /// When people are reminded of it.
+    pub fn reminders(&self) -> impl Iterator<Item = Timestamp> + '_ {
+        let approval = if let Self::Approval(approval) = self { Some(approval) } else { None };
+        approval.into_iter().flat_map(|approval| [approval.remind, approval.escalate]).flatten()
     }
 
     /// Does a message from outside end it?
     pub fn is_answered(&self) -> bool {
         match self {
-            Self::Signal { .. } | Self::Signals { .. } => true,
+            Self::Signal { .. } | Self::Signals { .. } | Self::Approval(_) => true,
             Self::Delay { .. } | Self::Retry { .. } | Self::Body | Self::Child { .. } => false,
         }
     }
@@ -70,7 +123,7 @@ impl Wait {
     /// The lowest log format that can read it.
     pub(super) fn requires(&self) -> u16 {
         match self {
-            Self::Signals { .. } => WAITS_LOG_FORMAT,
+            Self::Signals { .. } | Self::Approval(_) => WAITS_LOG_FORMAT,
             Self::Delay { .. }
             | Self::Signal { .. }
             | Self::Retry { .. }

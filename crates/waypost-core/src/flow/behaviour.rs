@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::{call, expression, split, template};
 use crate::kind::{
-    Behaviour, Case, Collect, Delay, DurationTemplate, Fail, Loop, LoopTest, MapSpec, SignalSpec,
-    SignalsSpec, Tolerate, WorkflowCall,
+    ApprovalSpec, Behaviour, Case, Collect, Delay, DurationTemplate, Escalation, Fail, Loop,
+    LoopTest, MapSpec, SignalSpec, SignalsSpec, Tolerate, WorkflowCall,
 };
 use crate::slot::SlotClass;
 use crate::time::Millis;
@@ -13,7 +13,8 @@ use crate::time::Millis;
 /// `task(json)`, `call(json)`, `worker(json)`, `pass`, `input`, `gather`, `value(json)`, `output(json)`, `if(expression)`, `fail(text)`,
 /// `switch(expression -> branch, else -> branch)`, `delay(5s)`, `delay(${{ … }})`, `until(time)`,
 /// `signal(name, where expression, within 5s, else branch)`,
-/// `signals(name, name where expression, need 2, within 5s, else branch)`, `group`,
+/// `signals(name, name where expression, need 2, within 5s, else branch)`,
+/// `approval(title, by ann+bob, within 5s, remind 1s, escalate 2s eve)`, `group`,
 /// `loop(until expression, max 5, delay 1s, all)`, `map(items, at 5, tolerate 2, percent 5, stop, none)`,
 /// `workflow(name, input json, detached, leave)`.
 pub(super) fn behaviour(id: &str, text: &str) -> Behaviour {
@@ -45,6 +46,7 @@ pub(super) fn behaviour(id: &str, text: &str) -> Behaviour {
         "until" => Behaviour::Delay(Delay::Until(template(&value()))),
         "signal" => signal(inside),
         "signals" => signals(inside),
+        "approval" => approval(inside),
         "group" => Behaviour::Group,
         "loop" => repeat(inside),
         "map" => each(inside),
@@ -141,6 +143,32 @@ fn signal(text: &str) -> Behaviour {
         }
     }
     Behaviour::Signal { name: template(&name), filter, timeout, on_timeout }
+}
+
+fn approval(text: &str) -> Behaviour {
+    let names = |text: &str| template(&json!(text.split('+').collect::<Vec<_>>()));
+    let mut spec = ApprovalSpec {
+        title: template(&Value::Null),
+        description: None,
+        form: None,
+        approvers: None,
+        timeout: None,
+        reminder: None,
+        escalate: None,
+    };
+    for part in split(text, &[',']) {
+        match part.split_once(' ') {
+            Some(("by", people)) => spec.approvers = Some(names(people)),
+            Some(("within", span)) => spec.timeout = Some(duration(span)),
+            Some(("remind", span)) => spec.reminder = Some(duration(span)),
+            Some(("escalate", rest)) => {
+                let (span, people) = rest.split_once(' ').expect("a span and people");
+                spec.escalate = Some(Escalation { after: duration(span), to: names(people) });
+            }
+            _ => spec.title = template(&json!(part)),
+        }
+    }
+    Behaviour::Approval(Box::new(spec))
 }
 
 fn signals(text: &str) -> Behaviour {

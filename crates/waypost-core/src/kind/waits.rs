@@ -1,9 +1,17 @@
-//! Behaviours that wait for signals.
+//! Behaviours that wait for the outside: signals and decisions of people.
 
 use std::sync::Arc;
 
 use super::{Behaviour, DurationTemplate};
 use crate::expr::{Expression, Template};
+use crate::json::Json;
+
+/// The branches of an approval.
+pub const APPROVED: &str = "approved";
+/// See [`APPROVED`].
+pub const REJECTED: &str = "rejected";
+/// See [`APPROVED`].
+pub const EXPIRED: &str = "expired";
 
 /// Several signals that a node waits for.
 #[derive(Debug, PartialEq)]
@@ -25,6 +33,30 @@ pub struct SignalSpec {
     pub filter: Option<Expression>,
 }
 
+/// What a person is asked to decide.
+#[derive(Debug, PartialEq)]
+pub struct ApprovalSpec {
+    pub title: Template,
+    pub description: Option<Template>,
+    /// JSON Schema of the form that comes with an approval.
+    pub form: Option<Json>,
+    /// A list of names; anyone who may control executions where absent.
+    pub approvers: Option<Template>,
+    /// Expires after this long.
+    pub timeout: Option<DurationTemplate>,
+    /// The approvers are reminded after this long.
+    pub reminder: Option<DurationTemplate>,
+    pub escalate: Option<Escalation>,
+}
+
+/// Who else may decide, and when.
+#[derive(Debug, PartialEq)]
+pub struct Escalation {
+    pub after: DurationTemplate,
+    /// A list of names.
+    pub to: Template,
+}
+
 impl SignalsSpec {
     pub(super) fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
         for SignalSpec { name, filter } in &self.signals {
@@ -32,6 +64,21 @@ impl SignalsSpec {
             filter.iter().for_each(&mut *visit);
         }
         self.timeout.iter().for_each(|timeout| timeout.visit(visit));
+    }
+}
+
+impl ApprovalSpec {
+    pub(super) fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
+        self.title.visit(visit);
+        self.description.iter().for_each(|text| text.visit(visit));
+        self.approvers.iter().for_each(|names| names.visit(visit));
+        for span in self.timeout.iter().chain(&self.reminder) {
+            span.visit(visit);
+        }
+        if let Some(Escalation { after, to }) = &self.escalate {
+            after.visit(visit);
+            to.visit(visit);
+        }
     }
 }
 
@@ -49,11 +96,12 @@ impl Behaviour {
     }
 
     /// The branch that a wait selects when it takes too long.
-    pub fn on_timeout(&self) -> Option<&Arc<str>> {
+    pub fn on_timeout(&self) -> Option<&str> {
         match self {
             Self::Signal { on_timeout, .. } | Self::Signals(SignalsSpec { on_timeout, .. }) => {
-                on_timeout.as_ref()
+                on_timeout.as_deref()
             }
+            Self::Approval(_) => Some(EXPIRED),
             Self::Pass
             | Self::Input
             | Self::Gather
@@ -68,5 +116,12 @@ impl Behaviour {
             | Self::Loop(_)
             | Self::Map(_) => None,
         }
+    }
+
+    /// Is this branch taken instead of edges without one? What follows an approval must not follow a
+    /// rejection, and what follows a signal must not follow its absence.
+    pub fn is_aside(&self, branch: &str) -> bool {
+        let rejected = matches!(self, Self::Approval(_)) && branch == REJECTED;
+        rejected || self.on_timeout() == Some(branch)
     }
 }

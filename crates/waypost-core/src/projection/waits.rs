@@ -22,6 +22,7 @@ impl WaitTerms {
         let (kind, resume_at, expires_at) = match wait {
             Wait::Delay { due } => ("DELAY", Some(*due), None),
             Wait::Signal { due, .. } | Wait::Signals { due, .. } => ("WAIT_EVENTS", None, *due),
+            Wait::Approval(approval) => ("APPROVAL", None, approval.due),
             Wait::Retry { due } => ("RETRY", Some(*due), None),
             // Never shown as a wait: the nodes of the body have their own rows.
             Wait::Body => ("BODY", None, None),
@@ -38,14 +39,27 @@ pub struct WaitDetail {
     /// The signals that it waits for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub signals: Vec<Arc<str>>,
+    /// Of an approval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<Arc<str>>,
+    /// Who may decide it, as it was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub approvers: Vec<Arc<str>>,
 }
 
 impl WaitDetail {
     /// Of a wait; none where there is nothing to show.
     pub fn of(wait: &Wait) -> Option<Self> {
         match wait {
-            Wait::Signal { name, .. } => Some(Self { signals: vec![Arc::clone(name)] }),
-            Wait::Signals { names, .. } => Some(Self { signals: names.clone() }),
+            Wait::Signal { name, .. } => {
+                Some(Self { signals: vec![Arc::clone(name)], ..Self::default() })
+            }
+            Wait::Signals { names, .. } => Some(Self { signals: names.clone(), ..Self::default() }),
+            Wait::Approval(approval) => Some(Self {
+                title: Some(Arc::clone(&approval.title)),
+                approvers: approval.approvers.clone(),
+                ..Self::default()
+            }),
             Wait::Delay { .. } | Wait::Retry { .. } | Wait::Body | Wait::Child { .. } => None,
         }
     }

@@ -7,7 +7,8 @@ use uuid::Uuid;
 use waypost_core::apply::apply;
 use waypost_core::child::ChildState;
 use waypost_core::event::{
-    CancelReason, EndCause, Event, FailureEnd, NodeEvent, Origin, PauseReason, RunEvent, Wait,
+    ApprovalWait, CancelReason, EndCause, Event, FailureEnd, NodeEvent, Origin, PauseReason,
+    RunEvent, Wait,
 };
 use waypost_core::failure::Failure;
 use waypost_core::flow::plan;
@@ -22,8 +23,8 @@ use waypost_core::transitions::{NODE, NodePhase, RUN, RunPhase};
 use super::run::{Arrow, Arrows, EPOCH, Run};
 use super::script::check;
 use super::{
-    attempts, bodies, children, delivery, ending, pausing, queue, recovery, remote, repair, rules,
-    steering, waits,
+    approvals, attempts, bodies, children, delivery, ending, pausing, queue, recovery, remote,
+    repair, rules, steering, waits,
 };
 
 /// An execution of one node, in a phase; ready for every event that the phase allows.
@@ -172,6 +173,7 @@ fn node_events(attempt: u32) -> Vec<NodeEvent> {
             message: "kept".into(),
             more: false,
         },
+        NodeEvent::Reminded { node: node(), attempt, escalated: false },
         resumed(true, Origin::default()),
         resumed(false, Origin::default()),
         resumed(false, by_hand),
@@ -317,6 +319,18 @@ fn is_of_maps(row: &str) -> bool {
 
 /// Only a scope that is open can end.
 fn open_scope_for(plan: &Plan, state: &mut State, row: &str) {
+    if row == "NodeReminded" && state.root.nodes[0].phase() == NodePhase::Waiting {
+        let approval = ApprovalWait {
+            title: "ship".into(),
+            description: None,
+            approvers: vec![],
+            due: None,
+            remind: Some(EPOCH),
+            escalate: None,
+            escalate_to: vec![],
+        };
+        state.root.nodes[0].details_mut().wait = Some(Wait::Approval(Box::new(approval)));
+    }
     if row == "BodyEnding" && state.root.nodes[0].phase() == NodePhase::WaitingBody {
         let mut running = execution_at(plan, "RUNNING");
         node_at(&mut running, "RUNNING");
@@ -459,6 +473,7 @@ fn the_tables_take_every_arrow() {
         children::CASES,
         attempts::CASES,
         waits::CASES,
+        approvals::CASES,
         pausing::CASES,
         ending::CASES,
         recovery::CASES,

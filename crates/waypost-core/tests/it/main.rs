@@ -13,6 +13,7 @@
 //! | `permits` | the rule of the queue of a concurrency key |
 //! | `plan`, `scale` | what `Plan::build` works out; ten thousand nodes |
 
+mod approvals;
 mod arrows;
 mod attempts;
 mod bodies;

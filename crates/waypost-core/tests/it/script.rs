@@ -10,7 +10,7 @@
 //! Commands: `start [input] [slots n] [within span]`, `born`, `hold` (evaluate by hand from here on),
 //! `evaluate node`, `start-queued node`, `slots n`, `complete|fail|lose|stopped|mark node[@attempt] …`,
 //! `forge node`, `far worker start|complete|fail|… node[@attempt] …` (a report from elsewhere), `unofferable node`,
-//! `cancel-item path [#message]`, `tune path hold|release|concurrency… [#message]`, `signal name [body] [#message]`, `end-wait node|seq [body] [#message]`, `cancel|pause|pause-now|resume|reopen [#message]`,
+//! `cancel-item path [#message]`, `tune path hold|release|concurrency… [#message]`, `signal name [body] [#message]`, `end-wait node|seq [body] [#message]`, `decide node|seq approve|reject who [form] [#message]` (`who!`: by a link), `cancel|pause|pause-now|resume|reopen [#message]`,
 //! `hand-over` (the process stops in order), `take-over` (with recovery, by another instance), `own` and `recover` (its halves), `park`,
 //! `launch node`, `launch-again node`, `launch-fails node …`, `child node STATUS …` (its child ended), `reject`, `force-cancel`,
 //! `lose-4 node` (its attempt is lost four times and made again: the next loss quarantines the execution), `admit`, `wait span` (time passes and is noticed), `later span` (it passes).
@@ -21,7 +21,10 @@
 use serde_json::Value;
 use uuid::Uuid;
 use waypost_core::child::{ChildEnd, Launch, NewChild};
-use waypost_core::command::{Command, Effect, Mark, Outcome, Refusal, Report, Request, Tuning};
+use waypost_core::command::{
+    ApprovalDecision, ApprovalVerdict, Command, Effect, Mark, Outcome, Refusal, Report, Request,
+    Tuning,
+};
 use waypost_core::event::{Event, Origin, PauseReason};
 use waypost_core::failure::Failure;
 use waypost_core::flow::{millis, plan, split};
@@ -161,6 +164,22 @@ impl Line<'_, '_> {
                 let body = rest.first().filter(|text| !text.starts_with('#')).unwrap_or(&"null");
                 let body = Json::parse(body).expect("a body");
                 Command::Request(Request::CompleteWait { wait, body }, origin(words))
+            }
+            ["decide", of, verdict, approver, ref rest @ ..] => {
+                let wait = of.parse().unwrap_or_else(|_| self.run.node(of).wait_seq);
+                let verdict = match verdict {
+                    "approve" => ApprovalVerdict::Approved,
+                    _ => ApprovalVerdict::Rejected,
+                };
+                let form = rest.first().filter(|text| !text.starts_with('#')).unwrap_or(&"null");
+                let decision = Box::new(ApprovalDecision {
+                    verdict,
+                    approver: approver.trim_end_matches('!').into(),
+                    link: approver.ends_with('!'),
+                    comment: None,
+                    form: Json::parse(form).expect("a form"),
+                });
+                Command::Request(Request::Decide { wait, decision }, origin(words))
             }
             ["cancel-item", path, ..] => {
                 let request = Request::CancelItem { node: path.into(), reason: None };

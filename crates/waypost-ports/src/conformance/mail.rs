@@ -2,7 +2,7 @@
 //! other.
 
 use uuid::Uuid;
-use waypost_core::command::{Outcome, Report, Request, Tuning};
+use waypost_core::command::{ApprovalDecision, ApprovalVerdict, Outcome, Report, Request, Tuning};
 use waypost_core::id::{Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::time::Timestamp;
@@ -139,6 +139,16 @@ pub fn mail_is_kept_exactly_and_in_order<B: StoreUnderTest>(rig: &mut Rig<B>) {
         MailBody::from(Request::Pause { now: true, reason: None }),
         MailBody::from(Request::Resume { reason: None }),
         MailBody::from(Request::CompleteWait { wait: 7, body: Json::null() }),
+        MailBody::from(Request::Decide {
+            wait: 7,
+            decision: Box::new(ApprovalDecision {
+                verdict: ApprovalVerdict::Approved,
+                approver: "ann".into(),
+                link: true,
+                comment: Some("as agreed".to_owned()),
+                form: Json::parse(r#"{"n":1.50}"#).expect("it is JSON"),
+            }),
+        }),
         MailBody::from(Request::CancelItem { node: "m[3]".into(), reason: None }),
         MailBody::from(Request::Tune {
             node: "m".into(),

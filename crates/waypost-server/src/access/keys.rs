@@ -69,7 +69,7 @@ impl KeyRing {
         let rows = store.keys()?.into_iter().filter(|row| row.revoked_at.is_none());
         let keys = rows.map(|row| {
             let actor = format!("key:{}", row.key.id).into();
-            let identity = Identity { actor, role: row.key.role };
+            let identity = Identity { actor, name: Arc::clone(&row.key.name), role: row.key.role };
             (row.key.id, Key { digest: blake3::Hash::from_bytes(row.key.digest), identity })
         });
         *self.known.write() = KnownKey { keys: keys.collect(), read_at };

@@ -47,14 +47,22 @@ pub(crate) async fn retry(server: Arc<Server>, call: Call) -> Result<Reply, Prob
 pub(crate) async fn complete_wait(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
     let mut asked: wire::CompleteWait = call.json()?;
     asked.body.0 = adopt(&server, asked.body.0, Claimant::Caller).await?;
-    let text = call.values.text("id");
-    let unknown = || Problem::new(Code::UnknownWait, format!("no wait has the id {text:?}"));
-    let wait: WaitId = text.parse().map_err(|_| unknown())?;
+    let (wait, execution) = find_wait(&server, call.values.text("id")).await?;
+    let (request, message) = asked.into_request(wait.seq);
+    send(&server, &call, (wait.execution.as_str(), execution), request, message).await
+}
+
+/// The wait of an id, and its execution.
+pub(super) async fn find_wait(
+    server: &Arc<Server>,
+    id: &str,
+) -> Result<(WaitId, ExecutionNo), Problem> {
+    let unknown = || Problem::new(Code::UnknownWait, format!("no wait has the id {id:?}"));
+    let wait: WaitId = id.parse().map_err(|_| unknown())?;
     let execution = server.find(wait.execution.as_str()).await.map_err(|problem| {
         if problem.code == Code::UnknownExecution { unknown() } else { problem }
     })?;
-    let (request, message) = asked.into_request(wait.seq);
-    send(&server, &call, (wait.execution.as_str(), execution), request, message).await
+    Ok((wait, execution))
 }
 
 /// A request to the node in the path.
@@ -68,7 +76,7 @@ pub(crate) async fn to_node<B: NodeBody>(
     send(&server, &call, (id, execution), request, message).await
 }
 
-async fn send(
+pub(super) async fn send(
     server: &Arc<Server>,
     call: &Call,
     addressee: (&str, ExecutionNo),

@@ -14,6 +14,7 @@ impl From<Refusal> for Problem {
             }
             Refusal::ForeignToken { .. } => Code::ForeignToken,
             Refusal::NoSuchNode(_) | Refusal::NoSuchItem { .. } => Code::UnknownNode,
+            Refusal::NotAnApprover { .. } => Code::NotAnApprover,
             Refusal::BadTuning => Code::BadBody,
             _ => Code::IllegalTransition,
         };
@@ -40,6 +41,8 @@ impl From<Refusal> for Problem {
             Refusal::ItemPending(_) => {
                 "cancel it when it is open; POST /v1/executions/{id}/nodes/{node}/tune holds the map"
             }
+            Refusal::NeedsDecision(_) => "POST /v1/waits/{id}/decide",
+            Refusal::NotAnApprover { .. } => "use the API key, or the link, of an approver",
             Refusal::BadTuning => "an example: {\"held\": true}",
             Refusal::Waits => "a signal, or resuming its wait, makes it go on sooner",
             _ => "GET /v1/executions/{id}/why says where it stands",

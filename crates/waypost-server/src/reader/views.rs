@@ -159,6 +159,7 @@ fn wait(found: &Found, node: &state::NodeState) -> Option<wire::Wait> {
         Wait::Delay { .. } => ("delay", None),
         Wait::Signal { name, .. } => ("signal", Some(name.to_string())),
         Wait::Signals { names, .. } => ("signal", Some(names.join(", "))),
+        Wait::Approval(approval) => ("approval", Some(approval.title.to_string())),
         Wait::Retry { .. } => ("retry", None),
         Wait::Child { child } => ("child", Some(child.to_string())),
         // The nodes of the body have their own.
@@ -210,6 +211,7 @@ fn unblocked_by(by: &UnblockedBy) -> (&'static str, Option<String>) {
     match by {
         UnblockedBy::Time => ("time", None),
         UnblockedBy::Signal(name) => ("signal", Some(name.to_string())),
+        UnblockedBy::Decision => ("decision", None),
         UnblockedBy::Resume => ("resume", None),
         UnblockedBy::Attempt => ("attempt", None),
         UnblockedBy::Slot(SlotClass::Work) => ("slot", None),

@@ -1,20 +1,69 @@
 //! Open waits of all executions.
 
-use waypost_core::id::{ExecutionId, WaitId};
-use waypost_ports::query::{WaitRow, WaitsRequest};
+use serde::Deserialize;
+use waypost_core::id::{ExecutionId, ExecutionNo, WaitId};
+use waypost_ports::query::{EventsRequest, WaitRow, WaitsRequest};
 
 use super::Reader;
-use crate::problem::Problem;
+use crate::problem::{Code, Problem};
 use crate::wire;
 use crate::wire::payload::Time;
 
 /// The kinds of waits that lists can be filtered by.
-pub const WAIT_KINDS: &[&str] = &["delay", "signal", "retry"];
+pub const WAIT_KINDS: &[&str] = &["delay", "signal", "retry", "approval"];
 
 /// Their names in rows, in the same order.
-const STORED_KINDS: &[&str] = &["DELAY", "WAIT_EVENTS", "RETRY"];
+const STORED_KINDS: &[&str] = &["DELAY", "WAIT_EVENTS", "RETRY", "APPROVAL"];
+
+/// Events of one node after its wait that are looked at for its decision: a reminder, an escalation and
+/// two for the end, and some in between where it is retried.
+const DECISION_EVENTS_MAX: usize = 20;
+
+/// A decision, in the output of its node.
+#[derive(Deserialize)]
+struct Decided {
+    decision: String,
+    by: Option<String>,
+    at: String,
+}
+
+/// The fields of events that a decision is found by.
+#[derive(Deserialize)]
+struct EventFields {
+    output: Option<Decided>,
+}
 
 impl Reader {
+    /// The problem of a decision that came too late: it names the first one. None where the wait was
+    /// never decided.
+    pub fn decided(&self, execution: ExecutionNo, wait: u64) -> Result<Option<Problem>, Problem> {
+        let of_wait = EventsRequest {
+            after: wait.saturating_sub(1),
+            limit: 1,
+            ..EventsRequest::all(execution)
+        };
+        let fields = |text: &str| serde_json::from_str::<EventFields>(text).ok();
+        let opened = self.backend.events(&of_wait)?;
+        let opened = opened.first().filter(|row| row.seq == wait && row.kind == "NodeWaiting");
+        let Some(node) = opened.and_then(|row| row.node.clone()) else {
+            return Ok(None);
+        };
+        let request = EventsRequest {
+            node: Some(node),
+            after: wait,
+            limit: DECISION_EVENTS_MAX,
+            ..EventsRequest::all(execution)
+        };
+        let after = self.backend.events(&request)?;
+        let completed = after.iter().find(|row| row.kind == "NodeCompleted");
+        let decided = completed.and_then(|row| fields(row.fields.text())?.output);
+        Ok(decided.map(|Decided { decision, by, at }| {
+            let by = by.map_or_else(String::new, |by| format!(" by {by}"));
+            let detail = format!("the approval was {decision}{by} at {at}");
+            Problem::new(Code::AlreadyDecided, detail).hint("the first decision stands")
+        }))
+    }
+
     /// A page of open waits, behind this one.
     pub fn waits(
         &self,
@@ -52,5 +101,7 @@ fn listed(row: &WaitRow) -> wire::ListedWait {
         since: Time(row.since),
         due: row.due.map(Time),
         signals: row.detail.signals.iter().map(ToString::to_string).collect(),
+        title: row.detail.title.as_deref().map(str::to_owned),
+        approvers: row.detail.approvers.iter().map(ToString::to_string).collect(),
     }
 }

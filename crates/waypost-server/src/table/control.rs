@@ -1,7 +1,7 @@
 //! Routes that control executions.
 
 use super::EXECUTION;
-use crate::actions::control;
+use crate::actions::{approvals, control};
 use crate::http::parameter::{Form, in_path};
 use crate::http::route::{Action, Body, CONTROL, Documented, Effect, POST, Route, json, of};
 use crate::problem::Code;
@@ -123,6 +123,26 @@ pub(super) static ROUTES: &[Route] = &[
         ],
         problems: PROBLEMS,
         ..post(|server, call| Box::pin(control::control::<wire::Signal>(server, call)))
+    },
+    Route {
+        name: "decideApproval",
+        path: "/v1/waits/{id}/decide",
+        summary: "Approve or reject",
+        notes: "The first decision stands: a later one gets 409 `already_decided`, which names who decided what. With an API key, its name must be one of the approvers, if the approval has some; a `form` is checked against the schema of the node.",
+        parameters: &[in_path("id", Form::Wait, "The wait's id, from `GET /v1/waits`.")],
+        body: Body::Json { schema: of::<wire::Decide>, optional: false },
+        replies: REPLIES,
+        problems: &[
+            Code::UnknownWait,
+            Code::ExecutionDamaged,
+            Code::ExecutionEnded,
+            Code::IllegalTransition,
+            Code::AlreadyDecided,
+            Code::NotAnApprover,
+            Code::InvalidInput,
+            Code::ClusterTooOld,
+        ],
+        ..post(|server, call| Box::pin(approvals::decide(server, call)))
     },
     Route {
         name: "completeWait",

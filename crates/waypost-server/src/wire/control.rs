@@ -3,11 +3,14 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::to_vec;
-use waypost_core::command::{Request, Tuning};
+use waypost_core::command::{ApprovalDecision, ApprovalVerdict, Request, Tuning};
 use waypost_core::event::MessageId;
 use waypost_core::id::{ExecutionId, WaitId};
+use waypost_core::limits::COMMENT_CHARS_MAX;
 
 use super::payload::{Payload, Short};
 
@@ -112,6 +115,23 @@ wire! {
         pub message_id?: MessageIdText,
     }
 
+    /// The decision of an approval.
+    #[serde(deny_unknown_fields)]
+    #[schemars(rename = "DecideRequest")]
+    pub struct Decide {
+        /// What is decided.
+        pub decision: DecisionWord,
+        /// Why, for the output and the log.
+        pub comment?: Short<COMMENT_CHARS_MAX>,
+        /// What was filled in. An approval's `form` must fit the schema of its node.
+        #[serde(default)]
+        pub form: Payload,
+        /// Who decides, if the caller is local: with an API key, that is the name of the key.
+        pub by?: Short<256>,
+        /// The request's id: a repeat with the same id has no further effect.
+        pub message_id?: MessageIdText,
+    }
+
     /// A request to end one wait.
     #[derive(Default)]
     #[serde(deny_unknown_fields)]
@@ -122,6 +142,38 @@ wire! {
         pub body: Payload,
         /// The request's id: a repeat with the same id has no further effect.
         pub message_id?: MessageIdText,
+    }
+}
+
+/// What a person decides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DecisionWord {
+    Approved,
+    Rejected,
+}
+
+impl From<DecisionWord> for ApprovalVerdict {
+    fn from(verdict: DecisionWord) -> Self {
+        match verdict {
+            DecisionWord::Approved => Self::Approved,
+            DecisionWord::Rejected => Self::Rejected,
+        }
+    }
+}
+
+impl Decide {
+    /// The request to decide this wait as this person, and its message id where the sender chose one.
+    pub fn into_request(self, wait: u64, approver: Arc<str>) -> (Request, Option<MessageId>) {
+        let message = self.message_id.map(|id| id.0.into());
+        let decision = Box::new(ApprovalDecision {
+            verdict: self.decision.into(),
+            approver,
+            link: false,
+            comment: self.comment.map(|comment| comment.0),
+            form: self.form.0,
+        });
+        (Request::Decide { wait, decision }, message)
     }
 }
 
@@ -213,6 +265,18 @@ pub fn call_of(
             let wait = WaitId { execution: ExecutionId(execution.into()), seq: wait }.to_string();
             let path = vec!["waits".to_owned(), wait, "complete".to_owned()];
             (path, to_vec(&CompleteWait { body: Payload(body), message_id }))
+        }
+        Request::Decide { wait, decision } => {
+            let wait = WaitId { execution: ExecutionId(execution.into()), seq: wait }.to_string();
+            let ApprovalDecision { verdict, approver, comment, form, .. } = *decision;
+            let decision = match verdict {
+                ApprovalVerdict::Approved => DecisionWord::Approved,
+                ApprovalVerdict::Rejected => DecisionWord::Rejected,
+            };
+            let by = Some(approver).filter(|by| !by.is_empty()).map(|by| Short(by.to_string()));
+            let (comment, form) = (comment.map(Short), Payload(form));
+            let path = vec!["waits".to_owned(), wait, "decide".to_owned()];
+            (path, to_vec(&Decide { decision, comment, form, by, message_id }))
         }
         Request::CancelItem { node: item, reason } => {
             let body = Cancel { force: false, reason: reason.map(Short), message_id };

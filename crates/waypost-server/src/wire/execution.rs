@@ -271,7 +271,7 @@ wire! {
     pub struct Wait {
         /// The wait's id, for `POST /v1/waits/{id}/complete`.
         pub id: String,
-        /// `delay`, `signal` or `retry`.
+        /// `delay`, `signal`, `retry` or `approval`.
         pub kind: String,
         /// The signal's name.
         pub name?: String,

@@ -18,7 +18,7 @@ wire! {
     pub struct ListedWait {
         /// The wait's id: `POST /v1/waits/{id}/complete` ends it.
         pub id: String,
-        /// What is awaited: `delay`, `signal` or `retry`.
+        /// What is awaited: `delay`, `signal`, `retry` or `approval`.
         pub kind: String,
         /// The execution's id.
         pub execution: String,
@@ -33,5 +33,10 @@ wire! {
         /// The signals that it waits for.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub signals: Vec<String>,
+        /// What is to be decided, if it is an approval.
+        pub title?: String,
+        /// Who may decide it, as it was asked for; an escalation adds others.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub approvers: Vec<String>,
     }
 }

@@ -25,7 +25,7 @@ wire! {
         pub since: Time,
         /// When time alone will change it.
         pub until?: Time,
-        /// What would unblock it: `time`, `signal`, `resume`, `attempt`, `slot`, `io-slot`,
+        /// What would unblock it: `time`, `signal`, `decision`, `resume`, `attempt`, `slot`, `io-slot`,
         /// `permit`, `worker`, `engine`, `retry`, `release` or `nothing`.
         pub unblocked_by: String,
         /// The signal's name, where one would.

@@ -1,9 +1,9 @@
-//! `waypost pause`, `cancel`, `tune`, `signal`, `complete-wait`, and `resume` if an engine is running:
+//! `waypost pause`, `cancel`, `tune`, `signal`, `complete-wait`, `approve`, `reject`, and `resume` if an engine is running:
 //! requests to an execution.
 
 use anyhow::Result;
 use serde::Serialize;
-use waypost_core::command::{Request, Tuning};
+use waypost_core::command::{ApprovalDecision, ApprovalVerdict, Request, Tuning};
 use waypost_core::id::{BadWaitId, WaitId};
 use waypost_core::limits::MAP_CONCURRENCY_MAX;
 use waypost_server::wire;
@@ -101,6 +101,40 @@ pub(crate) struct CompleteWaitArgs {
     body: String,
     #[command(flatten)]
     sent: Identified,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct DecideArgs {
+    /// The wait's id, as `waypost waits` lists it
+    wait: String,
+    /// Why; recorded with the decision
+    #[arg(long)]
+    comment: Option<String>,
+    /// What is filled in: JSON, `@file`, or `-` for standard input
+    #[arg(long, value_name = "JSON", default_value = "null")]
+    form: String,
+    /// Who decides, if the server asks for no API key; otherwise that is the key's name
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+    #[command(flatten)]
+    sent: Identified,
+}
+
+pub(crate) async fn decide(
+    args: DecideArgs,
+    verdict: ApprovalVerdict,
+    context: &Context,
+) -> Result<Exit> {
+    let form = input::payload("the form", &args.form)?;
+    let server = target::server_only("approve", &context.settings)?;
+    let wait: WaitId = args.wait.parse().map_err(|error: BadWaitId| Usage(error.to_string()))?;
+    // Without a name, the server takes that of the caller.
+    let approver = args.by.unwrap_or_default().into();
+    let comment = args.comment;
+    let decision = Box::new(ApprovalDecision { verdict, approver, link: false, comment, form });
+    let request = Request::Decide { wait: wait.seq, decision };
+    let (target, id) = (Target::Remote(server), wait.execution.as_str());
+    show_outcome(&target.control(id, request, args.sent.message_id).await?, context)
 }
 
 pub(crate) async fn pause(args: PauseArgs, context: &Context) -> Result<Exit> {

@@ -12,7 +12,7 @@ use crate::target::Target;
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// Only waits of this kind: delay, signal or retry
+    /// Only waits of this kind: delay, signal, retry or approval
     #[arg(long)]
     kind: Option<String>,
     /// Only waits of executions of this workflow
@@ -71,6 +71,10 @@ fn columns(wait: &wire::ListedWait) -> Vec<String> {
         wait.node.clone(),
         wait.since.0.to_string(),
         wait.due.map_or_else(String::new, |due| due.0.to_string()),
-        wait.signals.join(", "),
+        match &wait.title {
+            Some(title) if wait.approvers.is_empty() => title.clone(),
+            Some(title) => format!("{title} ({})", wait.approvers.join(", ")),
+            None => wait.signals.join(", "),
+        },
     ]
 }

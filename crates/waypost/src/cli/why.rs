@@ -68,16 +68,20 @@ fn sentence(reason: &wire::Reason, id: &str, now: Timestamp) -> String {
         Some(until) => format!(", until {until} (due)"),
         None => String::new(),
     };
-    let name = reason.signal.as_deref().or(reason.node.as_deref());
+    let decided = reason.wait.as_deref().filter(|_| reason.unblocked_by == "decision");
+    let name = decided.or(reason.signal.as_deref()).or(reason.node.as_deref());
     let next = next_step(&reason.unblocked_by, name, id);
     format!("{subject} {}, {since}{until}.{next}", reason.what)
 }
 
 /// What unblocks it, as a sentence; nothing where the reason itself says so. The name is that of the
-/// signal, or of the node.
+/// signal, the wait, or the node.
 fn next_step(unblocked_by: &str, name: Option<&str>, id: &str) -> String {
     match (unblocked_by, name) {
         ("signal", Some(name)) => format!(" `waypost signal {id} {name}` sends it."),
+        ("decision", Some(wait)) => {
+            format!(" `waypost approve {wait}` or `waypost reject {wait}` decides it.")
+        }
         ("resume", _) => {
             format!(" `waypost resume {id}` continues it, `waypost cancel {id}` ends it.")
         }
@@ -117,7 +121,7 @@ mod tests {
         let schema = serde_json::to_value(schemars::schema_for!(wire::Reason)).unwrap();
         let about = schema["properties"]["unblockedBy"]["description"].as_str().unwrap();
         let names: Vec<&str> = about.split('`').skip(1).step_by(2).collect();
-        assert_eq!(names.len(), 12, "{about}");
+        assert_eq!(names.len(), 13, "{about}");
         for name in names {
             let said = !next_step(name, Some("go"), "e").is_empty();
             assert_eq!(said, !["time", "nothing"].contains(&name), "{name}");
