@@ -178,7 +178,7 @@ pub enum NodeEvent {
         #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
         items: Option<Json>,
         /// How many may fail without the map failing.
-        #[serde(default, skip_serializing_if = "is_none_tolerated")]
+        #[serde(default, skip_serializing_if = "is_none")]
         tolerated: u64,
         /// Bytes of results that its output has, at most; above, they are a blob. Absent for 256 KiB.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -198,7 +198,7 @@ pub enum NodeEvent {
         #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
         items: Option<Json>,
         /// How many items had failed so far, for lists. Logs of older builds do not have it.
-        #[serde(default, skip_serializing_if = "is_none_failed")]
+        #[serde(default, skip_serializing_if = "is_none")]
         failed: u64,
     },
     /// A scope of a container will end as failed: nothing more begins in it.
@@ -306,11 +306,7 @@ pub enum NodeEvent {
     },
 }
 
-fn is_none_tolerated(count: &u64) -> bool {
-    *count == 0
-}
-
-fn is_none_failed(count: &u64) -> bool {
+fn is_none(count: &u64) -> bool {
     *count == 0
 }
 

@@ -40,6 +40,7 @@ pages! {
     getting_started "docs/guides/getting-started.md"
     http "docs/guides/http.md"
     language_models "docs/guides/language-models.md"
+    people "docs/guides/people.md"
     large_data "docs/guides/large-data.md"
     loops "docs/guides/loops.md"
     maps "docs/guides/maps.md"

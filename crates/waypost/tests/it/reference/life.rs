@@ -267,10 +267,14 @@ fn shown_type(kind: &str) -> String {
     if let Some(inner) = kind.strip_prefix("Vec<").and_then(|rest| rest.strip_suffix('>')) {
         return format!("list of {}", shown_type(inner));
     }
+    if let Some(inner) = kind.strip_prefix("Box<").and_then(|rest| rest.strip_suffix('>')) {
+        return shown_type(inner);
+    }
     match kind {
         "Arc<str>" | "String" | "MessageId" | "ExecutionId" | "DefinitionHash" | "InstanceId"
         | "WorkerId" | "Token" | "Cow<'static, str>" => "text".to_owned(),
-        "u16" | "u32" | "u64" => "number".to_owned(),
+        "u16" | "u32" | "u64" | "ExecutionNo" => "number".to_owned(),
+        "Status" => "[status](states.md#executions)".to_owned(),
         "bool" => "true or false".to_owned(),
         "Json" => "JSON".to_owned(),
         "Timestamp" => "time".to_owned(),
