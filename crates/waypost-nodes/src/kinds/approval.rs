@@ -119,9 +119,8 @@ fn escalation(config: &ConfigMap) -> Result<Option<Escalation>, ConfigFault> {
         ..fault
     };
     let fields: &Map<String, Value> = fields;
-    let after = duration(fields, "after", None).and_then(|after| {
-        after.ok_or_else(|| missing("after"))
-    });
+    let after =
+        duration(fields, "after", None).and_then(|after| after.ok_or_else(|| missing("after")));
     let to = match fields.get("to") {
         Some(names) => are_names(names, &["to"]).and_then(|()| required_template(fields, "to")),
         None => Err(missing("to")),

@@ -112,6 +112,7 @@ pub(super) fn events(update: &str) -> String {
         "event/node.rs",
         "event/ends.rs",
         "event/wait.rs",
+        "child.rs",
         "failure.rs",
         "plan.rs",
     ];
