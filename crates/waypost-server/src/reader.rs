@@ -270,7 +270,7 @@ impl Reader {
             let shown = page.rows.first().filter(|row| row.execution == number);
             children.push(wire::Child {
                 id: started.child,
-                node: row.node.map(|node| node.to_string()).unwrap_or_default(),
+                node: row.node.unwrap_or_default(),
                 workflow: started.workflow,
                 version: started.version,
                 detached: started.detached,

@@ -43,7 +43,6 @@ use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde::Serialize;
 use tracing_subscriber::EnvFilter;
-use waypost_core::command::ApprovalVerdict;
 
 use crate::client::Refused;
 use crate::output::{self, Color, Format, LogWriter, complain, print_json, print_line};
@@ -371,8 +370,12 @@ async fn execute(cli: Cli, color: bool, color_errors: bool) -> Result<Exit> {
         Command::Signal(args) => requests::signal(args, &context).await,
         Command::Tune(args) => requests::tune(args, &context).await,
         Command::CompleteWait(args) => requests::complete_wait(args, &context).await,
-        Command::Approve(args) => requests::decide(args, ApprovalVerdict::Approved, &context).await,
-        Command::Reject(args) => requests::decide(args, ApprovalVerdict::Rejected, &context).await,
+        Command::Approve(args) => {
+            requests::decide(args, waypost_core::command::ApprovalVerdict::Approved, &context).await
+        }
+        Command::Reject(args) => {
+            requests::decide(args, waypost_core::command::ApprovalVerdict::Rejected, &context).await
+        }
         Command::Blob { action } => blob::run(action, &context).await,
         Command::Instances => system::instances(&context).await,
         Command::Worker(args) => worker::run(&args, &context).await,

@@ -37,61 +37,52 @@ pub(super) fn apply(
     let next = row.from(phase);
     let next =
         next.ok_or_else(|| format!("node {:?} is {}", plan.node(at.node).id, phase.name()))?;
+    if let Some(attempt) = attempt_of(event) {
+        expect_attempt(plan, state, at, attempt)?;
+    }
     match event {
         NodeEvent::Scheduled { attempt, deadline, .. } => {
             scheduled(plan, state, at, (*attempt, *deadline), now)?;
         }
-        NodeEvent::Started { attempt, token, remote, due, .. } => {
-            expect_attempt(plan, state, at, *attempt)?;
+        NodeEvent::Started { token, remote, due, .. } => {
             if remote.is_some() && token.is_none() {
                 return refuse("an attempt that is made remotely has a token");
             }
             started(plan, state, at, (*token, *remote, *due), now);
         }
-        NodeEvent::Checkpointed { attempt, data, number, .. } => {
-            expect_attempt(plan, state, at, *attempt)?;
+        NodeEvent::Checkpointed { data, number, .. } => {
             marked(state, at, data, *number);
         }
-        NodeEvent::Completed { attempt, output, branch, variables, .. } => {
-            expect_attempt(plan, state, at, *attempt)?;
+        NodeEvent::Completed { output, branch, variables, .. } => {
             completed(state, at, output.as_ref(), branch.as_ref());
             settle(plan, state, at, next, now);
             set_variables(state, at, variables);
         }
-        NodeEvent::Failed { attempt, failure, end, .. } => {
-            expect_attempt(plan, state, at, *attempt)?;
+        NodeEvent::Failed { failure, end, .. } => {
             remember_end(state, at, || Said::failed(failure));
             state.node_mut(at).details_mut().failure = Some(Box::new(failure.clone()));
             failed(plan, state, at, (*end, next), now);
         }
-        NodeEvent::Waiting { attempt, wait, .. } => {
-            expect_attempt(plan, state, at, *attempt)?;
-            waiting(state, at, wait)?;
-        }
-        NodeEvent::Signalled { attempt, which, message, more, .. } => {
-            expect_attempt(plan, state, at, *attempt)?;
+        NodeEvent::Waiting { wait, .. } => waiting(state, at, wait)?,
+        NodeEvent::Signalled { which, message, more, .. } => {
             signalled(state, at, *which, (message, *more))?;
         }
-        NodeEvent::Reminded { attempt, escalated, .. } => {
-            expect_attempt(plan, state, at, *attempt)?;
+        NodeEvent::Reminded { escalated, .. } => {
             reminded(state, at, *escalated)?;
         }
-        NodeEvent::Resumed { attempt, message, origin, more, .. } => {
-            expect_attempt(plan, state, at, *attempt)?;
+        NodeEvent::Resumed { message, origin, more, .. } => {
             resumed(state, at, next, (message.as_ref(), *more, origin.message.as_ref()), now);
         }
-        NodeEvent::BodyOpened { attempt, .. }
-        | NodeEvent::MapOpened { attempt, .. }
-        | NodeEvent::ItemsOpened { attempt, .. }
-        | NodeEvent::BodyEnding { attempt, .. }
-        | NodeEvent::Tuned { attempt, .. } => {
-            expect_attempt(plan, state, at, *attempt)?;
+        NodeEvent::BodyOpened { .. }
+        | NodeEvent::MapOpened { .. }
+        | NodeEvent::ItemsOpened { .. }
+        | NodeEvent::BodyEnding { .. }
+        | NodeEvent::Tuned { .. } => {
             body::apply(plan, state, at, event, now)?;
         }
-        NodeEvent::ChildStarted { attempt, .. }
-        | NodeEvent::ChildReopened { attempt, .. }
-        | NodeEvent::ChildEnded { attempt, .. } => {
-            expect_attempt(plan, state, at, *attempt)?;
+        NodeEvent::ChildStarted { .. }
+        | NodeEvent::ChildReopened { .. }
+        | NodeEvent::ChildEnded { .. } => {
             children::apply(state, at, event)?;
         }
         NodeEvent::Skipped { .. } => settle(plan, state, at, next, now),
@@ -103,6 +94,31 @@ pub(super) fn apply(
     }
     body::close_if_settled(plan, state, at.scope);
     Ok(())
+}
+
+/// The attempt under way that an event is about.
+fn attempt_of(event: &NodeEvent) -> Option<u32> {
+    match event {
+        NodeEvent::Scheduled { .. } | NodeEvent::Skipped { .. } | NodeEvent::Cancelled { .. } => {
+            None
+        }
+        NodeEvent::Started { attempt, .. }
+        | NodeEvent::Checkpointed { attempt, .. }
+        | NodeEvent::Completed { attempt, .. }
+        | NodeEvent::Failed { attempt, .. }
+        | NodeEvent::Waiting { attempt, .. }
+        | NodeEvent::Signalled { attempt, .. }
+        | NodeEvent::Reminded { attempt, .. }
+        | NodeEvent::Resumed { attempt, .. }
+        | NodeEvent::BodyOpened { attempt, .. }
+        | NodeEvent::MapOpened { attempt, .. }
+        | NodeEvent::ItemsOpened { attempt, .. }
+        | NodeEvent::BodyEnding { attempt, .. }
+        | NodeEvent::Tuned { attempt, .. }
+        | NodeEvent::ChildStarted { attempt, .. }
+        | NodeEvent::ChildReopened { attempt, .. }
+        | NodeEvent::ChildEnded { attempt, .. } => Some(*attempt),
+    }
 }
 
 fn expect_attempt(plan: &Plan, state: &State, at: At, attempt: u32) -> Step {

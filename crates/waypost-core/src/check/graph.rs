@@ -83,9 +83,12 @@ fn edge(plan: &Plan, nodes: &Nodes, at: At, condition: &Condition) -> Edge {
     let taken = match &source.phase {
         Phase::Settled(End::Completed { branch }) => {
             let source = &plan.node(condition.source).behaviour;
-            let aside = branch.as_deref().is_some_and(|branch| match source {
-                Behaviour::Approval(_) => branch != APPROVED,
-                other => other.on_timeout() == Some(branch),
+            let aside = branch.as_deref().is_some_and(|branch| {
+                if matches!(source, Behaviour::Approval(_)) {
+                    branch != APPROVED
+                } else {
+                    source.on_timeout() == Some(branch)
+                }
             });
             condition.unlabelled && !aside || branch.as_deref().is_some_and(on)
         }

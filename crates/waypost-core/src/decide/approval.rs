@@ -45,7 +45,7 @@ impl Decider<'_> {
     pub(super) fn decide_approval(
         &mut self,
         wait: u64,
-        decision: ApprovalDecision,
+        decision: &ApprovalDecision,
         origin: Origin,
     ) -> Result<(), Refusal> {
         if let Some(refusal) = self.state.refuses_decision(wait, &decision.approver) {
@@ -55,10 +55,8 @@ impl Decider<'_> {
             return self.ignore(origin, Refusal::Paused);
         };
         let by = decision.by();
-        let output = self.decided_output(&decision, &by);
-        let output = match output {
-            Ok(output) => output,
-            Err(_) => return self.ignore(origin, Refusal::BadForm),
+        let Ok(output) = self.decided_output(decision, &by) else {
+            return self.ignore(origin, Refusal::BadForm);
         };
         if !self.has_variables_of(at, Some(&output)) {
             return Ok(());
@@ -124,7 +122,9 @@ fn words(value: &Json) -> Result<Option<Arc<str>>, Failure> {
         Value::String(text) => {
             Ok(Some(text.as_str().into()).filter(|text: &Arc<str>| !text.is_empty()))
         }
-        _ => Err(invalid(format!("the description of an approval must be a text, not {value}"))),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            Err(invalid(format!("the description of an approval must be a text, not {value}")))
+        }
     }
 }
 
@@ -134,7 +134,7 @@ fn names_of(template: &Template, scope: &Scope) -> Result<Vec<Arc<str>>, Failure
     let all = match &found {
         Value::Array(all) if all.len() <= APPROVERS_MAX => all.as_slice(),
         Value::String(_) => std::slice::from_ref(&found),
-        _ => &[],
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => &[],
     };
     let name = |name: &Value| name.as_str().filter(|name| !name.is_empty()).map(Arc::from);
     let names: Option<Vec<Arc<str>>> = all.iter().map(name).collect();

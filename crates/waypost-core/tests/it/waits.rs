@@ -71,7 +71,7 @@ fn bug_spans_that_began_while_the_time_was_behind_were_cut_short() {
 }
 
 fn signal(name: &str, body: &str) -> Command {
-    let body = Json::parse(body).unwrap();
+    let body = Json::parse(body).expect("a body");
     Command::Request(Request::Signal { name: name.into(), body }, Origin::default())
 }
 

@@ -283,7 +283,7 @@ pub fn messages_are_listed_in_pages_by_endpoint_and_state<B: StoreUnderTest>(rig
     assert!(more);
     let (second, more) = page(&MessagesRequest { before: first.last().copied(), ..two.clone() });
     assert!(more);
-    let last = MessagesRequest { before: second.last().copied(), ..two.clone() };
+    let last = MessagesRequest { before: second.last().copied(), ..two };
     let (last, more) = page(&last);
     assert!(!more);
     let all: Vec<u64> = [first, second, last].concat();
@@ -291,7 +291,7 @@ pub fn messages_are_listed_in_pages_by_endpoint_and_state<B: StoreUnderTest>(rig
     assert_eq!(all.len(), 5);
     let count = |request: &MessagesRequest| page(request).0.len();
     let ten = MessagesRequest { limit: 10, ..MessagesRequest::default() };
-    assert_eq!(count(&MessagesRequest { endpoint: Some("a".into()), ..ten.clone() }), 4);
+    assert_eq!(count(&MessagesRequest { endpoint: Some("a".into()), ..ten }), 4);
     let delivered = Some(MessageState::Delivered);
     assert_eq!(count(&MessagesRequest { state: delivered, ..ten.clone() }), 1);
     let of_b = Some("b".into());

@@ -227,7 +227,7 @@ pub fn open_waits_are_listed_filtered_and_paged<B: StoreUnderTest>(rig: &Rig<B>)
     }
     let delays = WaitsRequest { kind: Some("DELAY"), ..everything.clone() };
     assert_eq!(shown(&list(&delays)), ["key-2 d", "key-1 d", "key-0 d"]);
-    let of_b = WaitsRequest { workflow: Some("b".to_owned()), ..everything.clone() };
+    let of_b = WaitsRequest { workflow: Some("b".to_owned()), ..everything };
     assert_eq!(shown(&list(&of_b)), ["key-1 m", "key-1 s", "key-1 d"]);
     let unknown = WaitsRequest { workflow: Some("unknown".to_owned()), ..delays };
     assert_eq!(shown(&list(&unknown)), [""; 0]);

@@ -279,8 +279,7 @@ impl NodeRan {
         match event {
             NodeEvent::Scheduled { deadline, .. } => {
                 self.scheduled.get_or_insert(seq);
-                self.deadline = self.deadline.or(*deadline);
-                self.status = NodeStatus::Queued;
+                (self.deadline, self.status) = (self.deadline.or(*deadline), NodeStatus::Queued);
             }
             NodeEvent::Started { .. } => {
                 self.starts += 1;

@@ -143,6 +143,7 @@ pub(super) fn events(update: &str) -> String {
         "FailureEnd",
         "Wait",
         "CancelReason",
+        "ParentLink",
     ] {
         value(&mut page, &types[name]);
     }
