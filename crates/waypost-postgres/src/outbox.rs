@@ -31,7 +31,7 @@ use crate::text::{get, limit, limit_and_one, time};
 const PAGE: i64 = 64;
 
 /// How often the registration of an endpoint waits for the appends under way, and the pause between.
-const REGISTRATION_TRIES: u32 = 20;
+const REGISTRATION_TRIES: u32 = 10;
 const REGISTRATION_PAUSE: Duration = Duration::from_millis(200);
 
 impl Outbox for PostgresStore {
