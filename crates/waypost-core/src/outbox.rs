@@ -15,8 +15,11 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::event::{Event, RunCreated, RunEvent};
+use crate::event::{Event, NodeEvent, RunCreated, RunEvent};
 use crate::failure::Failure;
+use crate::json::Json;
+use crate::path::segments;
+use crate::plan::Plan;
 use crate::state::State;
 use crate::status::Status;
 use crate::transitions::RunPhase;
@@ -37,17 +40,25 @@ pub enum MessageKind {
     TimedOut,
     /// A retry opened its next generation.
     Reopened,
+    /// A `notify` node completed.
+    Notified,
 }
 
-/// A subscription to every kind.
+/// A subscription to every kind but [`MessageKind::Notified`].
 pub const STATUS_CHANGED: &str = "execution.status_changed";
 
 /// Bytes of a failure's message in a message.
 pub const FAILURE_TEXT_BYTES_MAX: usize = 4 * 1024;
 
+/// Bytes of what a `notify` node says in a message; of more the message says only that it is left out.
+pub const NOTE_BYTES_MAX: usize = 256 * 1024;
+
+/// The kind of nodes that cause a message when they complete.
+pub const NOTIFY: &str = "notify";
+
 impl MessageKind {
     /// Every kind.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Created,
         Self::Scheduled,
         Self::Paused,
@@ -58,6 +69,7 @@ impl MessageKind {
         Self::Cancelled,
         Self::TimedOut,
         Self::Reopened,
+        Self::Notified,
     ];
 
     /// The `type` of its messages.
@@ -73,6 +85,7 @@ impl MessageKind {
             Self::Cancelled => "execution.cancelled",
             Self::TimedOut => "execution.timed_out",
             Self::Reopened => "execution.reopened",
+            Self::Notified => "execution.notified",
         }
     }
 
@@ -138,6 +151,9 @@ impl MessageKinds {
     /// Every kind.
     pub const ALL: Self = Self((1 << MessageKind::ALL.len()) - 1);
 
+    /// Every kind but what `notify` nodes say.
+    pub const STATUS: Self = Self(Self::ALL.0 & !(1 << MessageKind::Notified as u32));
+
     /// The set that a store keeps as this number; bits without a kind are left out.
     pub fn from_bits(bits: u32) -> Self {
         Self(bits & Self::ALL.0)
@@ -148,10 +164,10 @@ impl MessageKinds {
         self.0
     }
 
-    /// The kinds that a subscription of this name adds: one, or all of them.
+    /// The kinds that a subscription of this name adds: one, or all changes of status.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
-            STATUS_CHANGED => Some(Self::ALL),
+            STATUS_CHANGED => Some(Self::STATUS),
             name => MessageKind::parse(name).map(Self::from),
         }
     }
@@ -207,6 +223,18 @@ struct Data<'a> {
     labels: &'a BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     failure: Option<ShownFailure<'a>>,
+    #[serde(flatten)]
+    note: Option<Note<'a>>,
+}
+
+/// What a `notify` node says.
+#[derive(Serialize)]
+struct Note<'a> {
+    node: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a Json>,
+    #[serde(rename = "messageOmitted", skip_serializing_if = "std::ops::Not::not")]
+    omitted: bool,
 }
 
 #[derive(Serialize)]
@@ -267,6 +295,51 @@ pub fn announce_birth(created: &RunCreated) -> Outgoing {
     }
 }
 
+/// The messages of the `notify` nodes that a frame completes.
+pub fn announce_notes(plan: &Plan, events: &[Event], after: &State) -> Vec<Outgoing> {
+    let first_seq = (after.seq + 1).saturating_sub(events.len() as u64);
+    let note = |(seq, event): (u64, &Event)| {
+        let Event::Node(NodeEvent::Completed { node, output, .. }) = event else { return None };
+        if !is_notify(plan, node) {
+            return None;
+        }
+        let null = Json::null();
+        let message = output.as_ref().unwrap_or(&null);
+        let omitted = message.bytes() > NOTE_BYTES_MAX;
+        let created = &after.created;
+        let data = Data {
+            execution: created.key.as_str(),
+            workflow: &created.workflow,
+            version: created.version,
+            status: Status::Running,
+            seq,
+            generation: after.generation,
+            labels: &created.labels,
+            failure: None,
+            note: Some(Note { node, message: (!omitted).then_some(message), omitted }),
+        };
+        let data = serde_json::to_vec(&data).expect("its keys are strings");
+        let workflow = Arc::clone(&created.workflow);
+        Some(Outgoing { seq, kind: MessageKind::Notified, workflow, data })
+    };
+    (first_seq..).zip(events).filter_map(note).collect()
+}
+
+/// Is the node at this path a `notify` node? Its scope may be closed already.
+fn is_notify(plan: &Plan, path: &str) -> bool {
+    let mut scope = plan.root();
+    let mut steps = segments(path).peekable();
+    while let Some(step) = steps.next() {
+        let Some(node) = plan.find_in(scope, step.id) else { return false };
+        if steps.peek().is_none() {
+            return plan.node(node).kind == NOTIFY;
+        }
+        let Some(body) = plan.body(node) else { return false };
+        scope = body;
+    }
+    false
+}
+
 fn data(
     created: &RunCreated,
     event: &RunEvent,
@@ -302,6 +375,7 @@ fn data(
         generation,
         labels: &created.labels,
         failure,
+        note: None,
     };
     serde_json::to_vec(&data).expect("its keys are strings")
 }

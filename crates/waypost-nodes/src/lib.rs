@@ -80,6 +80,7 @@ kinds! {
     workflow,
     noop,
     fail,
+    notify,
     api_call,
     llm,
     shell,

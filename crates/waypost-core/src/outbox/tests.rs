@@ -148,6 +148,37 @@ fn data_is_of_the_event_and_not_of_the_frame() {
 }
 
 #[test]
+fn completed_notify_nodes_cause_messages_wherever_they_are() {
+    let node = |id: &str, kind: &'static str| {
+        let mut node = crate::flow::node(id, crate::kind::Behaviour::Pass, Vec::new());
+        node.kind = kind;
+        node
+    };
+    let nodes = vec![node("a", "noop"), node("tell", NOTIFY)];
+    let draft = crate::flow::draft(nodes, crate::plan::FailurePolicy::default());
+    let plan = crate::plan::Plan::build(draft).unwrap();
+    let completed = |node: &str, output: Option<Json>| {
+        let (node, variables) = (node.into(), Default::default());
+        Event::Node(NodeEvent::Completed { node, attempt: 1, output, branch: None, variables })
+    };
+    let large = Json::from_value(&"x".repeat(NOTE_BYTES_MAX).into());
+    let events = [
+        completed("a", Some(Json::null())),
+        completed("tell", Some(Json::parse("[1, 2]").unwrap())),
+        completed("unknown/tell", None),
+        completed("tell", Some(large)),
+    ];
+    let messages = announce_notes(&plan, &events, &state(14, 1));
+    let seqs: Vec<u64> = messages.iter().map(|message| message.seq).collect();
+    assert_eq!(seqs, [12, 14]);
+    assert!(messages.iter().all(|message| message.kind == MessageKind::Notified));
+    let data: Vec<Value> =
+        messages.iter().map(|message| serde_json::from_slice(&message.data).unwrap()).collect();
+    assert_eq!((&data[0]["node"], &data[0]["message"]), (&json!("tell"), &json!([1, 2])));
+    assert_eq!((&data[1]["message"], &data[1]["messageOmitted"]), (&Value::Null, &json!(true)));
+}
+
+#[test]
 fn long_failures_are_cut_between_characters() {
     let events = [failed(&"é".repeat(FAILURE_TEXT_BYTES_MAX))];
     let messages = announce(Some(RunPhase::Running), &events, &state(1, 1));
@@ -165,7 +196,9 @@ fn kinds_have_names_and_codes_of_their_own() {
         let only = MessageKinds::parse(kind.name()).unwrap();
         assert_eq!(only.iter().collect::<Vec<_>>(), [kind]);
     }
-    assert_eq!(MessageKinds::parse(STATUS_CHANGED), Some(MessageKinds::ALL));
+    let status = MessageKinds::parse(STATUS_CHANGED).unwrap();
+    assert_eq!(status.with(MessageKind::Notified.into()), MessageKinds::ALL);
+    assert!(!status.contains(MessageKind::Notified));
     assert_eq!(MessageKinds::parse("execution.unknown"), None);
     assert_eq!(MessageKinds::from_bits(u32::MAX), MessageKinds::ALL);
 }

@@ -14,6 +14,7 @@ use waypost_core::decide::create;
 use waypost_core::event::{BLOBS_LOG_FORMAT, MessageId, RunCreated};
 use waypost_core::frame::Parent;
 use waypost_core::id::{ExecutionNo, Token};
+use waypost_core::outbox::NOTIFY;
 use waypost_core::path::At;
 use waypost_core::plan::Plan;
 use waypost_core::planted::{Bug, is_planted};
@@ -90,6 +91,8 @@ pub(super) struct Live {
     parent: Option<Parent>,
     /// Its phase after its last frame; absent before the first.
     announced: Option<RunPhase>,
+    /// Has its plan `notify` nodes?
+    notifies: bool,
     /// The store's time of that frame.
     stored_at: Timestamp,
     /// Mail that was answered without an event; deleted with the next frame.
@@ -166,6 +169,7 @@ impl Live {
     fn with(plan: Arc<Plan>, state: State, parent: Option<Parent>) -> Self {
         Self {
             announced: parent.map(|_| state.phase()),
+            notifies: plan.nodes.iter().any(|node| node.kind == NOTIFY),
             plan,
             state,
             parent,

@@ -53,14 +53,14 @@ fn find(outbox: &(impl Outbox + ?Sized), id: &str) -> Result<EndpointRow, Proble
 
 /// The kinds that names of events select.
 fn kinds(events: Option<&[Short<64>]>) -> Result<MessageKinds, Problem> {
-    let Some(events) = events else { return Ok(MessageKinds::ALL) };
+    let Some(events) = events else { return Ok(MessageKinds::STATUS) };
     let mut kinds = MessageKinds::default();
     for event in events {
         let more = MessageKinds::parse(&event.0).ok_or_else(|| {
             let all: Vec<&str> = MessageKinds::ALL.iter().map(|kind| kind.name()).collect();
             let detail = format!("there is no event {:?}", event.0);
             Problem::new(Code::BadBody, detail)
-                .hint(format!("the events are {STATUS_CHANGED} (all of them), {}", all.join(", ")))
+                .hint(format!("the events are {STATUS_CHANGED} (all changes), {}", all.join(", ")))
         })?;
         kinds = kinds.with(more);
     }

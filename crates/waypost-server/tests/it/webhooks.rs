@@ -120,3 +120,37 @@ async fn messages_are_listed_given_up_and_replayed() {
     assert_eq!((&again["id"], &again["state"]), (&message["id"], &json!("delivered")));
     house.get(&format!("{path}/messages?state=lost")).await.refused(400, "bad_parameter");
 }
+
+#[tokio::test]
+async fn notify_node_sends_its_message_with_its_completion() {
+    let house = House::open().await;
+    let nodes = json!([
+        { "id": "tell", "type": "notify", "config": { "message": { "at": "${{ input.at }}" } } },
+        { "id": "gate", "type": "wait-for-events", "needs": ["tell"], "config": { "name": "go" } },
+    ]);
+    let definition = json!({ "name": "tells", "nodes": nodes });
+    house.post("/v1/definitions", &definition).await.expect(201);
+    let asked = json!({ "url": "https://example.com/", "events": ["execution.notified"] });
+    let made = create(&house, &asked).await;
+    create(&house, &json!({ "url": "https://example.com/", "workflow": "tells" })).await;
+    let start = json!({ "workflow": "tells", "id": "t-1", "input": { "at": 7 } });
+    house.post("/v1/executions", &start).await.expect(201);
+    house.wait_for("t-1", "NodeCompleted").await;
+    let path = format!("{ENDPOINTS}/{}/messages", made["endpoint"]["id"].as_str().unwrap());
+    let listed = house.get(&path).await.expect(200).json();
+    let [message] = &listed["messages"].as_array().unwrap()[..] else { panic!("{listed}") };
+    assert_eq!(message["type"], "execution.notified");
+    let events = "/v1/executions/t-1/events?type=NodeCompleted";
+    let events = house.get(events).await.expect(200).json();
+    assert_eq!(message["seq"], events["events"][0]["seq"]);
+    let claim = uuid::Uuid::new_v4();
+    let request = MessageClaim { claim, limit: 64, lease: Millis::from_secs(60) };
+    let claimed = house.store.claim_messages(&request).unwrap().messages;
+    let notes: Vec<Value> = claimed
+        .iter()
+        .map(|(message, _)| serde_json::from_slice::<Value>(&message.data).unwrap())
+        .filter(|data| data["node"] == "tell")
+        .collect();
+    let [note] = &notes[..] else { panic!("only one endpoint gets it: {notes:?}") };
+    assert_eq!(note["message"], json!({ "at": 7 }));
+}

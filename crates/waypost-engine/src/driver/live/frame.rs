@@ -11,7 +11,7 @@ use waypost_core::event::{BLOBS_LOG_FORMAT, Event, NodeEvent, RunEvent};
 use waypost_core::frame::{FrameHeader, encode};
 use waypost_core::id::{AppendId, ExecutionNo};
 use waypost_core::json::{REFERENCE_BYTES_MIN, references};
-use waypost_core::outbox::{announce, announce_birth};
+use waypost_core::outbox::{announce, announce_birth, announce_notes};
 use waypost_core::permits::PermitRequest;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::status::Status;
@@ -116,6 +116,10 @@ impl Live {
         let needed = decision.events.iter().map(Event::requires).max().unwrap_or(1);
         side.messages = announce(self.announced, &decision.events, &self.state);
         self.announced = Some(self.state.phase());
+        if self.notifies {
+            let notes = announce_notes(&self.plan, &decision.events, &self.state);
+            side.messages.extend(notes);
+        }
         side.blobs = frame_blobs(&decision.events, &body);
         let refers = !side.blobs.is_empty();
         self.refers |= refers;
