@@ -370,12 +370,8 @@ async fn execute(cli: Cli, color: bool, color_errors: bool) -> Result<Exit> {
         Command::Signal(args) => requests::signal(args, &context).await,
         Command::Tune(args) => requests::tune(args, &context).await,
         Command::CompleteWait(args) => requests::complete_wait(args, &context).await,
-        Command::Approve(args) => {
-            requests::decide(args, waypost_core::command::ApprovalVerdict::Approved, &context).await
-        }
-        Command::Reject(args) => {
-            requests::decide(args, waypost_core::command::ApprovalVerdict::Rejected, &context).await
-        }
+        Command::Approve(args) => requests::approve(args, &context).await,
+        Command::Reject(args) => requests::reject(args, &context).await,
         Command::Blob { action } => blob::run(action, &context).await,
         Command::Instances => system::instances(&context).await,
         Command::Worker(args) => worker::run(&args, &context).await,

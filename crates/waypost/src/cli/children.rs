@@ -30,7 +30,7 @@ pub(crate) struct Args {
 struct Branch {
     #[serde(flatten)]
     child: wire::Child,
-    children: Vec<Branch>,
+    children: Vec<Self>,
 }
 
 /// What is shown of the tree.

@@ -120,11 +120,15 @@ pub(crate) struct DecideArgs {
     sent: Identified,
 }
 
-pub(crate) async fn decide(
-    args: DecideArgs,
-    verdict: ApprovalVerdict,
-    context: &Context,
-) -> Result<Exit> {
+pub(crate) async fn approve(args: DecideArgs, context: &Context) -> Result<Exit> {
+    decide(args, ApprovalVerdict::Approved, context).await
+}
+
+pub(crate) async fn reject(args: DecideArgs, context: &Context) -> Result<Exit> {
+    decide(args, ApprovalVerdict::Rejected, context).await
+}
+
+async fn decide(args: DecideArgs, verdict: ApprovalVerdict, context: &Context) -> Result<Exit> {
     let form = input::payload("the form", &args.form)?;
     let server = target::server_only("approve", &context.settings)?;
     let wait: WaitId = args.wait.parse().map_err(|error: BadWaitId| Usage(error.to_string()))?;
