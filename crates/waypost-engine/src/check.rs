@@ -4,6 +4,7 @@
 //! ```text
 //!   check ── chunk of executions ─▶ shown (projections) ─▶ examine (log, rows) ─▶ one.rs
 //!              two threads                                     rules of the core ── log
+//!                                                              family.rs ────────── parent, children
 //!                                                              rows.rs ──────────── control, mail
 //!                                                              shown.rs ─────────── projections
 //!   repair ─ derives again what follows from the log; logs themselves are never touched
@@ -14,6 +15,7 @@
 //! are checked once more before they are reported.
 
 mod blobs;
+mod family;
 mod one;
 mod rows;
 mod shown;
@@ -31,6 +33,7 @@ use waypost_core::time::Timestamp;
 use waypost_ports::inspect::{Examined, Inspect, PermitQueue, Remedy, Repair, StrayKind};
 use waypost_ports::store::{LogReader, StoreError};
 
+use self::family::{Family, Parents};
 use crate::Plans;
 
 /// Which executions to check.
@@ -114,7 +117,7 @@ pub fn check(
     if let Err(error) = store.catch_up() {
         warn!(%error, "could not update the projections");
     }
-    let checker = Checker { store, plans };
+    let checker = Checker { store, plans, parents: &Parents::default() };
     if let Some(execution) = options.only {
         return checker.check_one(execution);
     }
@@ -136,7 +139,7 @@ pub fn repair(
     plans: &Plans,
     report: &mut CheckReport,
 ) -> Result<(), StoreError> {
-    let checker = Checker { store, plans };
+    let checker = Checker { store, plans, parents: &Parents::default() };
     let sick = |finding: &&Finding| finding.cure.is_some();
     let mut executions: Vec<ExecutionNo> =
         report.findings.iter().filter(sick).map(|finding| finding.violation.execution).collect();
@@ -168,6 +171,13 @@ fn cures(findings: &[Finding]) -> Vec<Cure> {
 struct Checker<'a> {
     store: &'a dyn Inspect,
     plans: &'a Plans,
+    parents: &'a Parents,
+}
+
+impl<'a> Checker<'a> {
+    fn family(&self) -> Family<'a> {
+        Family { store: self.store, parents: self.parents }
+    }
 }
 
 impl Checker<'_> {
@@ -185,7 +195,7 @@ impl Checker<'_> {
     }
 
     fn apply(&self, execution: ExecutionNo, cure: Cure) -> Result<(), StoreError> {
-        let Self { store, plans } = *self;
+        let Self { store, plans, .. } = *self;
         match cure {
             Cure::Projections => return store.reproject(&[execution]),
             Cure::Promote => return store.promote(),
@@ -203,7 +213,7 @@ impl Checker<'_> {
         let remedy = match cure {
             Cure::Snapshot => Some(Remedy::NoSnapshot),
             _ => {
-                let read = one::read(&mut history, plans, store, None)?;
+                let read = one::read(&mut history, plans, self.family(), None)?;
                 read.log.state().map(|state| rows::remedy(state, last.requires))
             }
         };

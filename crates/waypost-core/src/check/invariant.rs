@@ -45,6 +45,8 @@ invariants! {
         "a container opens its scopes in order, and settles after what is in them";
     ChildrenOnce = "child.once",
         "an execution that a node starts begins once, and its end is taken once";
+    ChildMatchesParent = "child.matches-parent",
+        "what parent and child record of each other agrees";
     WaitsEndInTime = "wait.ends-once", "a wait ends once, by what it waited for, and never early";
     MessagesOnce = "message.consumed-once", "a message is consumed once";
     PausesHold = "pause.holds", "pause and resume alternate, and nothing starts in between";

@@ -10,6 +10,7 @@ use waypost_core::projection::{Changes, Stamp};
 use waypost_ports::inspect::{Examined, Shown};
 use waypost_ports::store::{History, Store, StoreError, StoredFrame};
 
+use super::family::{Family, Parents};
 use super::{CheckReport, Cure, Finding, Tally, rows, shown as projections};
 use crate::{Damage, Plans};
 
@@ -18,15 +19,18 @@ pub(super) struct Read {
     key: Option<ExecutionId>,
     /// The projections as they must be, up to the requested seq.
     changes: Changes,
+    /// What the logs of its parent and children contradict.
+    contradicted: Vec<(u64, String)>,
 }
 
 /// Reads a log page by page, and folds it for readers up to a seq.
 pub(super) fn read(
     history: &mut History,
     plans: &Plans,
-    store: &dyn Store,
+    family: Family<'_>,
     upto: Option<u64>,
 ) -> Result<Read, StoreError> {
+    let store = family.store;
     let decoded = |frame: StoredFrame| {
         let events = events_of(&frame);
         (frame, events)
@@ -45,7 +49,8 @@ pub(super) fn read(
         // The fault of such a log is found by reading it.
         _ => (LogCheck::without_plan(history.execution, None), None),
     };
-    let mut read = Read { log, key, changes: Changes::default() };
+    let (changes, contradicted) = (Changes::default(), Vec::new());
+    let mut read = Read { log, key, changes, contradicted };
     let mut snapshot = history.snapshot.as_ref();
     for read_frame in frames {
         let (frame, events) = read_frame?;
@@ -54,6 +59,10 @@ pub(super) fn read(
         read.log.frame(header, frame.at, given);
         if let Some(reached) = snapshot.take_if(|snapshot| snapshot.seq == header.last_seq) {
             read.log.snapshot(reached.seq, &reached.body);
+        }
+        for (seq, event) in (header.first_seq..).zip(events.iter().flatten()) {
+            let wrong = family.check(header.execution, event)?;
+            read.contradicted.extend(wrong.map(|what| (seq, what)));
         }
         if upto.is_some_and(|upto| header.last_seq <= upto) {
             for (seq, event) in (header.first_seq..).zip(events.into_iter().flatten()) {
@@ -70,16 +79,26 @@ pub(super) fn read(
 /// Checks one execution with everything around it. The projections, if they are checked, must have
 /// been read before the rest.
 pub fn check_examined(
-    mut examined: Examined,
+    examined: Examined,
     shown: Option<&Shown>,
     plans: &Plans,
     store: &dyn Store,
+) -> Result<CheckReport, StoreError> {
+    check_in_family(examined, shown, plans, Family { store, parents: &Parents::default() })
+}
+
+/// As [`check_examined`], with the parents that are known.
+pub(super) fn check_in_family(
+    mut examined: Examined,
+    shown: Option<&Shown>,
+    plans: &Plans,
+    family: Family<'_>,
 ) -> Result<CheckReport, StoreError> {
     let upto = shown.and_then(|shown| shown.rows.as_ref()).map(|rows| rows.view.seq);
     let history = &mut examined.history;
     let requires = history.last_header().map_or(0, |last| last.requires);
     let execution = history.execution;
-    let mut read = read(history, plans, store, upto)?;
+    let mut read = read(history, plans, family, upto)?;
     let counts = read.log.counts();
     let tally =
         Tally { executions: 1, frames: counts.frames, events: counts.events, nodes: counts.nodes };
@@ -94,6 +113,10 @@ pub fn check_examined(
         let cure = (violation.invariant == Invariant::SnapshotFolds).then_some(Cure::Snapshot);
         sound &= cure.is_some();
         note(violation, cure);
+    }
+    for (seq, what) in std::mem::take(&mut read.contradicted) {
+        let invariant = Invariant::ChildMatchesParent;
+        note(Violation { execution, invariant, seq, what }, None);
     }
     // Rows are not compared with a damaged log.
     if let Some(state) = read.log.state().filter(|_| sound) {

@@ -97,14 +97,15 @@ impl StoreWalk<'_> {
         report: &mut CheckReport,
     ) -> Result<&'a [ExecutionNo], StoreError> {
         // First the projections, then the log: so the log is never behind.
-        let Checker { store, plans } = self.checker;
+        let Checker { store, plans, .. } = self.checker;
+        let family = self.checker.family();
         let shown = store.shown(executions)?;
         let examined = store.examine(executions)?;
         let last = examined.last().map(|examined| examined.history.execution);
         for examined in examined {
             let execution = examined.history.execution;
             let shown = shown.iter().find(|shown| shown.execution == execution);
-            let found = one::check_examined(examined, shown, plans, store)?;
+            let found = one::check_in_family(examined, shown, plans, family)?;
             let doubtful = found.findings.iter().any(is_about_rows);
             report.add(if doubtful { self.confirm(execution, &found)? } else { found });
         }
@@ -135,7 +136,7 @@ fn is_about_rows(finding: &Finding) -> bool {
 impl Checker<'_> {
     /// Checks one execution; what cannot be read of it is a finding.
     pub(super) fn check_one(&self, execution: ExecutionNo) -> Result<CheckReport, StoreError> {
-        let Self { store, plans } = *self;
+        let Self { store, plans, .. } = *self;
         let unreadable = |invariant, reason: String, cure| {
             Finding::new(execution, invariant, format!("it cannot be read: {reason}"), cure)
         };
@@ -149,7 +150,7 @@ impl Checker<'_> {
             other => other?.pop(),
         };
         let check = |mut found: Vec<Examined>| match found.pop() {
-            Some(examined) => one::check_examined(examined, shown.as_ref(), plans, store),
+            Some(examined) => one::check_in_family(examined, shown.as_ref(), plans, self.family()),
             None => Ok(CheckReport::default()),
         };
         let mut report = match store.examine(&[execution]).and_then(check) {
