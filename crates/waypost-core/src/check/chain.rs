@@ -18,6 +18,8 @@ pub(super) struct Chain {
     appends: BTreeSet<Uuid>,
     /// The ownership that events have reached; headers must agree with it.
     epoch: u32,
+    /// Has the execution ended? Then its parent may open it again, from any instance.
+    ended: bool,
 }
 
 #[derive(Debug)]
@@ -54,6 +56,7 @@ impl Chain {
 
     /// Judges an event that changes the ownership.
     pub(super) fn event(&mut self, header: &FrameHeader, event: &Event) -> Verdict {
+        self.ended = event.is_end();
         let Event::Run(RunEvent::Owned { instance, epoch }) = event else { return Ok(()) };
         let before = std::mem::replace(&mut self.epoch, *epoch);
         require_with(before.checked_add(1) == Some(*epoch), Fenced, || {
@@ -101,7 +104,8 @@ impl Chain {
         require_with(*epoch >= last.epoch, Fenced, || {
             format!("written under epoch {epoch}, after {}", last.epoch)
         })?;
-        require_with(*epoch > last.epoch || *instance == last.instance, Fenced, || {
+        let same = *instance == last.instance || self.ended;
+        require_with(*epoch > last.epoch || same, Fenced, || {
             format!("epoch {epoch} has two writers, {} and {instance}", last.instance)
         })
     }

@@ -96,7 +96,7 @@ pub(super) fn check_in_family(
 ) -> Result<CheckReport, StoreError> {
     let upto = shown.and_then(|shown| shown.rows.as_ref()).map(|rows| rows.view.seq);
     let history = &mut examined.history;
-    let requires = history.last_header().map_or(0, |last| last.requires);
+    let last = history.last_header().copied();
     let execution = history.execution;
     let mut read = read(history, plans, family, upto)?;
     let counts = read.log.counts();
@@ -119,8 +119,8 @@ pub(super) fn check_in_family(
         note(Violation { execution, invariant, seq, what }, None);
     }
     // Rows are not compared with a damaged log.
-    if let Some(state) = read.log.state().filter(|_| sound) {
-        for (invariant, what) in rows::check(&examined, state, requires) {
+    if let Some((state, last)) = read.log.state().filter(|_| sound).zip(last) {
+        for (invariant, what) in rows::check(&examined, state, &last) {
             let seq = state.seq;
             note(Violation { execution, invariant, seq, what }, Some(Cure::Rows));
         }

@@ -6,6 +6,7 @@
 
 use waypost_core::check::Invariant;
 use waypost_core::event::Wait;
+use waypost_core::frame::FrameHeader;
 use waypost_core::state::{NodeState, State};
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
@@ -19,6 +20,10 @@ fn derive(state: &State) -> DerivedRow {
     let next_due = state.next_due();
     match state.status {
         Status::Waiting => DerivedRow::Parked { next_due },
+        // It left memory until its children have ended.
+        Status::Ending if state.owner.is_none() && state.children_open > 0 => {
+            DerivedRow::Parked { next_due }
+        }
         _ => match state.held_for() {
             Some(reason) => DerivedRow::Held { reason, next_due },
             None => DerivedRow::Ready,
@@ -41,10 +46,10 @@ pub(super) fn remedy(state: &State, requires: u16) -> Remedy {
     Remedy::Control { row: derive(state), epoch: state.epoch, requires, permit }
 }
 
-/// Compares the rows beside a log with its state; `requires` as above.
-pub(super) fn check(examined: &Examined, state: &State, requires: u16) -> Vec<BrokenRule> {
+/// Compares the rows beside a log with its state, and with the header of its last frame.
+pub(super) fn check(examined: &Examined, state: &State, last: &FrameHeader) -> Vec<BrokenRule> {
     let ended = state.status.is_end();
-    let mut faults = check_row(examined, state, requires);
+    let mut faults = check_row(examined, state, last);
     // Without a control row, that is the fault.
     if ended || examined.history.control.is_some() {
         faults.extend(has_another_place(examined.permit.as_ref(), state));
@@ -52,7 +57,7 @@ pub(super) fn check(examined: &Examined, state: &State, requires: u16) -> Vec<Br
     faults
 }
 
-fn check_row(examined: &Examined, state: &State, requires: u16) -> Vec<BrokenRule> {
+fn check_row(examined: &Examined, state: &State, last: &FrameHeader) -> Vec<BrokenRule> {
     let history = &examined.history;
     let ended = state.status.is_end();
     match (&history.control, &examined.standing) {
@@ -69,8 +74,10 @@ fn check_row(examined: &Examined, state: &State, requires: u16) -> Vec<BrokenRul
         }
         (Some(control), Some(standing)) => {
             let mut faults = Vec::new();
-            faults.extend(is_behind(control, standing, state, requires));
-            faults.extend(has_no_reason_to_wake(control, standing, state));
+            faults.extend(is_behind(control, standing, state, last.requires));
+            if !begins_now(control, state, last) {
+                faults.extend(has_no_reason_to_wake(control, standing, state));
+            }
             faults.extend(has_mail_without_wake_up(examined, control, standing));
             faults
         }
@@ -111,6 +118,12 @@ fn is_behind(
         return None;
     };
     Some((Invariant::ControlAgrees, what))
+}
+
+/// Did it begin, or was it opened again, with a frame of its parent? Its row is due since then.
+fn begins_now(control: &Control, state: &State, last: &FrameHeader) -> bool {
+    let due = control.owner.is_none() && control.next_due == Some(last.decided_at);
+    due && state.owner.is_none() && state.created.parent.is_some()
 }
 
 fn has_no_reason_to_wake(
@@ -185,15 +198,18 @@ fn is_due_otherwise(
     }
 }
 
-/// Does it wait for a signal, or for a person to release a map?
+/// Does it wait for a signal, for a child, or for a person to release a map?
 fn waits_for_outside(state: &State) -> bool {
     let is_held = |node: &NodeState| {
         let map = node.body.as_ref().and_then(|body| body.map.as_ref());
         map.is_some_and(|map| map.held.is_some())
     };
-    state
-        .nodes()
-        .any(|(_, node)| node.wait.as_ref().is_some_and(Wait::is_answered) || is_held(node))
+    let waits = |node: &NodeState| {
+        let wait = node.wait.as_ref();
+        let child = matches!(wait, Some(Wait::Child { .. }));
+        wait.is_some_and(Wait::is_answered) || child || is_held(node)
+    };
+    state.nodes().any(|(_, node)| waits(node))
 }
 
 /// Quarantined by the store because its log cannot be extended: until it is resumed, no due time

@@ -66,6 +66,8 @@ fn child_is_claimed_by_another_instance_and_its_end_reaches_the_parent() {
         one.perform_all();
         one.step();
     }
+    // The child is due, and no instance has claimed it.
+    world.check();
     two.settle();
     let child = child(&world, parent);
     assert_eq!(world.status(child), Status::Completed, "the other instance ran it");
@@ -87,6 +89,7 @@ fn parent_that_waits_for_its_child_parks_after_a_while() {
     rig.renew();
     rig.settle();
     assert_eq!(world.status(parent), Status::Waiting);
+    world.check();
     let signal = Request::Signal { name: "go".into(), body: waypost_core::json::Json::null() };
     rig.request(child(&world, parent), signal);
     rig.run_to_end();
@@ -138,6 +141,7 @@ fn ending_parent_leaves_memory_while_its_child_is_held() {
     assert_eq!(one.driver.live(), 0, "it left memory");
     assert_eq!(world.control(parent).and_then(|control| control.owner), None);
     assert_eq!(world.status(parent), Status::Ending);
+    world.check();
     world.pass(3_000);
     two.settle_store();
     two.finish_all();
@@ -160,6 +164,30 @@ fn retry_of_a_node_opens_the_same_child_again() {
     assert_eq!(count(&world, child, "RunReopened"), 2);
     assert_eq!(world.calls(child, "a"), 1, "what had completed is not done again");
     assert_eq!(world.calls(child, "flaky"), 3);
+    world.check();
+}
+
+#[test]
+fn child_is_opened_again_by_an_instance_that_did_not_run_it() {
+    let world = World::new();
+    world.named("other", "flaky");
+    let (mut one, mut two) = (Rig::new(&world), Rig::new(&world));
+    let parent = one.start("c = workflow(other) retry 5 wait 1s");
+    one.step();
+    while children(&world, parent).is_empty() {
+        one.perform_all();
+        one.step();
+    }
+    two.settle();
+    let child = child(&world, parent);
+    assert_eq!(world.status(child), Status::Failed, "the other instance ran it");
+    while count(&world, child, "RunReopened") == 0 {
+        one.settle_store();
+        world.pass(500);
+    }
+    world.check();
+    one.run_to_end();
+    assert_eq!(world.status(parent), Status::Completed);
     world.check();
 }
 
