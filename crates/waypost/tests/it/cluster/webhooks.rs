@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -19,6 +19,10 @@ const FULL: usize = 10_000;
 const FAILING: u32 = 30;
 /// An instance is killed after so many starts.
 const KILL_EVERY: usize = 50;
+
+/// What is left of the messages, in words.
+const LEFT: &str = "SELECT string_agg(concat_ws(' ', state, attempts, due - waypost_now(), status, \
+                    convert_from(reason, 'utf8'), claim), E'\\n') FROM outbox WHERE state <> 1";
 
 /// One request at the endpoint.
 #[derive(Clone, Debug)]
@@ -103,7 +107,11 @@ fn every_message_arrives_in_order_under_one_id_though_its_senders_are_killed() {
     assert_eq!(made.status, 201, "{made:?}");
     let started = load(&mut cluster, scaled(FULL));
     let within = LONG + Duration::from_millis(20 * started.len() as u64);
-    wait_until("all messages are delivered", within, || {
+    let until = Instant::now() + within;
+    wait_until("all messages are delivered", within + LONG, || {
+        let late = Instant::now() > until;
+        let left = || (cluster.sql(LEFT), cluster.sql("SELECT count(*) FROM control"));
+        assert!(!late, "messages and executions that are left: {:?}", left());
         cluster.sql("SELECT count(*) FROM outbox WHERE state <> 1") == "0"
             && cluster.sql("SELECT count(*) FROM control") == "0"
     });
