@@ -108,9 +108,6 @@ bugs! {
     ResultsOutOfOrder = "results-out-of-order", "the results of a map are in the order in which its items completed";
     VariablesStayInside = "variables-stay-inside", "a variable that is set in a body is lost at its end";
     ClosedItemHears = "closed-item-hears", "a report for an item that has closed counts for one that is open";
-    // Children.
-    ChildForgotten = "child-forgotten", "a node that is stopped neither cancels nor awaits the execution that it started";
-    ParentNotTold = "parent-not-told", "the end of an execution is not sent to the node that started it";
     // Blobs.
     BlobAfterCommit = "blob-after-commit", "the frame that names a blob is committed before the blob is put";
     GcTakesFresh = "gc-takes-fresh", "the sweep of blobs ignores how young a blob is";

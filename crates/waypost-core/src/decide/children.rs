@@ -19,7 +19,6 @@ use crate::json::Json;
 use crate::kind::Behaviour;
 use crate::limits::CHILD_DEPTH_MAX;
 use crate::path::At;
-use crate::planted::{Bug, is_planted};
 use crate::status::{NodeStatus, Status};
 
 impl Decider<'_> {
@@ -220,7 +219,7 @@ impl Decider<'_> {
 
     /// Must this node wait for its child although its execution or its body is ending?
     pub(super) fn awaits_cancelled_child(&self, at: At) -> bool {
-        self.awaited_child(at).is_some_and(|child| !child.leave) && !is_planted(Bug::ChildForgotten)
+        self.awaited_child(at).is_some_and(|child| !child.leave)
     }
 
     /// Tells the child of a node that its parent does not need it any more.
@@ -247,7 +246,7 @@ impl Decider<'_> {
     pub(super) fn tell_parent(&mut self) {
         let state = &*self.state;
         let (Some(parent), Some(end)) = (&state.created.parent, &state.end) else { return };
-        if !parent.awaits || is_planted(Bug::ParentNotTold) {
+        if !parent.awaits {
             return;
         }
         let body = SentBody::ChildEnded(Box::new(ChildEnd {

@@ -296,9 +296,8 @@ impl<'a> Trial<'a> {
         assert_eq!(self.logbook.check.state(), Some(&self.run.state), "and folds the same state");
         self.read = self.run.log.len();
         let state = &self.run.state;
-        // Items are opened with evaluations.
-        let opens = self.run.evaluates || !state.wants_items();
-        if opens && state.acts() && state.status == Status::Running {
+        // Items are opened with evaluations: those that were put off are opened with the next command.
+        if !state.wants_items() && state.acts() && state.status == Status::Running {
             let forgotten = self.logbook.check.forgotten();
             assert_eq!(forgotten, None, "a node's turn has come, and nothing happens");
         }
