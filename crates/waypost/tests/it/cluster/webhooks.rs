@@ -95,7 +95,9 @@ fn every_message_arrives_in_order_under_one_id_though_its_senders_are_killed() {
     let attempts = Attempts::default();
     let seen = Arc::clone(&attempts);
     let sink = Sink::start_with(move |request| answer(&seen, request));
-    let mut cluster = Cluster::start_with(2, With::Postgres, &["--set", "webhook_timeout=1s"]);
+    // Short, because swallowed replies take as long; and long enough for a busy machine, because a message
+    // that fails twice waits for five minutes.
+    let mut cluster = Cluster::start_with(2, With::Postgres, &["--set", "webhook_timeout=5s"]);
     cluster.deploy(CHAIN);
     let endpoint = json!({
         "url": sink.url("/hook"),
