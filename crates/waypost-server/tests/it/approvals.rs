@@ -17,11 +17,16 @@ async fn asked(house: &House, id: &str, config: &Value) -> String {
     let definition = house.post("/v1/definitions", &release(config)).await;
     assert!(definition.status == 200 || definition.status == 201);
     house.post("/v1/executions", &json!({ "workflow": "release", "id": id })).await.expect(201);
-    let list = house.get("/v1/waits?consistent=true&kind=approval").await.expect(200).json();
-    let mut waits = list["waits"].as_array().unwrap().iter();
-    let wait = waits.find(|wait| wait["execution"] == id).expect("it waits");
-    assert_eq!((&wait["title"], &wait["node"]), (&json!("Ship it?"), &json!("ask")));
-    wait["id"].as_str().unwrap().to_owned()
+    // The start is answered before the node is evaluated.
+    for _ in 0..10_000 {
+        let list = house.get("/v1/waits?consistent=true&kind=approval").await.expect(200).json();
+        let mut waits = list["waits"].as_array().unwrap().iter();
+        if let Some(wait) = waits.find(|wait| wait["execution"] == id) {
+            assert_eq!((&wait["title"], &wait["node"]), (&json!("Ship it?"), &json!("ask")));
+            return wait["id"].as_str().unwrap().to_owned();
+        }
+    }
+    panic!("{id} does not wait");
 }
 
 async fn output(house: &House, id: &str, node: &str) -> Value {
