@@ -68,6 +68,12 @@ async fn open_waits_are_listed_by_kind_and_workflow_to_their_end() {
             house.post("/v1/executions", &start).await.expect(201);
         }
     }
+    // Starts are answered before the nodes are evaluated.
+    let mut left = 10_000;
+    while walk(&house, "/v1/waits?consistent=true", "waits", "cursor").await.len() < 12 {
+        left -= 1;
+        assert!(left > 0, "they do not wait");
+    }
     for limit in [1, 4, 100] {
         let list = |filter: &str| format!("/v1/waits?consistent=true&limit={limit}{filter}");
         let all = walk(&house, &list(""), "waits", "cursor").await;
