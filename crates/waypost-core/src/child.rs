@@ -19,6 +19,7 @@ use crate::event::{MessageId, RunCreated};
 use crate::failure::Failure;
 use crate::id::{DefinitionHash, ExecutionId, ExecutionNo};
 use crate::json::{Json, present};
+use crate::state::State;
 use crate::status::Status;
 use crate::time::Millis;
 
@@ -60,6 +61,12 @@ pub struct NewChild {
     pub execution: ExecutionNo,
     /// Its id.
     pub key: ExecutionId,
+    pub callee: Callee,
+}
+
+/// What a `workflow` node starts: a definition and its input.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Callee {
     pub workflow: Arc<str>,
     pub version: u32,
     pub definition: DefinitionHash,
@@ -109,6 +116,21 @@ pub struct ChildEnd {
     pub output: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
+}
+
+impl State {
+    /// How this execution ended, for the node that started it.
+    pub fn end_for_parent(&self) -> Option<ChildEnd> {
+        let (parent, end) = (self.created.parent.as_ref()?, self.end.as_ref()?);
+        Some(ChildEnd {
+            node: Arc::clone(&parent.node),
+            child: self.execution,
+            generation: self.generation,
+            status: self.status,
+            output: end.output.clone(),
+            failure: end.failure.clone(),
+        })
+    }
 }
 
 /// What a node knows of the child that it waits for, or waited for.

@@ -136,10 +136,13 @@ struct Decider<'a> {
     decision: Decision,
     /// What waits for contents of blobs: due waits, and containers.
     put_off: Vec<At>,
+    /// May there be nodes that wait for room to start an execution?
+    crowded_out: bool,
 }
 
 impl<'a> Decider<'a> {
     fn new(plan: &'a Plan, state: &'a mut State, env: &'a Env) -> Self {
+        let crowded_out = !state.has_room_for_child();
         Self {
             plan,
             state,
@@ -147,6 +150,7 @@ impl<'a> Decider<'a> {
             slots: env.slots,
             decision: Decision::default(),
             put_off: Vec::new(),
+            crowded_out,
         }
     }
 

@@ -19,7 +19,7 @@ use crate::event::{EndCause, MessageId, PauseReason, RunCreated};
 use crate::failure::Failure;
 use crate::id::{DefinitionHash, ExecutionNo, InstanceId};
 use crate::json::{Json, present};
-use crate::limits::MESSAGES_REMEMBERED_MAX;
+use crate::limits::{CHILDREN_OPEN_MAX, MESSAGES_REMEMBERED_MAX};
 use crate::path::{At, ScopeNo};
 use crate::plan::Plan;
 use crate::planted::{Bug, is_planted};
@@ -262,6 +262,11 @@ impl State {
     /// Is there a signal to be delivered to more nodes, and may it?
     pub fn wants_delivery(&self) -> bool {
         self.acts() && self.status != Status::Scheduled && self.is_spreading()
+    }
+
+    /// May one more node start an execution?
+    pub fn has_room_for_child(&self) -> bool {
+        self.launching + self.children_open < CHILDREN_OPEN_MAX
     }
 
     /// The nodes that are under way: QUEUED, RUNNING or WAITING.

@@ -1,5 +1,4 @@
-//! Executions that `workflow` nodes start: their beginning, their end, and what they hear when their
-//! parent ends.
+//! Executions that `workflow` nodes start: their beginning, their end, and the end of their parent.
 
 use std::sync::Arc;
 
@@ -7,7 +6,7 @@ use serde_json::json;
 
 use super::Decider;
 use crate::child::{
-    Birth, ChildEnd, ChildState, Launch, NewChild, ParentLink, SentBody, SentMessage,
+    Birth, Callee, ChildEnd, ChildState, Launch, NewChild, ParentLink, SentBody, SentMessage,
 };
 use crate::command::{Refusal, Request};
 use crate::event::{
@@ -36,7 +35,7 @@ impl Decider<'_> {
                 let message = format!(
                     "workflow {:?} was not started: {CHILD_DEPTH_MAX} executions are above it, which is \
                      the limit",
-                    new.workflow
+                    new.callee.workflow
                 );
                 self.attempt_failed(at, Failure::permanent(kind::TOO_DEEP, message));
             }
@@ -69,8 +68,8 @@ impl Decider<'_> {
             depth: self.depth() + 1,
             keys: self.held_keys(),
         };
-        let NewChild { execution, key, workflow, version, definition, input, timeout, requires } =
-            new;
+        let NewChild { execution, key, callee } = new;
+        let Callee { workflow, version, definition, input, timeout, requires } = callee;
         let actor = self.state.created.origin.actor.clone();
         let created = RunCreated {
             key: key.clone(),
@@ -177,42 +176,31 @@ impl Decider<'_> {
         let ChildEnd { child: execution, generation, status, output, failure, .. } = end;
         self.emit_at(at, NodeEvent::ChildEnded { node, attempt, execution, generation, status });
         let ending = self.state.is_ending(at);
-        match status {
-            Status::Completed => self.complete_or_fail(at, output),
-            Status::Cancelled if ending => {
-                let whole = self.state.status == Status::Ending;
-                let reason = if whole { CancelReason::Ending } else { CancelReason::Body };
-                self.cancel_node(at, reason);
-            }
-            Status::Cancelled
-            | Status::Failed
-            | Status::TimedOut
-            | Status::Requested
-            | Status::Scheduling
-            | Status::Scheduled
-            | Status::Running
-            | Status::Waiting
-            | Status::Paused
-            | Status::Quarantined
-            | Status::Resuming
-            | Status::Ending => {
-                self.attempt_failed(at, failure_of_child(&child, status, failure.as_ref()));
-            }
+        if status == Status::Completed {
+            self.complete_or_fail(at, output);
+        } else if status == Status::Cancelled && ending {
+            let whole = self.state.status == Status::Ending;
+            let reason = if whole { CancelReason::Ending } else { CancelReason::Body };
+            self.cancel_node(at, reason);
+        } else {
+            self.attempt_failed(at, failure_of_child(&child, status, failure.as_ref()));
         }
-        self.start_next_child();
     }
 
-    /// There is room for one more child: a node may wait for that.
-    fn start_next_child(&mut self) {
-        if self.state.queued == 0 || !self.state.acts() {
+    /// Starts the children that had no room, if there is some now: a child has ended, or will not begin.
+    pub(super) fn start_crowded_out(&mut self) {
+        if !self.crowded_out || !self.state.has_room_for_child() || !self.state.acts() {
             return;
         }
         let waits = |at: &At| {
             let starts = matches!(self.plan_node(*at).behaviour, Behaviour::Workflow(_));
             starts && self.is_in(*at, NodeStatus::Queued)
         };
-        let next = self.state.positions().into_iter().find(waits);
-        if let Some(at) = next {
+        let waiting: Vec<At> = self.state.positions().into_iter().filter(waits).collect();
+        for at in waiting {
+            if !self.state.has_room_for_child() {
+                return;
+            }
             self.start(at);
         }
     }
@@ -244,20 +232,10 @@ impl Decider<'_> {
 
     /// Tells the node that started this execution how it ended.
     pub(super) fn tell_parent(&mut self) {
-        let state = &*self.state;
-        let (Some(parent), Some(end)) = (&state.created.parent, &state.end) else { return };
-        if !parent.awaits {
-            return;
-        }
-        let body = SentBody::ChildEnded(Box::new(ChildEnd {
-            node: Arc::clone(&parent.node),
-            child: state.execution,
-            generation: state.generation,
-            status: state.status,
-            output: end.output.clone(),
-            failure: end.failure.clone(),
-        }));
-        let message = format!("child-{}-{}", state.execution.0, state.generation).into();
+        let parent = self.state.created.parent.as_ref().filter(|parent| parent.awaits);
+        let (Some(parent), Some(end)) = (parent, self.state.end_for_parent()) else { return };
+        let message = format!("child-{}-{}", end.child.0, end.generation).into();
+        let body = SentBody::ChildEnded(Box::new(end));
         self.decision.sent.push(SentMessage { to: parent.execution, message, body });
     }
 
@@ -274,20 +252,12 @@ impl Decider<'_> {
 /// What the end of a child means for the node that started it.
 fn failure_of_child(child: &ExecutionId, status: Status, failure: Option<&Failure>) -> Failure {
     let why = failure.map(|failure| format!(": {}: {}", failure.kind, failure.message));
-    let (kind, how) = match status {
-        Status::TimedOut => (kind::TIMEOUT, "took longer than its timeout"),
-        Status::Cancelled => (kind::CHILD_CANCELLED, "was cancelled"),
-        Status::Failed
-        | Status::Requested
-        | Status::Scheduling
-        | Status::Scheduled
-        | Status::Running
-        | Status::Waiting
-        | Status::Paused
-        | Status::Quarantined
-        | Status::Resuming
-        | Status::Ending
-        | Status::Completed => (kind::CHILD_FAILED, "failed"),
+    let (kind, how) = if status == Status::TimedOut {
+        (kind::TIMEOUT, "took longer than its timeout")
+    } else if status == Status::Cancelled {
+        (kind::CHILD_CANCELLED, "was cancelled")
+    } else {
+        (kind::CHILD_FAILED, "failed")
     };
     let message = format!("execution {child} {how}{}", why.unwrap_or_default());
     let details = Json::from_value(&json!({ "execution": child, "failure": failure }));

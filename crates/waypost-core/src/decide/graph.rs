@@ -11,7 +11,6 @@ use crate::failure::{Failure, kind};
 use crate::id::{InstanceId, Token, WorkerId};
 use crate::json::{BadJson, Json};
 use crate::kind::Behaviour;
-use crate::limits::CHILDREN_OPEN_MAX;
 use crate::path::{At, ScopeNo};
 use crate::plan::{FailurePolicy, Join, OnError, Plan};
 use crate::state::{Scope, State, output_of as value_of};
@@ -145,9 +144,7 @@ impl Decider<'_> {
                 self.started(at, Some(self.env.instance), None, Some(token));
                 self.effect(Effect::Run { node: at, attempt, token });
             }
-            // One more is started when a child has ended.
-            Behaviour::Workflow(_)
-                if self.state.launching + self.state.children_open >= CHILDREN_OPEN_MAX => {}
+            Behaviour::Workflow(_) if !self.state.has_room_for_child() => self.crowded_out = true,
             Behaviour::Workflow(_) => {
                 self.started(at, None, None, None);
                 self.effect(Effect::Launch { node: at, attempt });
@@ -306,6 +303,7 @@ impl Decider<'_> {
     /// complete. In this order: where every node is settled there is nothing left to pause.
     pub(super) fn finish(&mut self) {
         self.go_on_with_bodies();
+        self.start_crowded_out();
         let state = &*self.state;
         if state.status.is_end() {
             return;

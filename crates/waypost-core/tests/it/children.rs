@@ -1,9 +1,10 @@
-//! Executions that nodes start: when they begin, what their ends mean, and what they hear when their parent
+//! Executions that nodes start: when they begin, what their ends mean, and what becomes of them when their parent
 //! ends.
 
 use waypost_core::child::SentBody;
 use waypost_core::command::{Command, Request};
 use waypost_core::event::{CHILDREN_LOG_FORMAT, Event};
+use waypost_core::failure::Failure;
 use waypost_core::flow::plan;
 use waypost_core::id::ExecutionId;
 use waypost_core::limits::{CHILD_DEPTH_MAX, CHILDREN_OPEN_MAX};
@@ -291,6 +292,26 @@ fn nodes_wait_while_too_many_children_are_open() {
     let next = format!("c{}", CHILDREN_OPEN_MAX);
     assert_eq!(run.node(&next).status, NodeStatus::Running);
     assert_eq!(run.node(&waiting).status, NodeStatus::Queued);
+}
+
+#[test]
+fn nodes_without_room_start_also_if_others_start_nothing_or_do_not_wait() {
+    let more = CHILDREN_OPEN_MAX + 2;
+    for kind in ["workflow(other) error continue", "workflow(other, detached)"] {
+        let nodes: Vec<String> = (0..more).map(|at| format!("c{at} = {kind}")).collect();
+        let plan = plan(&nodes.join("; "));
+        let mut run = Run::start(&plan, "{}", None, 1);
+        for at in 0..2 {
+            let node = run.at(&format!("c{at}"));
+            let launch = match kind.contains("detached") {
+                true => super::script::launch(at.into()),
+                false => Err(Failure::permanent("unknown_workflow", "it is not there")),
+            };
+            run.command(Command::Launch { node, attempt: 1, launch }).expect("it is not refused");
+            let next = run.at(&format!("c{}", CHILDREN_OPEN_MAX + at));
+            assert_eq!(run.state.node(next).status, NodeStatus::Running, "{kind}");
+        }
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@
 
 use serde_json::Value;
 use uuid::Uuid;
-use waypost_core::child::{ChildEnd, Launch, NewChild};
+use waypost_core::child::{Callee, ChildEnd, Launch, NewChild};
 use waypost_core::command::{
     ApprovalDecision, ApprovalVerdict, Command, Effect, Mark, Outcome, Refusal, Report, Request,
     Tuning,
@@ -316,7 +316,7 @@ impl Line<'_, '_> {
             [verb @ ("runs" | "offers" | "stops" | "evaluates" | "launches"), ref ids @ ..] => {
                 same(self.effects(verb), &ids.join(" "))
             }
-            // `births 2`, `sends 1`, `reopens 1`: how many executions begin, hear of it, begin again.
+            // `births 2`, `sends 1`, `reopens 1`: how many executions begin, get a message, begin again.
             ["births", number] => same(run.last.births.len().to_string(), number),
             ["sends", number] => same(run.last.sent.len().to_string(), number),
             ["reopens", number] => same(run.last.reopened.len().to_string(), number),
@@ -427,12 +427,14 @@ fn new_child(number: u128) -> NewChild {
     NewChild {
         execution: ExecutionNo(100 + i64::try_from(number).expect("few decisions")),
         key: ExecutionId(format!("exe_child_{number}").into()),
-        workflow: "child".into(),
-        version: 1,
-        definition: DefinitionHash::of(b"child"),
-        input: Json::null(),
-        timeout: None,
-        requires: 1,
+        callee: Callee {
+            workflow: "child".into(),
+            version: 1,
+            definition: DefinitionHash::of(b"child"),
+            input: Json::null(),
+            timeout: None,
+            requires: 1,
+        },
     }
 }
 

@@ -7,19 +7,16 @@
 //!                     does the input fit?
 //! ```
 
-use std::sync::Arc;
-
-use waypost_core::child::{ChildEnd, ChildState, Launch, NewChild};
+use waypost_core::child::{Callee, ChildState, Launch, NewChild};
 use waypost_core::command::Command;
 use waypost_core::decide::reopen;
 use waypost_core::event::Event;
 use waypost_core::failure::{Failure, kind};
 use waypost_core::frame::{FrameHeader, encode};
-use waypost_core::id::{AppendId, DefinitionHash, ExecutionNo};
+use waypost_core::id::{AppendId, ExecutionNo};
 use waypost_core::json::Json;
 use waypost_core::outbox::announce;
 use waypost_core::path::At;
-use waypost_core::time::Millis;
 use waypost_ports::store::Append;
 
 use super::Driver;
@@ -42,30 +39,18 @@ pub struct LaunchOrder {
 /// What a node starts.
 #[derive(Debug)]
 pub enum FoundChild {
-    New(FoundDefinition),
+    New(Callee),
     /// The child of an earlier attempt, which has ended.
     Ended(Box<Loaded>),
     /// The child of an earlier attempt is under way.
     UnderWay,
 }
 
-/// The definition that a node starts.
-#[derive(Clone, PartialEq, Debug)]
-pub struct FoundDefinition {
-    pub workflow: Arc<str>,
-    pub version: u32,
-    pub definition: DefinitionHash,
-    pub input: Json,
-    pub timeout: Option<Millis>,
-    /// The log format that it needs.
-    pub requires: u16,
-}
-
 /// A start that waits for a number.
 pub(super) struct PendingLaunch {
     execution: ExecutionNo,
     at: (At, u32),
-    found: FoundDefinition,
+    callee: Callee,
 }
 
 impl Driver {
@@ -101,16 +86,16 @@ impl Driver {
             return; // the next owner asks again
         }
         match found {
-            Ok(FoundChild::New(found)) if found.requires > self.readable => {
+            Ok(FoundChild::New(callee)) if callee.requires > self.readable => {
                 let message = format!(
                     "workflow {:?} needs log format {}, and an instance of the cluster reads only {}",
-                    found.workflow, found.requires, self.readable
+                    callee.workflow, callee.requires, self.readable
                 );
                 let failure = Failure::transient(kind::CLUSTER_TOO_OLD, message);
                 self.post_launch(execution, at, Err(failure));
             }
-            Ok(FoundChild::New(found)) => {
-                self.launches.push_back(PendingLaunch { execution, at, found });
+            Ok(FoundChild::New(callee)) => {
+                self.launches.push_back(PendingLaunch { execution, at, callee });
             }
             Ok(FoundChild::UnderWay) => self.post_launch(execution, at, Ok(Launch::Again)),
             Ok(FoundChild::Ended(loaded)) => self.found_ended(execution, at, *loaded),
@@ -129,20 +114,10 @@ impl Driver {
             let live = &self.live;
             let may_use = |number| share.has(number) && !live.contains_key(&number);
             let Some(number) = self.admission.number(may_use) else { return };
-            let Some(PendingLaunch { execution, at, found }) = self.launches.pop_front() else {
+            let Some(PendingLaunch { execution, at, callee }) = self.launches.pop_front() else {
                 return;
             };
-            let FoundDefinition { workflow, version, definition, input, timeout, requires } = found;
-            let new = NewChild {
-                execution: number,
-                key: self.ids.key(self.now),
-                workflow,
-                version,
-                definition,
-                input,
-                timeout,
-                requires,
-            };
+            let new = NewChild { execution: number, key: self.ids.key(self.now), callee };
             self.post_launch(execution, at, Ok(Launch::New(Box::new(new))));
         }
     }
@@ -153,24 +128,22 @@ impl Driver {
         let child = loaded.state.execution;
         let known = self.live.get(&execution).and_then(|live| live.state.get(at.0)?.child.clone());
         let Some(known) = known.filter(|known| known.execution == child) else { return };
-        if let Some(end) = &loaded.state.end
-            && loaded.state.generation > known.ended
+        if let Some(end) = loaded.state.end_for_parent().filter(|end| end.generation > known.ended)
         {
-            let end = ChildEnd {
-                node: "".into(),
-                child,
-                generation: loaded.state.generation,
-                status: loaded.state.status,
-                output: end.output.clone(),
-                failure: end.failure.clone(),
-            };
             return self.post_launch(execution, at, Ok(Launch::Ended(Box::new(end))));
         }
         let env = self.env();
         let append_id = AppendId(self.ids.uuid());
         let decided_at = env.now.max(loaded.stored_at);
         let before = loaded.state.phase();
-        let Ok(decision) = reopen(&loaded.plan, &mut loaded.state, &env) else { return };
+        let decision = match reopen(&loaded.plan, &mut loaded.state, &env) {
+            Ok(decision) => decision,
+            Err(refusal) => {
+                let message = format!("execution {} cannot be opened again: {refusal}", known.key);
+                let failure = Failure::permanent(kind::CHILD_FAILED, message);
+                return self.post_launch(execution, at, Err(failure));
+            }
+        };
         let needed = decision.events.iter().map(Event::requires).max().unwrap_or(1);
         let last_seq = loaded.state.seq;
         let header = FrameHeader {
@@ -200,11 +173,11 @@ impl Driver {
         if !born.is_empty() || sent {
             // Addressees may be parked, here or in the share of another driver.
             self.claims.nudge(self.now);
-            self.sibling.permit_freed();
+            self.sibling.may_claim();
         }
         if sent {
             self.claims.look_for_mail(self.now);
-            self.sibling.cancels_others();
+            self.sibling.has_mail();
         }
     }
 

@@ -198,7 +198,7 @@ impl Driver {
         if live.as_ref().is_some_and(|live| live.state.place.is_some()) {
             // The next in the queue is ready: claim it now and not with the next poll.
             self.claims.nudge(self.now);
-            self.sibling.permit_freed();
+            self.sibling.may_claim();
         }
         self.adopted.remove(&execution);
         let late = live.map(Live::into_tickets).unwrap_or_default();

@@ -65,10 +65,10 @@ impl Driver {
             return;
         };
         self.claims.nudge(self.now);
-        self.sibling.permit_freed();
+        self.sibling.may_claim();
         if place.policy == ConcurrencyPolicy::CancelOldest {
             self.claims.look_for_mail(self.now);
-            self.sibling.cancels_others();
+            self.sibling.has_mail();
         }
     }
 }

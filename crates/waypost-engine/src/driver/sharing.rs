@@ -74,9 +74,9 @@ pub(super) struct Sibling {
     common: Option<Arc<Common>>,
     /// Was it woken for this step? Then it does not leave slots to others that wait.
     woken: bool,
-    /// What the others have to know after this step.
-    permit_freed: bool,
-    cancels_others: bool,
+    /// What the others have to do after this step: claim, and look for mail.
+    claim: bool,
+    mail: bool,
 }
 
 impl Sibling {
@@ -86,7 +86,7 @@ impl Sibling {
     }
 
     fn new(share: Share, common: Option<Arc<Common>>) -> Self {
-        Self { share, common, woken: false, permit_freed: false, cancels_others: false }
+        Self { share, common, woken: false, claim: false, mail: false }
     }
 
     /// The drivers of one instance, which have so many slots together.
@@ -157,14 +157,14 @@ impl Sibling {
         0
     }
 
-    /// The next in the queue of a concurrency key may be of another driver.
-    pub(super) fn permit_freed(&mut self) {
-        self.permit_freed = true;
+    /// An execution that another driver may claim is ready.
+    pub(super) fn may_claim(&mut self) {
+        self.claim = true;
     }
 
-    /// An execution of another driver may have to be cancelled for one that is queued here.
-    pub(super) fn cancels_others(&mut self) {
-        self.cancels_others = true;
+    /// There is mail for an execution that another driver may have.
+    pub(super) fn has_mail(&mut self) {
+        self.mail = true;
     }
 }
 
@@ -264,8 +264,8 @@ impl Driver {
         let others = self.sibling.others();
         let sibling = &mut self.sibling;
         sibling.woken = false;
-        let nudge = std::mem::take(&mut sibling.permit_freed);
-        let mail = std::mem::take(&mut sibling.cancels_others);
+        let nudge = std::mem::take(&mut sibling.claim);
+        let mail = std::mem::take(&mut sibling.mail);
         for (to, input) in [
             (wake, Input::Wake),
             (if nudge { others } else { 0 }, Input::Nudge),

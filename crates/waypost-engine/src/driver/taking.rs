@@ -17,6 +17,8 @@ impl Driver {
             return; // others claim it as soon as this instance has left
         }
         let execution = loaded.state.execution;
+        // Only the log as it was read after the rejection: a later claim asks for its place anew.
+        let rejected = self.rejected.remove(&execution).filter(|_| at.is_none());
         requests::signals_first(&mut loaded);
         if loaded.mail_waits {
             self.claims.more_mail(self.now);
@@ -69,7 +71,7 @@ impl Driver {
         self.adopt_children(execution);
         self.post(execution, Letter::command(Command::TakeOver));
         mail.into_iter().for_each(|mail| self.mail(mail));
-        if let Some(holding) = self.rejected.remove(&execution) {
+        if let Some(holding) = rejected {
             self.post(execution, Letter::command(Command::Reject { holding }));
         }
         self.post(execution, Letter::command(Command::Recover));

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use waypost_core::child::Callee;
 use waypost_core::failure::{Failure, kind};
 use waypost_core::json::Json;
 use waypost_core::limits::PAYLOAD_BYTES_MAX;
@@ -10,7 +11,7 @@ use waypost_core::status::Status;
 use waypost_ports::store::{DefinitionRef, StoreError};
 
 use super::{Damage, Performed, StoreCalls, fold_guarded};
-use crate::driver::{FoundChild, FoundDefinition, Input, LaunchOrder, StoreWork};
+use crate::driver::{FoundChild, Input, LaunchOrder, StoreWork};
 
 /// The config of a `workflow` node, rendered. The input stays text, because it may refer to blobs.
 #[derive(Deserialize)]
@@ -79,7 +80,7 @@ impl StoreCalls {
         self.find_definition(&order.config).map(FoundChild::New)
     }
 
-    fn find_definition(&self, config: &Json) -> Result<FoundDefinition, NotFound> {
+    fn find_definition(&self, config: &Json) -> Result<Callee, NotFound> {
         let invalid = |message: String| Failure::permanent(kind::INVALID_CONFIG, message);
         let fields: Fields<'_> = serde_json::from_str(config.text())
             .map_err(|error| invalid(format!("the config cannot be read: {error}")))?;
@@ -133,7 +134,7 @@ impl StoreCalls {
                 format!("the input does not fit workflow {workflow:?}: {}", faults.join("; "));
             return Err(Failure::permanent(kind::INVALID_INPUT, message).into());
         }
-        Ok(FoundDefinition {
+        Ok(Callee {
             workflow: definition.name,
             version: definition.version,
             definition: definition.hash,
