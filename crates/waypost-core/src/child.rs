@@ -52,6 +52,8 @@ pub enum Launch {
     Again,
     /// The child of an earlier attempt has ended again meanwhile.
     Ended(Box<ChildEnd>),
+    /// It sends a signal to another execution.
+    Signal(Box<SentSignal>),
 }
 
 /// An execution that a `workflow` node starts.
@@ -76,6 +78,17 @@ pub struct Callee {
     pub timeout: Option<Millis>,
     /// The log format that its definition needs.
     pub requires: u16,
+}
+
+/// A signal that an `emit` node sends.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SentSignal {
+    /// The number of the execution that it is for.
+    pub execution: ExecutionNo,
+    /// The id of that execution.
+    pub receiver: ExecutionId,
+    pub name: Arc<str>,
+    pub body: Json,
 }
 
 /// An execution that begins with the commit of a decision.

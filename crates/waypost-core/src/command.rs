@@ -124,6 +124,14 @@ pub enum Request {
     },
 }
 
+/// A signal that an execution is started with.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FirstSignal {
+    pub name: Arc<str>,
+    pub body: Json,
+    pub origin: Origin,
+}
+
 /// How a map opens its items; what is absent stays as it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Tuning {

@@ -9,7 +9,7 @@
 //!          ├─ signals.rs   signals, and who gets them; awaiting.rs: the waits for them
 //!          ├─ scope.rs     what the expressions of a node see
 //!          ├─ body.rs      containers: groups and loops
-//!          ├─ children.rs  executions that nodes start
+//!          ├─ children.rs  executions that nodes start; emit.rs: signals to others
 //!          ├─ graph.rs     what a settled node opens, skips or ends
 //!          ├─ time.rs      due timers
 //!          └─ recover.rs   continuing after a take-over: the same steps from a loaded state
@@ -23,6 +23,7 @@ mod approval;
 mod awaiting;
 mod body;
 mod children;
+mod emit;
 mod evaluate;
 mod graph;
 mod maps;
@@ -37,7 +38,7 @@ mod time;
 use std::sync::Arc;
 
 use crate::apply::{apply_at, begin};
-use crate::command::{Command, Decision, Effect, Env, Refusal};
+use crate::command::{Command, Decision, Effect, Env, FirstSignal, Refusal};
 use crate::event::{CancelReason, Event, NodeEvent, Origin, PauseReason, RunCreated, RunEvent};
 use crate::id::{ExecutionNo, Token};
 use crate::path::At;
@@ -50,11 +51,13 @@ use crate::status::{NodeStatus, Status};
 pub(crate) use report::{outcome_unknown, stopped_by_worker};
 pub use scope::{idempotency_key, render_task};
 
-/// Decides the first frame of a new execution.
+/// Decides the first frame of a new execution. A signal that comes with it is there before the first node
+/// begins.
 pub fn create(
     plan: &Plan,
     execution: ExecutionNo,
     created: RunCreated,
+    signal: Option<FirstSignal>,
     env: &Env,
 ) -> (State, Decision) {
     let first = Event::Run(RunEvent::Created(Box::new(created)));
@@ -62,6 +65,10 @@ pub fn create(
     let mut decider = Decider::new(plan, &mut state, env);
     decider.decision.events.push(first);
     decider.emit(RunEvent::Owned { instance: env.instance, epoch: 1 });
+    if let Some(FirstSignal { name, body, origin }) = signal {
+        let origin = decider.identified(origin);
+        decider.emit(RunEvent::SignalReceived { name, body, origin });
+    }
     decider.begin();
     decider.finish();
     let decision = decider.decision;

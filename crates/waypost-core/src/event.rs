@@ -12,6 +12,7 @@
 //! a change that old readers must not skip raises [`LOG_FORMAT`].
 
 mod ends;
+mod formats;
 mod node;
 mod run;
 mod wait;
@@ -45,7 +46,12 @@ pub use wait::{ApprovalWait, Wait};
 /// and leave memory while they are ending and wait for them (`RunPaused` with `children`); nodes wait for
 /// several signals (`NodeSignalled`), a wait may end by its timeout (`timed_out` of `NodeResumed`), people
 /// decide (`NodeReminded`), and a signal may take several frames to reach all who wait for it (`SignalDelivered`).
-pub const LOG_FORMAT: u16 = 7;
+///
+/// 8: nodes send signals to other executions (`SignalSent`).
+pub const LOG_FORMAT: u16 = 8;
+
+/// The log format with signals from one execution to another.
+pub const EMIT_LOG_FORMAT: u16 = 8;
 
 /// The log format with executions that start others.
 pub const CHILDREN_LOG_FORMAT: u16 = 7;

@@ -121,6 +121,8 @@ pub mod kind {
         CHILD_CANCELLED = "child_cancelled",
         /// A `workflow` node names a workflow or a version that is not there.
         UNKNOWN_WORKFLOW = "unknown_workflow",
+        /// An `emit` node names an execution that is not there, or has ended.
+        NO_RECEIVER = "no_receiver",
         /// A `workflow` node names a workflow that may not be started by others.
         NOT_CALLABLE = "not_callable",
         /// The input of a `workflow` node does not fit the schema of the workflow.

@@ -25,7 +25,7 @@ use crate::expr::{Expression, Template};
 use crate::slot::SlotClass;
 use crate::time::Millis;
 
-pub use call::WorkflowCall;
+pub use call::{EmitSpec, WorkflowCall};
 pub use container::{Collect, Container, Loop, LoopTest, MapSpec, Tolerate};
 pub use waits::{APPROVED, ApprovalSpec, EXPIRED, Escalation, REJECTED, SignalSpec, SignalsSpec};
 
@@ -220,6 +220,8 @@ pub enum Behaviour {
     Map(MapSpec),
     /// Starts an execution of a workflow.
     Workflow(WorkflowCall),
+    /// Sends a signal to another execution.
+    Emit(EmitSpec),
 }
 
 /// One case of a switch.
@@ -296,7 +298,9 @@ impl Behaviour {
                 delay.iter().for_each(|delay| delay.visit(visit));
             }
             Self::Map(map) => map.items.visit(visit),
-            Self::Workflow(call) => call.config.visit(visit),
+            Self::Workflow(WorkflowCall { config, .. }) | Self::Emit(EmitSpec { config, .. }) => {
+                config.visit(visit);
+            }
         }
     }
 
@@ -318,7 +322,8 @@ impl Behaviour {
             | Self::Signals(_)
             | Self::Approval(_)
             | Self::Task { .. }
-            | Self::Workflow(_) => None,
+            | Self::Workflow(_)
+            | Self::Emit(_) => None,
         }
     }
 
@@ -347,7 +352,8 @@ impl Behaviour {
             | Self::Group
             | Self::Loop(_)
             | Self::Map(_)
-            | Self::Workflow(_) => None,
+            | Self::Workflow(_)
+            | Self::Emit(_) => None,
         }
     }
 }

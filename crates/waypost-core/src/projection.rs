@@ -451,7 +451,8 @@ impl NodeChange {
             | NodeEvent::Tuned { attempt, .. }
             | NodeEvent::ChildStarted { attempt, .. }
             | NodeEvent::ChildReopened { attempt, .. }
-            | NodeEvent::ChildEnded { attempt, .. } => self.attempt = Some(attempt),
+            | NodeEvent::ChildEnded { attempt, .. }
+            | NodeEvent::SignalSent { attempt, .. } => self.attempt = Some(attempt),
             // Their status is all that a row has.
             NodeEvent::Checkpointed { .. }
             | NodeEvent::Skipped { .. }
@@ -491,6 +492,7 @@ fn wait_end(event: &NodeEvent) -> Option<WaitEnd> {
         | NodeEvent::BodyEnding { .. }
         | NodeEvent::ChildStarted { .. }
         | NodeEvent::ChildReopened { .. }
+        | NodeEvent::SignalSent { .. }
         | NodeEvent::Tuned { .. } => None,
     }
 }
@@ -519,6 +521,7 @@ fn opened_wait(event: &NodeEvent) -> Option<Wait> {
         | NodeEvent::Tuned { .. }
         | NodeEvent::ChildStarted { .. }
         | NodeEvent::ChildEnded { .. }
+        | NodeEvent::SignalSent { .. }
         | NodeEvent::Skipped { .. }
         | NodeEvent::Cancelled { .. } => None,
     }

@@ -262,6 +262,9 @@ machine! {
     NodeEvent::ChildEnded { .. } => "ChildEnded"
                       [ -   -   -   -   -   -  RUN  -   -   -   -   - ] ANY
         "The execution that the node had started ended.";
+    NodeEvent::SignalSent { .. } => "SignalSent"
+                      [ -   -  RUN  -   -   -   -   -   -   -   -   - ] OWNED
+        "A signal was sent to another execution with this event.";
     NodeEvent::Skipped { .. } => "NodeSkipped"
                       [SKI  -   -   -   -   -   -   -   -   -   -   - ] ACTING
         "The node's conditions cannot be met.";

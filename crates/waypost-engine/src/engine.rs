@@ -226,6 +226,9 @@ impl Engine {
     /// Starts an execution. Returns when it is durable; waits in the queue while too many others do.
     pub async fn start(&self, mut request: StartRequest) -> Result<Started, EngineError> {
         request.input = self.keep(request.input).await?;
+        if let Some(signal) = &mut request.signal {
+            signal.body = self.keep(signal.body.clone()).await?;
+        }
         if request.plan.concurrency.is_some() {
             request.contents = self.contents_of(&request.input).await?;
         }

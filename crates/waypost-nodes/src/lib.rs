@@ -78,6 +78,7 @@ kinds! {
     r#loop,
     map,
     workflow,
+    emit,
     noop,
     fail,
     notify,

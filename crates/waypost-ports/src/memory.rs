@@ -27,7 +27,7 @@ use waypost_core::time::Timestamp;
 use crate::clock::Clock;
 use crate::store::{
     Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Heartbeat, History,
-    Mail, MailDelivery, MailOf, NewDefinition, Renewal, Store, StoreError, StoredFrame,
+    Mail, MailDelivery, MailOf, NewDefinition, Receiver, Renewal, Store, StoreError, StoredFrame,
 };
 
 pub use claiming::Claimable;
@@ -113,6 +113,10 @@ impl Store for MemoryStore {
         executions: &[ExecutionNo],
     ) -> Result<Vec<ExecutionNo>, StoreError> {
         self.with(|tables, _| Ok(tables.doubt(owner, executions)))
+    }
+
+    fn receiver(&self, key: &str) -> Result<Option<Receiver>, StoreError> {
+        self.with(|tables, _| Ok(tables.receiver(key)))
     }
 
     fn define(&self, new: &NewDefinition) -> Result<Defined, StoreError> {

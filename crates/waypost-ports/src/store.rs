@@ -11,6 +11,7 @@ mod log;
 mod mail;
 mod permit;
 mod share;
+mod submission;
 mod suspicion;
 
 use std::ops::Range;
@@ -27,9 +28,10 @@ use waypost_core::time::{Millis, Timestamp};
 pub use definition::{Defined, Definition, DefinitionRef, NewDefinition};
 pub use frame::StoredFrame;
 pub use log::LogReader;
-pub use mail::{Mail, MailBody, MailDelivery, MailOf};
+pub use mail::{Mail, MailBody, MailDelivery, MailOf, Receiver};
 pub use permit::{Permit, cancel_message};
 pub use share::Share;
+pub use submission::TakenName;
 pub use suspicion::{SUSPECT_FROM, Settled, crashes_after_death};
 pub use waypost_core::command::Urgency;
 
@@ -112,6 +114,9 @@ pub trait Store: Send + Sync {
         owner: InstanceId,
         executions: &[ExecutionNo],
     ) -> Result<Vec<ExecutionNo>, StoreError>;
+
+    /// Finds the execution of this id, as the receiver of a message.
+    fn receiver(&self, key: &str) -> Result<Option<Receiver>, StoreError>;
 
     /// Stores a definition; equal content is the same version. Makes that version the current one
     /// of its workflow if [`NewDefinition::make_current`] is set, or if there was none yet. Calls
@@ -294,23 +299,6 @@ pub enum Appended {
     Unborn,
     /// The store refuses the data of this frame for good.
     Poisoned { reason: String },
-}
-
-/// The name of a submission that another execution has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TakenName {
-    Id,
-    /// Its idempotency key, for another submission.
-    IdempotencyKey,
-    /// Its idempotency key, for the same submission: it was accepted before.
-    SameSubmission,
-}
-
-impl TakenName {
-    /// The idempotency key is taken; do the digests of the two submissions agree?
-    pub fn key(same: bool) -> Self {
-        if same { Self::SameSubmission } else { Self::IdempotencyKey }
-    }
 }
 
 /// Which executions to claim.

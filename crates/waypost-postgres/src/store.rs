@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_ports::mirror::Mirror;
+use waypost_ports::query::Query;
 use waypost_ports::store::{
     Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Heartbeat, History,
-    Mail, MailDelivery, MailOf, NewDefinition, Renewal, Store, StoreError, StoredFrame,
+    Mail, MailDelivery, MailOf, NewDefinition, Receiver, Renewal, Store, StoreError, StoredFrame,
 };
 
 use crate::address::Address;
@@ -190,6 +191,11 @@ impl Store for PostgresStore {
         executions: &[ExecutionNo],
     ) -> Result<Vec<ExecutionNo>, StoreError> {
         self.run(Role::Engine, async |db| claim::doubt(db, owner, executions).await)
+    }
+
+    fn receiver(&self, key: &str) -> Result<Option<Receiver>, StoreError> {
+        let Some(execution) = Query::find(self, Some(key))? else { return Ok(None) };
+        Ok(Some(Receiver { execution, ended: !self.is_unfinished(execution)? }))
     }
 
     fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {

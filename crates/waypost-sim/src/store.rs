@@ -13,7 +13,7 @@ use waypost_ports::blobs::BlobRefs;
 use waypost_ports::memory::{Claimable, Pages, Tables};
 use waypost_ports::store::{
     Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Heartbeat, History,
-    Mail, MailDelivery, MailOf, NewDefinition, Renewal, Store, StoreError, StoredFrame,
+    Mail, MailDelivery, MailOf, NewDefinition, Receiver, Renewal, Store, StoreError, StoredFrame,
 };
 
 use crate::clock::TrueTime;
@@ -166,6 +166,10 @@ impl Store for Connection {
         executions: &[ExecutionNo],
     ) -> Result<Vec<ExecutionNo>, StoreError> {
         self.call(true, |tables, _| tables.doubt(owner, executions))
+    }
+
+    fn receiver(&self, key: &str) -> Result<Option<Receiver>, StoreError> {
+        self.call(false, |tables, _| tables.receiver(key))
     }
 
     fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {

@@ -11,9 +11,10 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::clock::Clock;
+use waypost_ports::query::Query;
 use waypost_ports::store::{
     Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Heartbeat, History,
-    Mail, MailDelivery, MailOf, NewDefinition, Renewal, Store, StoreError, StoredFrame,
+    Mail, MailDelivery, MailOf, NewDefinition, Receiver, Renewal, Store, StoreError, StoredFrame,
 };
 
 use crate::cache::{self, PageCache};
@@ -353,6 +354,11 @@ impl Store for SqliteStore {
         executions: &[ExecutionNo],
     ) -> Result<Vec<ExecutionNo>, StoreError> {
         self.write(|write| claim::doubt(write, owner, executions))
+    }
+
+    fn receiver(&self, key: &str) -> Result<Option<Receiver>, StoreError> {
+        let Some(execution) = Query::find(self, Some(key))? else { return Ok(None) };
+        Ok(Some(Receiver { execution, ended: !self.is_unfinished(execution)? }))
     }
 
     fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {

@@ -236,6 +236,9 @@ fn change(event: &NodeEvent) -> Option<(NodeStatus, Option<u32>, String)> {
         NodeEvent::ChildReopened { attempt, child, .. } => {
             (NodeStatus::Waiting, Some(*attempt), format!("execution {child} again"))
         }
+        NodeEvent::SignalSent { attempt, receiver, signal, .. } => {
+            (NodeStatus::Running, Some(*attempt), format!("signal {signal} to {receiver}"))
+        }
         NodeEvent::Skipped { .. } => (NodeStatus::Skipped, None, none),
         NodeEvent::Cancelled { reason, .. } => {
             let note = match reason {

@@ -79,6 +79,7 @@ pub(super) fn apply(
         | NodeEvent::ChildStarted { .. }
         | NodeEvent::ChildReopened { .. }
         | NodeEvent::ChildEnded { .. }
+        | NodeEvent::SignalSent { .. }
         | NodeEvent::Skipped { .. }
         | NodeEvent::Cancelled { .. } => {}
     }

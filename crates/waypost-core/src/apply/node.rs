@@ -85,6 +85,7 @@ pub(super) fn apply(
         | NodeEvent::ChildEnded { .. } => {
             children::apply(state, at, event)?;
         }
+        NodeEvent::SignalSent { .. } => {}
         NodeEvent::Skipped { .. } => settle(plan, state, at, next, now),
         NodeEvent::Cancelled { reason, .. } => {
             remember_end(state, at, || Said::Cancelled);
@@ -117,7 +118,8 @@ fn attempt_of(event: &NodeEvent) -> Option<u32> {
         | NodeEvent::Tuned { attempt, .. }
         | NodeEvent::ChildStarted { attempt, .. }
         | NodeEvent::ChildReopened { attempt, .. }
-        | NodeEvent::ChildEnded { attempt, .. } => Some(*attempt),
+        | NodeEvent::ChildEnded { attempt, .. }
+        | NodeEvent::SignalSent { attempt, .. } => Some(*attempt),
     }
 }
 

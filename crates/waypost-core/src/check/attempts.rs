@@ -139,6 +139,7 @@ impl Nodes {
             NodeEvent::ChildEnded { attempt, execution, generation, .. } => {
                 seen.may_take_end(*attempt, *execution, *generation)
             }
+            NodeEvent::SignalSent { attempt, .. } => self.may_send(at, seen, *attempt),
             NodeEvent::Cancelled { reason, .. } => {
                 seen.is_open()?;
                 self.may_leave_body(seen, event)?;
@@ -156,7 +157,9 @@ impl Seen {
         };
         self.note_signals(event);
         let next = match event {
-            NodeEvent::Signalled { .. } | NodeEvent::Reminded { .. } => return,
+            NodeEvent::Signalled { .. }
+            | NodeEvent::Reminded { .. }
+            | NodeEvent::SignalSent { .. } => return,
             NodeEvent::Scheduled { attempt, .. } => {
                 self.attempt = *attempt;
                 self.marks = 0;

@@ -26,6 +26,16 @@ impl Nodes {
         let again = seen.child.is_some_and(|(child, _)| child == execution);
         require(!again, ChildrenOnce, "its child had begun before")
     }
+
+    /// May a node send a signal?
+    pub(super) fn may_send(&self, at: Option<At>, seen: &Seen, attempt: u32) -> Verdict {
+        seen.is_running(attempt)?;
+        if let (Some(plan), Some(at)) = (&self.plan, at) {
+            let sends = matches!(plan.node(at.node).behaviour, Behaviour::Emit(_));
+            require(sends, Justified, "the node sends no signals")?;
+        }
+        Ok(())
+    }
 }
 
 impl Seen {

@@ -146,6 +146,7 @@ impl Nodes {
             | NodeEvent::ChildStarted { .. }
             | NodeEvent::ChildReopened { .. }
             | NodeEvent::ChildEnded { .. }
+            | NodeEvent::SignalSent { .. }
             | NodeEvent::Skipped { .. } => {}
         }
         if let NodeEvent::Started { token: Some(token), .. } = event {

@@ -195,6 +195,7 @@ impl RunCheck {
                 | NodeEvent::Resumed { .. }
                 | NodeEvent::ChildStarted { .. }
                 | NodeEvent::ChildReopened { .. }
+                | NodeEvent::SignalSent { .. }
         );
         let late = self.is_ending() && (starts || continues);
         require(!late, CauseDecides, "after the end was fixed")?;

@@ -53,6 +53,7 @@ impl Nodes {
             | NodeEvent::ChildStarted { .. }
             | NodeEvent::ChildReopened { .. }
             | NodeEvent::ChildEnded { .. }
+            | NodeEvent::SignalSent { .. }
             | NodeEvent::Skipped { .. }
             | NodeEvent::Cancelled { .. } => Ok(()),
         }

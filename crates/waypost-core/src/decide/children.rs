@@ -25,10 +25,14 @@ impl Decider<'_> {
     /// cancel or a take-over.
     pub(super) fn launch(&mut self, at: At, attempt: u32, launch: Result<Launch, Failure>) {
         let asks = self.is_at(at, NodeStatus::Running, attempt) && !self.state.is_ending(at);
-        let Behaviour::Workflow(call) = &self.plan_node(at).behaviour else { return };
         if !asks {
             return;
         }
+        let behaviour = &self.plan_node(at).behaviour;
+        if let Behaviour::Emit(spec) = behaviour {
+            return self.emit_signal(at, spec, launch);
+        }
+        let Behaviour::Workflow(call) = behaviour else { return };
         let child = self.node(at).child.as_ref().map(|child| (child.execution, child.key.clone()));
         match (launch, child) {
             (Ok(Launch::New(new)), _) if self.depth() >= CHILD_DEPTH_MAX => {
@@ -48,7 +52,7 @@ impl Decider<'_> {
                 self.await_again(at, child);
                 self.take_end(at, *end);
             }
-            (Ok(Launch::Again | Launch::Ended(_)), _) => {}
+            (Ok(Launch::Again | Launch::Ended(_) | Launch::Signal(_)), _) => {}
             (Err(failure), _) => self.attempt_failed(at, failure),
         }
     }

@@ -145,7 +145,7 @@ impl Decider<'_> {
                 self.effect(Effect::Run { node: at, attempt, token });
             }
             Behaviour::Workflow(_) if !self.state.has_room_for_child() => self.crowded_out = true,
-            Behaviour::Workflow(_) => {
+            Behaviour::Workflow(_) | Behaviour::Emit(_) => {
                 self.started(at, None, None, None);
                 self.effect(Effect::Launch { node: at, attempt });
             }

@@ -82,8 +82,8 @@ impl Decider<'_> {
             let attempt = node.attempt;
             match node.status {
                 NodeStatus::Running if node.token.is_none() => {
-                    let starts = matches!(self.plan_node(at).behaviour, Behaviour::Workflow(_));
-                    self.effect(match starts {
+                    let calls = self.plan_node(at).behaviour.call_config().is_some();
+                    self.effect(match calls {
                         true => Effect::Launch { node: at, attempt },
                         false => Effect::Evaluate { node: at, attempt },
                     });

@@ -7,7 +7,7 @@ use crate::expr::{Contents, Rendered, Scope, ScopeNode};
 use crate::failure::Failure;
 use crate::id::NodeIx;
 use crate::json::Json;
-use crate::kind::{Behaviour, WorkflowCall};
+use crate::kind::Behaviour;
 use crate::path::At;
 use crate::plan::Plan;
 use crate::planted::{Bug, is_planted};
@@ -109,9 +109,9 @@ pub fn render_task(
     at: At,
     contents: &Contents,
 ) -> Result<Rendered, Failure> {
-    let (Behaviour::Task { config, .. } | Behaviour::Workflow(WorkflowCall { config, .. })) =
-        &plan.node(at.node).behaviour
-    else {
+    let behaviour = &plan.node(at.node).behaviour;
+    let task = if let Behaviour::Task { config, .. } = behaviour { Some(config) } else { None };
+    let Some(config) = task.or_else(|| behaviour.call_config()) else {
         return Ok(Rendered { config: Json::null(), secrets: Vec::new() });
     };
     let scope = match &state.node(at).scheduled {

@@ -5,10 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    BLOBS_LOG_FORMAT, BODIES_LOG_FORMAT, CHILDREN_LOG_FORMAT, CancelReason, FailureEnd, MessageId,
-    Origin, REMOTE_LOG_FORMAT, STEERED_LOG_FORMAT, WAITS_LOG_FORMAT, Wait,
-};
+use super::{CancelReason, FailureEnd, MessageId, Origin, Wait};
 use crate::failure::Failure;
 use crate::id::{DefinitionHash, ExecutionId, ExecutionNo, InstanceId, Token, WorkerId};
 use crate::json::{Json, present};
@@ -289,6 +286,21 @@ pub enum NodeEvent {
         /// How it ended.
         status: Status,
     },
+    /// A signal was sent to another execution with this event's commit.
+    SignalSent {
+        /// The node's path.
+        node: Arc<str>,
+        /// The number of the attempt, from 1.
+        attempt: u32,
+        /// The number of the execution that it is for.
+        execution: ExecutionNo,
+        /// The id of that execution.
+        receiver: ExecutionId,
+        /// The name of the signal.
+        signal: Arc<str>,
+        /// The message's id, by which the receiver knows duplicates.
+        message: MessageId,
+    },
     #[serde(rename = "NodeSkipped")]
     Skipped {
         /// The node's path.
@@ -331,6 +343,7 @@ impl NodeEvent {
             | Self::ChildStarted { node, .. }
             | Self::ChildReopened { node, .. }
             | Self::ChildEnded { node, .. }
+            | Self::SignalSent { node, .. }
             | Self::Skipped { node, .. }
             | Self::Cancelled { node, .. } => node,
         }
@@ -356,44 +369,12 @@ impl NodeEvent {
             | Self::ChildStarted { .. }
             | Self::ChildReopened { .. }
             | Self::ChildEnded { .. }
+            | Self::SignalSent { .. }
             | Self::Skipped { .. }
             | Self::Cancelled { .. } => 0,
             Self::MapOpened { items, .. } | Self::ItemsOpened { items, .. } => {
                 items.as_ref().map_or(0, Json::bytes)
             }
-        }
-    }
-
-    /// The lowest log format that can read it.
-    pub fn requires(&self) -> u16 {
-        match self {
-            Self::Started { remote: Some(_), .. } => REMOTE_LOG_FORMAT,
-            Self::Failed { failure, .. } if failure.on_error_skipped => 4,
-            Self::Waiting { wait, .. } => wait.requires(),
-            Self::Signalled { .. }
-            | Self::Reminded { .. }
-            | Self::Resumed { timed_out: true, .. }
-            | Self::Resumed { more: true, .. } => WAITS_LOG_FORMAT,
-            Self::Resumed { origin, .. } if !origin.is_unknown() => 2,
-            Self::ItemsOpened { items: Some(_), .. }
-            | Self::MapOpened { results_max: Some(_), .. } => BLOBS_LOG_FORMAT,
-            Self::BodyEnding { origin, .. } if !origin.is_unknown() => STEERED_LOG_FORMAT,
-            Self::Tuned { .. } => STEERED_LOG_FORMAT,
-            Self::ChildStarted { .. } | Self::ChildReopened { .. } | Self::ChildEnded { .. } => {
-                CHILDREN_LOG_FORMAT
-            }
-            Self::BodyOpened { .. }
-            | Self::BodyEnding { .. }
-            | Self::MapOpened { .. }
-            | Self::ItemsOpened { .. } => BODIES_LOG_FORMAT,
-            Self::Scheduled { .. }
-            | Self::Started { .. }
-            | Self::Checkpointed { .. }
-            | Self::Completed { .. }
-            | Self::Failed { .. }
-            | Self::Resumed { .. }
-            | Self::Skipped { .. }
-            | Self::Cancelled { .. } => 1,
         }
     }
 }

@@ -39,8 +39,9 @@ impl<'de> Visitor<'de> for EventVisitor {
 
     fn visit_enum<A: EnumAccess<'de>>(self, event: A) -> Result<Event, A::Error> {
         let (name, content) = event.variant_seed(Name)?;
-        let is_node =
-            ["Node", "Body", "Map", "Items", "Child"].iter().any(|kind| name.starts_with(kind));
+        let is_node = ["Node", "Body", "Map", "Items", "Child", "SignalSent"]
+            .iter()
+            .any(|kind| name.starts_with(kind));
         let named = EnumAccessDeserializer::new(Named { name, content });
         Ok(match is_node {
             true => Event::Node(NodeEvent::deserialize(named)?),

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::{call, expression, split, template};
 use crate::kind::{
-    ApprovalSpec, Behaviour, Case, Collect, Delay, DurationTemplate, Escalation, Fail, Loop,
-    LoopTest, MapSpec, SignalSpec, SignalsSpec, Tolerate, WorkflowCall,
+    ApprovalSpec, Behaviour, Case, Collect, Delay, DurationTemplate, EmitSpec, Escalation, Fail,
+    Loop, LoopTest, MapSpec, SignalSpec, SignalsSpec, Tolerate, WorkflowCall,
 };
 use crate::slot::SlotClass;
 use crate::time::Millis;
@@ -16,7 +16,7 @@ use crate::time::Millis;
 /// `signals(name, name where expression, need 2, within 5s, else branch)`,
 /// `approval(title, by ann+bob, within 5s, remind 1s, escalate 2s eve)`, `group`,
 /// `loop(until expression, max 5, delay 1s, all)`, `map(items, at 5, tolerate 2, percent 5, stop, none)`,
-/// `workflow(name, input json, detached, leave)`.
+/// `workflow(name, input json, detached, leave)`, `emit(execution, signal, optional)`.
 pub(super) fn behaviour(id: &str, text: &str) -> Behaviour {
     let (word, inside) = call(text);
     let value = || serde_json::from_str(inside).unwrap_or_else(|_| json!(inside));
@@ -51,6 +51,7 @@ pub(super) fn behaviour(id: &str, text: &str) -> Behaviour {
         "loop" => repeat(inside),
         "map" => each(inside),
         "workflow" => workflow(inside),
+        "emit" => emit(inside),
         other => panic!("{other:?} is not a behaviour"),
     }
 }
@@ -106,6 +107,13 @@ fn workflow(text: &str) -> Behaviour {
     }
     let config = template(&json!({ "workflow": name, "input": input }));
     Behaviour::Workflow(WorkflowCall { config, detached, leave })
+}
+
+fn emit(text: &str) -> Behaviour {
+    let parts = split(text, &[',']);
+    let [to, signal, rest @ ..] = &*parts else { panic!("{text:?} names no receiver and signal") };
+    let config = template(&json!({ "to": to, "signal": signal, "body": { "from": "emit" } }));
+    Behaviour::Emit(EmitSpec { config, optional: rest == ["optional"] })
 }
 
 fn each(text: &str) -> Behaviour {

@@ -1,5 +1,6 @@
-//! A behaviour that starts an execution of a workflow.
+//! Behaviours that concern other executions: one starts an execution of a workflow, one sends a signal.
 
+use super::Behaviour;
 use crate::expr::Template;
 
 /// Which workflow a node starts, and how the two are tied to each other.
@@ -11,4 +12,39 @@ pub struct WorkflowCall {
     pub detached: bool,
     /// Does the child go on when its parent ends?
     pub leave: bool,
+}
+
+/// A signal to another execution.
+#[derive(Debug, PartialEq)]
+pub struct EmitSpec {
+    /// An object with `to`, `signal` and `body`; rendered as the config of a task is.
+    pub config: Template,
+    /// Completes also if no execution receives it?
+    pub optional: bool,
+}
+
+impl Behaviour {
+    /// The config of a node that concerns another execution: the shell finds out which.
+    pub fn call_config(&self) -> Option<&Template> {
+        match self {
+            Self::Workflow(WorkflowCall { config, .. }) | Self::Emit(EmitSpec { config, .. }) => {
+                Some(config)
+            }
+            Self::Pass
+            | Self::Input
+            | Self::Gather
+            | Self::Value { .. }
+            | Self::Condition(_)
+            | Self::Switch { .. }
+            | Self::Fail(_)
+            | Self::Delay(_)
+            | Self::Signal { .. }
+            | Self::Signals(_)
+            | Self::Approval(_)
+            | Self::Task { .. }
+            | Self::Group
+            | Self::Loop(_)
+            | Self::Map(_) => None,
+        }
+    }
 }

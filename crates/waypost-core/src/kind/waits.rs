@@ -112,6 +112,7 @@ impl Behaviour {
             | Self::Delay(_)
             | Self::Task { .. }
             | Self::Workflow(_)
+            | Self::Emit(_)
             | Self::Group
             | Self::Loop(_)
             | Self::Map(_) => None,

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{Plan, PlanFault, PlanNode, id_at, position};
 use crate::event::{
-    BODIES_LOG_FORMAT, CHILDREN_LOG_FORMAT, HEARTBEAT_LOG_FORMAT, WAITS_LOG_FORMAT,
+    BODIES_LOG_FORMAT, CHILDREN_LOG_FORMAT, EMIT_LOG_FORMAT, HEARTBEAT_LOG_FORMAT, WAITS_LOG_FORMAT,
 };
 use crate::id::NodeIx;
 use crate::kind::Behaviour;
@@ -30,6 +30,9 @@ impl Plan {
     pub fn requires(&self) -> u16 {
         let heartbeat = self.nodes.iter().any(|node| node.heartbeat.is_some());
         let starts = |node: &PlanNode| matches!(node.behaviour, Behaviour::Workflow(_));
+        if self.nodes.iter().any(|node| matches!(node.behaviour, Behaviour::Emit(_))) {
+            return EMIT_LOG_FORMAT;
+        }
         if self.nodes.iter().any(|node| node.behaviour.needs_waits_format()) {
             return WAITS_LOG_FORMAT;
         }

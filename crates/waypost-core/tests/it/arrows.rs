@@ -137,6 +137,14 @@ fn node_events(attempt: u32) -> Vec<NodeEvent> {
     let by_hand = Origin { message: Some("m".into()), actor: None };
     vec![
         NodeEvent::Scheduled { node: node(), attempt: attempt + 1, cause: vec![], deadline: None },
+        NodeEvent::SignalSent {
+            node: node(),
+            attempt,
+            execution: CHILD,
+            receiver: child(),
+            signal: "go".into(),
+            message: "emit-1-2".into(),
+        },
         NodeEvent::Started {
             node: node(),
             attempt,

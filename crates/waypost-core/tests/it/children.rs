@@ -50,6 +50,27 @@ pub(super) const CASES: &[Case] = &[
          child e TIMED_OUT -> e TIMED_OUT, e failed timeout",
     ),
     case(
+        "a signal is sent with the frame that completes its node",
+        "e = emit(exe_other, go); d = value(${{ nodes.e.output.delivered }}) needs e",
+        "start       -> e RUNNING, launches e
+         take-over   -> launches e
+         signal-to e -> sends 1, births 0, e COMPLETED, d gives true, execution COMPLETED",
+    ),
+    case(
+        "a signal without a receiver is a failure, unless it is optional",
+        "e = emit(exe_gone, go) error continue; o = emit(exe_gone, go, optional) needs e",
+        "start                      -> launches e
+         launch-fails e no_receiver -> e FAILED, e failed no_receiver, sends 0, launches o
+         launch-fails o no_receiver -> o COMPLETED, execution COMPLETED",
+    ),
+    case(
+        "a node that was cancelled sends nothing",
+        "e = emit(exe_other, go); a",
+        "start       -> launches e
+         cancel
+         signal-to e -> sends 0, e CANCELLED",
+    ),
+    case(
         "what cannot be started is a failure",
         "c = workflow(other) error continue",
         "start                           -> launches c

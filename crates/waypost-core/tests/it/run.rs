@@ -70,7 +70,7 @@ impl<'a> Run<'a> {
         let mut run = Self::born(plan, input, deadline);
         run.slots = slots;
         let created = run.state.created.as_ref().clone();
-        let (state, decision) = create(plan, ExecutionNo(7), created, &run.env());
+        let (state, decision) = create(plan, ExecutionNo(7), created, None, &run.env());
         run.log.clear();
         run.state = state;
         run.check(decision.clone(), 1);

@@ -66,7 +66,7 @@ fn run(plan: &Plan) -> (State, usize) {
         origin: Origin::default(),
         parent: None,
     };
-    let (mut state, first) = create(plan, ExecutionNo(1), created, &env());
+    let (mut state, first) = create(plan, ExecutionNo(1), created, None, &env());
     let mut effects = VecDeque::from(first.effects);
     let mut events = first.events.len();
     while let Some(effect) = effects.pop_front() {

@@ -20,7 +20,7 @@
 
 use serde_json::Value;
 use uuid::Uuid;
-use waypost_core::child::{Callee, ChildEnd, Launch, NewChild};
+use waypost_core::child::{Callee, ChildEnd, Launch, NewChild, SentSignal};
 use waypost_core::command::{
     ApprovalDecision, ApprovalVerdict, Command, Effect, Mark, Outcome, Refusal, Report, Request,
     Tuning,
@@ -203,6 +203,16 @@ impl Line<'_, '_> {
                 let launch = Err(failure(rest));
                 Command::Launch { node: node(id), attempt: self.attempt_of(id), launch }
             }
+            ["signal-to", id] => Command::Launch {
+                node: node(id),
+                attempt: self.attempt_of(id),
+                launch: Ok(Launch::Signal(Box::new(SentSignal {
+                    execution: ExecutionNo(100),
+                    receiver: ExecutionId("exe_other".into()),
+                    name: "go".into(),
+                    body: Json::null(),
+                }))),
+            },
             ["child", id, status, ref rest @ ..] => self.child_end(id, status, rest),
             ["force-cancel", ..] => {
                 Command::Request(Request::ForceCancel { reason: None }, origin(words))

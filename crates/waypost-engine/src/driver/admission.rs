@@ -128,7 +128,8 @@ impl Driver {
         }
         let mut env = self.env();
         env.contents = request.contents;
-        let (mut live, decision) = Live::create(request.plan, execution, created, &env);
+        let first = (created, request.signal);
+        let (mut live, decision) = Live::create(request.plan, execution, first, &env);
         let round = Round {
             env,
             append_id: AppendId(self.ids.uuid()),

@@ -7,7 +7,7 @@
 //!                     does the input fit?
 //! ```
 
-use waypost_core::child::{Callee, ChildState, Launch, NewChild};
+use waypost_core::child::{Callee, ChildState, Launch, NewChild, SentSignal};
 use waypost_core::command::Command;
 use waypost_core::decide::reopen;
 use waypost_core::event::Event;
@@ -15,6 +15,7 @@ use waypost_core::failure::{Failure, kind};
 use waypost_core::frame::{FrameHeader, encode};
 use waypost_core::id::{AppendId, ExecutionNo};
 use waypost_core::json::Json;
+use waypost_core::kind::Behaviour;
 use waypost_core::outbox::announce;
 use waypost_core::path::At;
 use waypost_ports::store::Append;
@@ -32,6 +33,8 @@ pub struct LaunchOrder {
     pub attempt: u32,
     /// The config of the node, rendered.
     pub config: Json,
+    /// Does it send a signal, instead of starting an execution?
+    pub emits: bool,
     /// The child of an earlier attempt.
     pub child: Option<ChildState>,
 }
@@ -44,6 +47,8 @@ pub enum FoundChild {
     Ended(Box<Loaded>),
     /// The child of an earlier attempt is under way.
     UnderWay,
+    /// The receiver of a signal.
+    Signal(SentSignal),
 }
 
 /// A start that waits for a number.
@@ -96,6 +101,9 @@ impl Driver {
             }
             Ok(FoundChild::New(callee)) => {
                 self.launches.push_back(PendingLaunch { execution, at, callee });
+            }
+            Ok(FoundChild::Signal(signal)) => {
+                self.post_launch(execution, at, Ok(Launch::Signal(Box::new(signal))));
             }
             Ok(FoundChild::UnderWay) => self.post_launch(execution, at, Ok(Launch::Again)),
             Ok(FoundChild::Ended(loaded)) => self.found_ended(execution, at, *loaded),
@@ -205,6 +213,7 @@ impl Live {
         }
         let execution = self.state.execution;
         let child = self.state.get(node).and_then(|node| node.child.as_deref().cloned());
-        Ok(LaunchOrder { execution, node, attempt, config: rendered.config, child })
+        let emits = matches!(self.plan.node(node.node).behaviour, Behaviour::Emit(_));
+        Ok(LaunchOrder { execution, node, attempt, config: rendered.config, emits, child })
     }
 }

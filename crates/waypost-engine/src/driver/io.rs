@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use waypost_core::command::{Report, Request};
+use waypost_core::command::{FirstSignal, Report, Request};
 use waypost_core::event::Origin;
 use waypost_core::expr::{Contents, FetchedContent, Wanted};
 use waypost_core::failure::Failure;
@@ -129,6 +129,8 @@ pub struct StartRequest {
     pub idempotency: Option<Idempotency>,
     pub labels: BTreeMap<String, String>,
     pub actor: Option<Arc<str>>,
+    /// A signal that is there before the first node begins.
+    pub signal: Option<FirstSignal>,
     /// The contents of blobs of the input, for the concurrency key.
     pub contents: Contents,
 }
@@ -144,6 +146,7 @@ impl StartRequest {
             idempotency: None,
             labels: BTreeMap::new(),
             actor: None,
+            signal: None,
             contents: Contents::default(),
         }
     }

@@ -9,7 +9,7 @@ mod orders;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use waypost_core::command::{Command, Decision, Env};
+use waypost_core::command::{Command, Decision, Env, FirstSignal};
 use waypost_core::decide::create;
 use waypost_core::event::{BLOBS_LOG_FORMAT, MessageId, RunCreated};
 use waypost_core::frame::Parent;
@@ -148,10 +148,10 @@ impl Live {
     pub(super) fn create(
         plan: Arc<Plan>,
         execution: ExecutionNo,
-        created: RunCreated,
+        (created, signal): (RunCreated, Option<FirstSignal>),
         env: &Env,
     ) -> (Self, Decision) {
-        let (state, decision) = create(&plan, execution, created, env);
+        let (state, decision) = create(&plan, execution, created, signal, env);
         (Self::with(plan, state, None), decision)
     }
 

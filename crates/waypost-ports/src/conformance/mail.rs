@@ -9,7 +9,9 @@ use waypost_core::time::Timestamp;
 
 use super::StoreUnderTest;
 use super::rig::{Hand, ONE, Rig, START, mail, signal};
-use crate::store::{Appended, ControlChange, Mail, MailBody, MailDelivery, MailOf, Share, Store};
+use crate::store::{
+    Appended, ControlChange, Mail, MailBody, MailDelivery, MailOf, Receiver, Share, Store,
+};
 
 const PARKED: ControlChange = ControlChange::Parked { next_due: None };
 
@@ -36,6 +38,16 @@ pub fn consumed_mail_does_not_wake<B: StoreUnderTest>(rig: &Rig<B>) {
     rig.commit(hand.next(1).consuming(&["m1", "never sent"]).control(PARKED));
     assert_eq!(rig.claimed(ONE), []);
     assert_eq!(rig.load(hand.execution).mail, []);
+}
+
+pub fn receivers_are_found_by_their_ids<B: StoreUnderTest>(rig: &Rig<B>) {
+    let mut hand = rig.create("exe_a", "flow");
+    let execution = hand.execution;
+    let found = |key: &str| rig.store().receiver(key).unwrap();
+    assert_eq!(found("exe_a"), Some(Receiver { execution, ended: false }));
+    assert_eq!(found("exe_b"), None);
+    rig.commit(hand.next(1).control(ControlChange::Ended));
+    assert_eq!(found("exe_a"), Some(Receiver { execution, ended: true }));
 }
 
 fn hold<B: StoreUnderTest>(rig: &Rig<B>, hand: &mut Hand) {

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use waypost_core::id::ExecutionNo;
+use waypost_core::id::{ExecutionId, ExecutionNo};
 use waypost_core::time::Timestamp;
 
 use super::Tables;
 use super::tables::{KeptDefinition, KeptSnapshot};
 use crate::store::{
     Control, Defined, Definition, DefinitionRef, History, LOG_PAGE_BYTES, MAIL_PAGE_MAX, Mail,
-    MailOf, NewDefinition, Snapshot, StoredFrame,
+    MailOf, NewDefinition, Receiver, Snapshot, StoredFrame,
 };
 
 /// How much of an execution is read at once.
@@ -110,6 +110,12 @@ impl Tables {
         };
         self.current_versions.insert(Arc::clone(&definition.name), current);
         Defined { definition, created, previous, current }
+    }
+
+    /// Finds an execution by its id.
+    pub fn receiver(&self, key: &str) -> Option<Receiver> {
+        let execution = *self.keys.get(&ExecutionId(key.into()))?;
+        Some(Receiver { execution, ended: !self.control.contains_key(&execution) })
     }
 
     /// Finds a definition.

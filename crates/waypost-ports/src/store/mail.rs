@@ -15,6 +15,14 @@ use waypost_core::json::Json;
 
 use super::Share;
 
+/// An execution that a message is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Receiver {
+    pub execution: ExecutionNo,
+    /// Has it ended?
+    pub ended: bool,
+}
+
 /// A message from outside the owner's memory.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Mail {

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use hyper::{StatusCode, header};
+use waypost_core::command::FirstSignal;
+use waypost_core::event::Origin;
 use waypost_core::id::{ExecutionId, ExecutionNo};
-use waypost_engine::StartRequest;
 use waypost_engine::driver::EndSummary;
+use waypost_engine::{EngineError, StartRequest};
 use waypost_ports::store::Idempotency;
 
 use super::payloads::{Claimant, adopt};
@@ -25,6 +27,9 @@ pub(crate) async fn start(server: Arc<Server>, call: Call) -> Result<Reply, Prob
     let key = call.values.get("idempotency-key");
     let idempotency = key.map(|key| submission.idempotency(key));
     submission.input.0 = adopt(&server, submission.input.0, Claimant::Caller).await?;
+    if let Some(signal) = &mut submission.signal {
+        signal.body.0 = adopt(&server, signal.body.0.clone(), Claimant::Caller).await?;
+    }
     let workflow = match find(&server, &submission).await {
         Ok(workflow) => workflow,
         // A submission that was valid once stays so, whatever was deployed since.
@@ -33,12 +38,19 @@ pub(crate) async fn start(server: Arc<Server>, call: Call) -> Result<Reply, Prob
             None => return Err(problem),
         },
     };
+    let signal = submission.signal.take();
     let request = StartRequest {
         idempotency,
         actor: call.actor(),
+        signal: signal.as_ref().map(|signal| first_signal(signal, &call)),
         ..submission.into_request(Arc::clone(&workflow.plan), workflow.version)
     };
-    let mut started = server.written(server.engine.start(request)).await??;
+    let mut started = match (server.written(server.engine.start(request)).await?, signal) {
+        (Err(EngineError::IdTaken(existing)), Some(signal)) => {
+            return signal_to(&server, &call, (existing, &workflow), signal).await;
+        }
+        (started, _) => started?,
+    };
     let (execution, new) = (started.execution, started.new.take());
     let wait = call.values.duration("wait");
     let end = match wait {
@@ -54,6 +66,33 @@ pub(crate) async fn start(server: Arc<Server>, call: Call) -> Result<Reply, Prob
         (None, Some(_)) => look(&server, execution).await?,
     };
     answer(StatusCode::CREATED, &started)
+}
+
+fn first_signal(signal: &wire::Signal, call: &Call) -> FirstSignal {
+    FirstSignal {
+        name: signal.name.0.as_str().into(),
+        body: signal.body.0.clone(),
+        origin: Origin {
+            message: signal.message_id.as_ref().map(|id| id.0.as_str().into()),
+            actor: call.actor(),
+        },
+    }
+}
+
+/// Gives the signal of a submission to the execution that has its id.
+async fn signal_to(
+    server: &Arc<Server>,
+    call: &Call,
+    (existing, workflow): (ExecutionNo, &Startable),
+    signal: wire::Signal,
+) -> Result<Reply, Problem> {
+    let found = look(server, existing).await?;
+    if found.workflow != *workflow.plan.workflow {
+        return Err(EngineError::IdTaken(existing).into());
+    }
+    let (request, message) = wire::ControlBody::into_request(signal);
+    super::control::send(server, call, (&found.id, existing), request, message).await?;
+    answer(StatusCode::OK, &look(server, existing).await?)
 }
 
 /// The response to a repeated submission: the current state in the log.

@@ -32,6 +32,9 @@ wire! {
         /// Labels to find it by.
         #[serde(default)]
         pub labels: Labels,
+        /// A signal that is there before the first node begins. If there is an execution of this id and
+        /// workflow already, none is started, and the signal goes to that one.
+        pub signal?: super::Signal,
     }
 }
 

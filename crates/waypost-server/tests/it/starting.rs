@@ -223,3 +223,39 @@ async fn of_two_names_the_one_that_is_taken_is_named() {
     let ask = Ask::post("/v1/executions", &body).header("Idempotency-Key", "another");
     house.ask(&ask).await.refused(409, "id_taken");
 }
+
+/// Starts an execution with a signal, or sends it to the one that is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn signal_starts_an_execution_or_goes_to_the_one_of_its_id() {
+    let house = House::open().await;
+    let cart = json!({ "name": "cart", "nodes": [
+        { "id": "first", "type": "wait-for-events", "config": { "name": "item" } },
+        { "id": "second", "type": "wait-for-events", "needs": ["first"], "config": { "name": "item" } },
+        { "id": "out", "type": "output", "needs": ["second"],
+          "config": { "value": "${{ [nodes.first.output, nodes.second.output] }}" } },
+    ] });
+    house.post("/v1/definitions", &cart).await.expect(201);
+    let add = |item: u32, message: &str| {
+        let signal = json!({ "name": "item", "body": item, "messageId": message });
+        json!({ "workflow": "cart", "id": "c1", "signal": signal })
+    };
+    house.post("/v1/executions", &add(1, "m1")).await.expect(201);
+    // The reply was lost, and the caller asks again: the signal is known.
+    house.post("/v1/executions", &add(1, "m1")).await.expect(200);
+    let second = house.post("/v1/executions", &add(2, "m2")).await.expect(200).json();
+    assert_eq!(second["id"], "c1");
+    let end = house.get("/v1/executions/c1?wait=60s").await.expect(200).json();
+    assert_eq!((&end["status"], &end["output"]), (&json!("COMPLETED"), &json!([1, 2])));
+    let late = house.post("/v1/executions", &add(3, "m3")).await.expect(409).json();
+    assert_eq!(late["code"], "execution_ended", "{late}");
+    // The id belongs to another workflow.
+    let other = json!({ "name": "other", "nodes": [{ "id": "a", "type": "noop" }] });
+    house.post("/v1/definitions", &other).await.expect(201);
+    let signal = json!({ "name": "item" });
+    let taken = json!({ "workflow": "other", "id": "c1", "signal": signal });
+    assert_eq!(house.post("/v1/executions", &taken).await.expect(409).json()["code"], "id_taken");
+    let fresh = json!({ "workflow": "cart", "signal": signal });
+    house.post("/v1/executions", &fresh).await.expect(201);
+    let unknown = json!({ "workflow": "cart", "signal": { "nmae": "item" } });
+    house.post("/v1/executions", &unknown).await.expect(400);
+}

@@ -293,7 +293,7 @@ impl NodeRan {
                 (self.wait, self.due, self.status) = (Some(seq), None, NodeStatus::Waiting);
             }
             NodeEvent::ChildEnded { .. } => self.status = NodeStatus::Running,
-            NodeEvent::Reminded { .. } => {}
+            NodeEvent::Reminded { .. } | NodeEvent::SignalSent { .. } => {}
             NodeEvent::Signalled { which, .. } => drop(self.came.insert(*which as usize)),
             NodeEvent::Resumed { origin, .. } => {
                 self.resumed.extend(self.wait.filter(|_| origin.message.is_some()));

@@ -91,7 +91,7 @@ pub(crate) fn run(program: &Program, input: &Value, random: &Random, trouble: Tr
         origin: Origin::default(),
         parent: None,
     };
-    let (state, decision) = create(&plan, ExecutionNo(1), created, &env(START, 0));
+    let (state, decision) = create(&plan, ExecutionNo(1), created, None, &env(START, 0));
     let mut driver = Driver {
         program,
         plan: &plan,

@@ -92,7 +92,7 @@ pub(super) fn start(input: Json, id: Option<&str>, labels: &[String]) -> Result<
     id.map_or(Ok(()), check_id)?;
     let id = id.map(|id| OwnId(id.to_owned()));
     let workflow = Short(String::new());
-    Ok(wire::Start { workflow, version: None, input: Payload(input), id, labels })
+    Ok(wire::Start { workflow, version: None, input: Payload(input), id, labels, signal: None })
 }
 
 /// Checks an execution id that the user chose.

@@ -6,7 +6,7 @@ use anyhow::Result;
 use waypost_core::status::Status;
 use waypost_core::time::Millis;
 use waypost_server::wire;
-use waypost_server::wire::payload::{Count, Short};
+use waypost_server::wire::payload::{Count, Payload, Short};
 
 use super::show::ShownExecution;
 use super::{Context, Exit, Usage, input, watch};
@@ -33,6 +33,15 @@ pub(crate) struct Args {
     /// Start at most one execution under this key
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
+    /// Send it this signal, too; with `--id`, to the execution of that id if there is one already
+    #[arg(long, value_name = "NAME")]
+    signal: Option<String>,
+    /// The body of the signal: JSON, `@file`, or `-` for standard input
+    #[arg(long, value_name = "JSON", default_value = "null", requires = "signal")]
+    signal_body: String,
+    /// The id of the signal: a repeat with the same id has no further effect
+    #[arg(long, value_name = "ID", requires = "signal")]
+    message_id: Option<String>,
     /// Wait for its end for at most this long, for example `30s`
     #[arg(long, value_name = "DURATION")]
     wait: Option<String>,
@@ -43,6 +52,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     let start = wire::Start {
         workflow: Short(args.workflow.clone()),
         version: args.version.map(Count),
+        signal: args.signal.as_ref().map(|name| signal(name, args)).transpose()?,
         ..input::start(input, args.id.as_deref(), &args.label)?
     };
     let wait = args.wait.as_deref().map(span).transpose()?;
@@ -70,6 +80,14 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     }
     let failed = status.is_end() && status != Status::Completed;
     Ok(if failed { Exit::Failed } else { Exit::Done })
+}
+
+fn signal(name: &str, args: &Args) -> Result<wire::Signal> {
+    Ok(wire::Signal {
+        name: Short(name.to_owned()),
+        body: Payload(input::payload("the body", &args.signal_body)?),
+        message_id: args.message_id.clone().map(Short),
+    })
 }
 
 fn span(text: &str) -> Result<Duration> {

@@ -1,14 +1,17 @@
 //! What a `workflow` node starts: its definition, its input, or the child of an earlier attempt.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use waypost_core::child::Callee;
+use waypost_core::child::{Callee, SentSignal};
 use waypost_core::failure::{Failure, kind};
+use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
 use waypost_core::limits::PAYLOAD_BYTES_MAX;
 use waypost_core::status::Status;
-use waypost_ports::store::{DefinitionRef, StoreError};
+use waypost_ports::store::{DefinitionRef, Receiver, StoreError};
 
 use super::{Damage, Performed, StoreCalls, fold_guarded};
 use crate::driver::{FoundChild, Input, LaunchOrder, StoreWork};
@@ -22,6 +25,17 @@ struct Fields<'a> {
     version: Value,
     #[serde(borrow)]
     input: Option<&'a RawValue>,
+}
+
+/// The config of an `emit` node, rendered.
+#[derive(Deserialize)]
+struct EmitFields<'a> {
+    #[serde(default)]
+    to: Value,
+    #[serde(default)]
+    signal: Value,
+    #[serde(borrow)]
+    body: Option<&'a RawValue>,
 }
 
 /// Why nothing was found: the store did not answer, or there is nothing to find.
@@ -56,6 +70,9 @@ impl StoreCalls {
     }
 
     fn find_child(&self, order: &LaunchOrder) -> Result<FoundChild, NotFound> {
+        if order.emits {
+            return self.find_receiver(&order.config).map(FoundChild::Signal);
+        }
         if let Some(child) = &order.child
             && let Some(history) = self.store.load(child.execution)?
         {
@@ -78,6 +95,26 @@ impl StoreCalls {
             }
         }
         self.find_definition(&order.config).map(FoundChild::New)
+    }
+
+    fn find_receiver(&self, config: &Json) -> Result<SentSignal, NotFound> {
+        let invalid = |message: String| Failure::permanent(kind::INVALID_CONFIG, message);
+        let fields: EmitFields<'_> = serde_json::from_str(config.text())
+            .map_err(|error| invalid(format!("the config cannot be read: {error}")))?;
+        let text = |field: &str, value: &Value| match value.as_str() {
+            Some(text) if !text.is_empty() => Ok(Arc::<str>::from(text)),
+            _ => Err(invalid(format!("`{field}` gave {value}, which is not a text"))),
+        };
+        let (to, name) = (text("to", &fields.to)?, text("signal", &fields.signal)?);
+        let body = payload("body", fields.body)?;
+        let unreceived = |message: String| Failure::permanent(kind::NO_RECEIVER, message);
+        match self.store.receiver(&to)? {
+            Some(Receiver { execution, ended: false }) => {
+                Ok(SentSignal { execution, receiver: ExecutionId(to), name, body })
+            }
+            Some(_) => Err(unreceived(format!("execution {to} has ended")).into()),
+            None => Err(unreceived(format!("there is no execution {to}")).into()),
+        }
     }
 
     fn find_definition(&self, config: &Json) -> Result<Callee, NotFound> {
@@ -121,14 +158,7 @@ impl StoreCalls {
             let message = format!("workflow {workflow:?} has `callable: false`");
             return Err(Failure::permanent(kind::NOT_CALLABLE, message).into());
         }
-        let input = fields.input.map_or_else(|| Ok(Json::null()), |raw| Json::parse_own(raw.get()));
-        let input = input.map_err(Failure::from)?;
-        let bytes = input.bytes();
-        if bytes > PAYLOAD_BYTES_MAX {
-            let message =
-                format!("the input has {bytes} bytes; at most {PAYLOAD_BYTES_MAX} are kept");
-            return Err(Failure::permanent(kind::TOO_LARGE, message).into());
-        }
+        let input = payload("input", fields.input)?;
         if let Err(faults) = self.plans.check_input(&plan, &input) {
             let message =
                 format!("the input does not fit workflow {workflow:?}: {}", faults.join("; "));
@@ -143,4 +173,16 @@ impl StoreCalls {
             requires: plan.requires(),
         })
     }
+}
+
+/// A payload that another execution is given; `null` if there is none.
+fn payload(what: &str, raw: Option<&RawValue>) -> Result<Json, Failure> {
+    let payload = raw.map_or_else(|| Ok(Json::null()), |raw| Json::parse_own(raw.get()));
+    let payload = payload.map_err(Failure::from)?;
+    let bytes = payload.bytes();
+    if bytes > PAYLOAD_BYTES_MAX {
+        let message = format!("the {what} has {bytes} bytes; at most {PAYLOAD_BYTES_MAX} are kept");
+        return Err(Failure::permanent(kind::TOO_LARGE, message));
+    }
+    Ok(payload)
 }

@@ -9,7 +9,7 @@ use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_ports::memory::MemoryStore;
 use waypost_ports::store::{
     Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Heartbeat, History,
-    Mail, MailDelivery, MailOf, NewDefinition, Renewal, Store, StoreError, StoredFrame,
+    Mail, MailDelivery, MailOf, NewDefinition, Receiver, Renewal, Store, StoreError, StoredFrame,
 };
 
 /// Which calls a fault concerns.
@@ -224,6 +224,10 @@ impl Store for TestStore {
         executions: &[ExecutionNo],
     ) -> Result<Vec<ExecutionNo>, StoreError> {
         self.call(Call::Hold, || self.inner.doubt(owner, executions))
+    }
+
+    fn receiver(&self, key: &str) -> Result<Option<Receiver>, StoreError> {
+        self.call(Call::Read, || self.inner.receiver(key))
     }
 
     fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {

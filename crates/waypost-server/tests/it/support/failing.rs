@@ -7,7 +7,7 @@ use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_ports::memory::MemoryStore;
 use waypost_ports::store::{
     Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Heartbeat, History,
-    Mail, MailDelivery, MailOf, NewDefinition, Renewal, Store, StoreError, StoredFrame,
+    Mail, MailDelivery, MailOf, NewDefinition, Receiver, Renewal, Store, StoreError, StoredFrame,
 };
 
 pub(crate) struct Failing {
@@ -80,6 +80,10 @@ impl Store for Failing {
         executions: &[ExecutionNo],
     ) -> Result<Vec<ExecutionNo>, StoreError> {
         self.store.doubt(owner, executions)
+    }
+
+    fn receiver(&self, key: &str) -> Result<Option<Receiver>, StoreError> {
+        self.store.receiver(key)
     }
 
     fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {

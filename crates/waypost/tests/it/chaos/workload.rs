@@ -63,6 +63,7 @@ pub(super) fn idempotency(seed: u64, n: u64, definition: &Definition, input: &Js
         input: Payload(input.clone()),
         id: Some(OwnId(key(seed, n).to_string())),
         labels: Labels::default(),
+        signal: None,
     };
     Idempotency { key: idempotency_key(n).into(), digest: submission.digest() }
 }

@@ -1,0 +1,61 @@
+//! Signals from one execution to another: they arrive once, wherever both are.
+
+use waypost_core::id::ExecutionNo;
+use waypost_core::status::Status;
+
+use crate::support::{Rig, World};
+
+fn output(world: &World, execution: ExecutionNo) -> String {
+    let end = world.state(execution).end.expect("it has ended");
+    end.output.map(|output| output.text().to_owned()).unwrap_or_default()
+}
+
+fn count(world: &World, execution: ExecutionNo, name: &str) -> usize {
+    world.names(execution).iter().filter(|found| **found == name).count()
+}
+
+#[test]
+fn signal_reaches_an_execution_that_another_instance_has() {
+    let world = World::new();
+    let (mut one, mut two) = (Rig::new(&world), Rig::new(&world));
+    let receiver = one.start("w = signal(go); o = output(${{ nodes.w.output.from }}) needs w");
+    one.settle();
+    let id = world.state(receiver).created.key.clone();
+    let sender = two.start(&format!("e = emit({id}, go)"));
+    two.run_to_end();
+    one.run_to_end();
+    assert_eq!(world.status(sender), Status::Completed);
+    assert_eq!(output(&world, receiver), r#""emit""#);
+    assert_eq!(count(&world, receiver, "SignalReceived"), 1);
+    world.check();
+}
+
+#[test]
+fn execution_may_signal_itself() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("e = emit(${{ execution.id }}, go); w = signal(go)");
+    rig.run_to_end();
+    assert_eq!(world.status(execution), Status::Completed);
+    assert_eq!(count(&world, execution, "SignalReceived"), 1);
+    world.check();
+}
+
+#[test]
+fn signal_without_a_receiver_says_why() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let ended = rig.start("a = pass");
+    rig.run_to_end();
+    let id = world.state(ended).created.key.clone();
+    for (to, why) in [(id.to_string(), "has ended"), ("exe_nowhere".to_owned(), "there is no")] {
+        let sender = rig.start(&format!("e = emit({to}, go)"));
+        let optional = rig.start(&format!("e = emit({to}, go, optional)"));
+        rig.run_to_end();
+        let failure = world.state(sender).end.and_then(|end| end.failure).expect("it failed");
+        assert_eq!(failure.kind, "no_receiver");
+        assert!(failure.message.contains(why), "{}", failure.message);
+        assert_eq!(world.status(optional), Status::Completed);
+    }
+    world.check();
+}

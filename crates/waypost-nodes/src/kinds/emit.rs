@@ -1,0 +1,56 @@
+//! `emit`: sends a signal to another execution.
+//!
+//! The signal is sent with the commit that completes the node, so it can be neither lost nor doubled between
+//! the two executions.
+
+use serde_json::{Map, Value};
+use waypost_core::expr::Template;
+use waypost_core::kind::{Behaviour, ConfigFault, EmitSpec, Family, KindSpec, Shape};
+
+use crate::NodeKind;
+use crate::config::{ConfigMap, optional, required};
+
+pub(crate) static KIND: NodeKind = NodeKind {
+    spec: &SPEC,
+    compile: |config| read(config).map(Behaviour::Emit).map_err(|fault| vec![fault]),
+    handler: None,
+};
+
+static SPEC: KindSpec = KindSpec {
+    name: "emit",
+    aliases: &["send-signal"],
+    family: Family::Logic,
+    body: None,
+    summary: "Sends a signal to another execution, which it waits for with `wait-for-events`.",
+    fields: &[
+        required("to", Shape::Text, "The id of the execution that receives it."),
+        required("signal", Shape::Text, "The name of the signal."),
+        optional("body", Shape::Any, "What it carries; null if absent."),
+        optional(
+            "optional",
+            Shape::Boolean,
+            "Whether the node completes also if there is no such execution, or it has ended. Its output is `{delivered, execution}`.",
+        ),
+    ],
+};
+
+fn read(config: &ConfigMap) -> Result<EmitSpec, ConfigFault> {
+    for field in ["to", "signal"] {
+        let named = config.get(field).and_then(Value::as_str);
+        if named.is_none_or(|text| text.trim().is_empty()) {
+            let message = format!("`{field}` must be text and not empty");
+            return Err(ConfigFault::at(field, message));
+        }
+    }
+    let sent = ["to", "signal", "body"];
+    let sent =
+        sent.into_iter().filter_map(|field| Some((field.to_owned(), config.get(field)?.clone())));
+    let sent = Value::Object(sent.collect::<Map<_, _>>());
+    let config_template = Template::compile(&sent).map_err(|fault| ConfigFault {
+        path: fault.path,
+        message: fault.message,
+        hint: None,
+    })?;
+    let optional = config.get("optional").and_then(Value::as_bool) == Some(true);
+    Ok(EmitSpec { config: config_template, optional })
+}
