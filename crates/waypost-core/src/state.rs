@@ -250,7 +250,8 @@ impl State {
 
     /// Is there nothing to do until a timer fires or a message comes?
     pub fn is_idle(&self) -> bool {
-        let rests = self.queued == 0 && self.due_bodies.is_empty() && !self.is_spreading();
+        let no_body = self.due_bodies.iter().all(|at| self.awaits_scopes(*at));
+        let rests = self.queued == 0 && no_body && !self.is_spreading();
         self.running == 0 && !self.pausing && (rests || !self.moves())
     }
 

@@ -56,17 +56,8 @@ impl Decider<'_> {
     fn next_body(&self) -> Option<At> {
         let may = |at: &At| self.state.acts() || self.state.is_ending(*at);
         let mut due = self.state.due_bodies.iter().copied();
-        let waits = |at: &At| self.put_off.contains(at) || self.awaits_scopes(*at);
+        let waits = |at: &At| self.put_off.contains(at) || self.state.awaits_scopes(*at);
         due.find(|at| may(at) && !self.opens_items(*at) && !waits(at))
-    }
-
-    /// Does a container that ends still have open scopes? A map that had items to open when its end was
-    /// fixed is still listed as due.
-    fn awaits_scopes(&self, at: At) -> bool {
-        let body = self.node(at).body.as_ref();
-        body.is_some_and(|body| {
-            !body.open.is_empty() && (self.state.is_ending(at) || body.failure.is_some())
-        })
     }
 
     /// Evaluates a container that is RUNNING.

@@ -88,6 +88,14 @@ impl State {
         })
     }
 
+    /// Does a container that ends still have open scopes? A map that had items to open when its end was
+    /// fixed is still listed as due, and can do nothing before they have closed.
+    pub(crate) fn awaits_scopes(&self, at: At) -> bool {
+        self.get(at).and_then(|node| node.body.as_ref()).is_some_and(|body| {
+            !body.open.is_empty() && (self.is_ending(at) || body.failure.is_some())
+        })
+    }
+
     /// The open scopes of a container, and those of the containers in them, the outer ones first.
     pub(crate) fn scopes_of(&self, container: At) -> Vec<ScopeNo> {
         let body = self.get(container).and_then(|node| node.body.as_ref());

@@ -127,6 +127,9 @@ impl Driver {
         if live.fetches.is_waiting() {
             return;
         }
+        // What waited for the contents may be over. Then nothing else lets the execution leave memory, and
+        // the executions that it waits for may need its place.
+        live.lingers_until.get_or_insert(self.now.plus(self.config.park_after));
         let letters = std::mem::take(&mut live.fetches.letters);
         letters.into_iter().for_each(|letter| live.receive(letter));
         if std::mem::take(&mut live.fetches.goes_on) {
@@ -139,7 +142,9 @@ impl Driver {
         offers.into_iter().for_each(|node| self.offer_again_now(execution, node));
         launches.into_iter().for_each(|launch| self.launch(execution, launch));
         self.fetch(execution);
-        self.enqueue(execution);
+        if self.live.get(&execution).is_some_and(|live| !live.is_in_flight()) {
+            self.await_next(execution);
+        }
     }
 
     fn render_again(&mut self, execution: ExecutionNo, run: Unrendered) {

@@ -140,7 +140,7 @@ impl Driver {
     }
 
     /// Queues the execution to decide its mailbox, or arms its timer.
-    fn await_next(&mut self, execution: ExecutionNo) {
+    pub(super) fn await_next(&mut self, execution: ExecutionNo) {
         let Some(live) = self.live.get(&execution) else { return };
         if !live.mailbox.is_empty() {
             return self.enqueue(execution);

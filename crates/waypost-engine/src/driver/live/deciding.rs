@@ -250,6 +250,12 @@ impl Live {
     /// Parks in the same frame if nothing is left to do for a while.
     fn park_if_idle(&mut self, round: &Round<'_>, batch: &mut Batch) {
         let (env, config) = (&round.env, round.config);
+        if round.draining {
+            // A drain parks nothing: a time that has passed would be due again after every decision.
+            let ahead = |until: &Timestamp| env.now < *until;
+            self.stays_until = self.stays_until.filter(ahead);
+            self.lingers_until = self.lingers_until.filter(ahead);
+        }
         let far = |due: Timestamp| due > env.now.plus(config.park_after);
         let rests = self.state.next_due().is_none_or(far);
         // An execution queued for a permit parks even if its deadline is near; only the store knows
@@ -259,8 +265,9 @@ impl Live {
         let idle = self.mailbox.is_empty()
             && !self.fetches.is_waiting()
             && !round.draining
-            && !self.stays(round, &batch.decision.events)
-            && !self.lingers(round, &batch.decision.events)
+            // Both are asked, because each forgets a time that has passed.
+            && !(self.stays(round, &batch.decision.events)
+                | self.lingers(round, &batch.decision.events))
             && batch.decision.effects.iter().all(|effect| matches!(effect, Effect::Cancel { .. }))
             && self.state.is_idle()
             && (rests || in_queue)

@@ -7,7 +7,7 @@ use waypost_core::event::{Event, NodeEvent, RunEvent};
 use waypost_core::id::ExecutionNo;
 use waypost_core::limits::CHILD_DEPTH_MAX;
 use waypost_core::status::Status;
-use waypost_engine::driver::StoreWork;
+use waypost_engine::driver::{Input, StoreWork};
 use waypost_ports::store::{Appended, Store as _};
 
 use crate::support::{Rig, World};
@@ -97,6 +97,25 @@ fn parent_that_waits_for_its_child_parks_after_a_while() {
     world.check();
 }
 
+/// The time until which a parent lingers had passed, was not forgotten while the driver drained, and was due
+/// again after every decision: one step never ended.
+#[test]
+fn draining_driver_does_not_spin_for_a_parent_that_lingered() {
+    let world = World::new();
+    world.named("other", "w = signal(go)");
+    let mut rig = Rig::new(&world);
+    let parent = rig.start("c = workflow(other)");
+    rig.settle();
+    assert_eq!(world.status(parent), Status::Running, "it lingers");
+    rig.inputs.push(Input::Drain);
+    rig.step();
+    world.pass(3_000);
+    rig.renew();
+    rig.step();
+    assert_eq!(rig.appends().count(), 0, "there is nothing to decide");
+    assert_eq!(world.status(parent), Status::Running, "a drain parks nothing");
+}
+
 #[test]
 fn cancel_of_a_parent_reaches_its_children_and_awaits_them() {
     let world = World::new();
@@ -147,6 +166,48 @@ fn ending_parent_leaves_memory_while_its_child_is_held() {
     two.finish_all();
     two.run_to_end();
     assert_eq!(world.status(parent), Status::Cancelled);
+    world.check();
+}
+
+/// A map in a body that ends had a free place when the end was fixed, and counted as work to do: its execution
+/// never left memory, and the child that it awaited could not be claimed where that was full.
+#[test]
+fn parent_whose_map_ends_with_items_left_leaves_memory() {
+    let world = World::new();
+    world.named("other", "a");
+    let (mut one, mut two) = (Rig::new(&world), Rig::new(&world));
+    let parent =
+        one.start("g = group {m = map(3, at 2) {c = workflow(other)}} deadline 10s error continue");
+    one.step();
+    while children(&world, parent).len() < 2 {
+        one.perform_all();
+        one.step();
+    }
+    two.settle_store();
+    for _ in 0..4 {
+        world.pass(2_600);
+        one.renew();
+        two.renew();
+        one.settle_store();
+    }
+    // One child ends, and the group's deadline has passed: both are decided in one frame.
+    let order = two.take_task("a");
+    two.finish(&order);
+    two.settle_store();
+    one.settle_store();
+    assert_eq!(count(&world, parent, "ItemsOpened"), 1, "the third item is not opened");
+    for _ in 0..2 {
+        world.pass(3_000);
+        one.renew();
+        two.renew();
+        one.settle_store();
+        two.settle_store();
+    }
+    assert_eq!(world.control(parent).and_then(|control| control.owner), None, "it left memory");
+    two.finish_all();
+    two.run_to_end();
+    one.run_to_end();
+    assert_eq!(world.status(parent), Status::Completed);
     world.check();
 }
 
