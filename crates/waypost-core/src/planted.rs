@@ -108,6 +108,12 @@ bugs! {
     ResultsOutOfOrder = "results-out-of-order", "the results of a map are in the order in which its items completed";
     VariablesStayInside = "variables-stay-inside", "a variable that is set in a body is lost at its end";
     ClosedItemHears = "closed-item-hears", "a report for an item that has closed counts for one that is open";
+    // Children.
+    ChildForgotten = "child-forgotten", "a node that is stopped neither cancels nor awaits the execution that it started";
+    ParentNotTold = "parent-not-told", "the end of an execution is not sent to the node that started it";
+    BirthOutsideCommit = "birth-outside-commit", "an execution that a node starts is appended after the frame that records it, and not with it";
+    EndTakenTwice = "end-taken-twice", "a retry of a node takes the end of its child a second time instead of opening it again";
+    ChildStartedAnew = "child-started-anew", "a retry of a node starts another execution instead of opening its child again";
     // Blobs.
     BlobAfterCommit = "blob-after-commit", "the frame that names a blob is committed before the blob is put";
     GcTakesFresh = "gc-takes-fresh", "the sweep of blobs ignores how young a blob is";

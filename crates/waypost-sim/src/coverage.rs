@@ -16,6 +16,8 @@ const UNREACHED: &[(&str, &str)] = &[
     ("WAITING", "MessageIgnored"),
     ("WAITING", "RunPauseRequested"),
     ("WAITING", "RunEnding"),
+    // Programs have no approvals.
+    ("WAITING", "NodeReminded"),
 ];
 
 /// The arrows of the tables that worlds take.

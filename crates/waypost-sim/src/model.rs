@@ -46,7 +46,7 @@ use waypost_core::status::NodeStatus;
 
 pub use foretell::{Forecast, foretell};
 pub use judge::judge;
-pub use ran::{BodyRan, Calls, Cause, End, ItemsRan, NodeRan, Ran};
+pub use ran::{BodyRan, Calls, Cause, ChildRan, End, ItemsRan, NodeRan, Ran};
 pub use world::{Resumption, SentSignal, Steered, World};
 
 /// How much later than due things may happen in a world that counts as prompt.

@@ -1,7 +1,7 @@
 //! Programs: workflows in a form of their own, small enough to reason about.
 //!
 //! ```text
-//!   containers   groups, loops and maps
+//!   containers   groups, loops and maps; children: the workflows that nodes start
 //!   generate     Random + Appetite ─▶ Program
 //!   definition   Program ─▶ the JSON that Waypost runs, and an input for it
 //!   script       how the outside world answers a task's calls
@@ -14,6 +14,7 @@
 //! node needs and mentions only nodes before it, so the order of `nodes` is a topological one. The
 //! body of a container is a list of nodes like a program's own, with positions of its own.
 
+mod children;
 mod containers;
 mod definition;
 mod display;
@@ -27,6 +28,7 @@ use std::collections::BTreeSet;
 
 use waypost_core::plan::ConcurrencyPolicy;
 
+pub use children::{ChildCall, ChildProgram, Tie};
 pub use containers::{Each, Ends, ITEMS_MAX, ItemSource, Loop, Tolerated, span_of};
 pub use definition::{FAILURE, HANDLER, NAME};
 pub use generate::Appetite;
@@ -224,6 +226,8 @@ pub enum Kind {
     Loop(Loop),
     /// Runs its body for each item.
     Map(Each),
+    /// Starts an execution of a child workflow.
+    Child(ChildCall),
 }
 
 /// A case of a switch.
@@ -346,6 +350,7 @@ impl Node {
                 attempt.map(|attempt| attempt * tries + waits)
             }
             Kind::Group(_) | Kind::Loop(_) | Kind::Map(_) => self.body_span_ms_max(tries, waits),
+            Kind::Child(call) => call.span_ms_max().map(|span| span * tries + waits),
             _ => Some(0),
         };
         let grace = if self.body().is_some() { containers::GRACE_MS } else { 0 };

@@ -20,6 +20,7 @@
 //! | `people` | submissions, requests, and the responses to them |
 //! | `killer` | an execution that kills every process that decides it |
 //! | `fate` | processes that die, clocks that jump, stores that fail |
+//! | `trees` | executions that others start |
 //! | `auditing`, `lines`, `verdict` | what must be true at every moment, and in the end |
 
 mod auditing;
@@ -35,6 +36,7 @@ mod operations;
 mod people;
 mod recording;
 mod tasks;
+mod trees;
 mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -233,6 +235,7 @@ impl Simulation {
 
     fn run(&mut self) {
         self.build_machines();
+        self.define_children();
         self.plan_submissions();
         self.build_far();
         self.after(1_000, WorldEvent::Fate);

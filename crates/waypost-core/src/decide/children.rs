@@ -18,6 +18,7 @@ use crate::json::Json;
 use crate::kind::Behaviour;
 use crate::limits::CHILD_DEPTH_MAX;
 use crate::path::At;
+use crate::planted::{Bug, is_planted};
 use crate::status::{NodeStatus, Status};
 
 impl Decider<'_> {
@@ -211,7 +212,7 @@ impl Decider<'_> {
 
     /// Must this node wait for its child although its execution or its body is ending?
     pub(super) fn awaits_cancelled_child(&self, at: At) -> bool {
-        self.awaited_child(at).is_some_and(|child| !child.leave)
+        self.awaited_child(at).is_some_and(|child| !child.leave) && !is_planted(Bug::ChildForgotten)
     }
 
     /// Tells the child of a node that its parent does not need it any more.
@@ -237,6 +238,7 @@ impl Decider<'_> {
     /// Tells the node that started this execution how it ended.
     pub(super) fn tell_parent(&mut self) {
         let parent = self.state.created.parent.as_ref().filter(|parent| parent.awaits);
+        let parent = parent.filter(|_| !is_planted(Bug::ParentNotTold));
         let (Some(parent), Some(end)) = (parent, self.state.end_for_parent()) else { return };
         let message = format!("child-{}-{}", end.child.0, end.generation).into();
         let body = SentBody::ChildEnded(Box::new(end));

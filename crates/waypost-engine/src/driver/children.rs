@@ -7,7 +7,7 @@
 //!                     does the input fit?
 //! ```
 
-use waypost_core::child::{Callee, ChildState, Launch, NewChild, SentSignal};
+use waypost_core::child::{Callee, ChildEnd, ChildState, Launch, NewChild, SentSignal};
 use waypost_core::command::Command;
 use waypost_core::decide::reopen;
 use waypost_core::event::Event;
@@ -18,6 +18,7 @@ use waypost_core::json::Json;
 use waypost_core::kind::Behaviour;
 use waypost_core::outbox::announce;
 use waypost_core::path::At;
+use waypost_core::planted::{Bug, is_planted};
 use waypost_ports::store::Append;
 
 use super::Driver;
@@ -136,8 +137,9 @@ impl Driver {
         let child = loaded.state.execution;
         let known = self.live.get(&execution).and_then(|live| live.state.get(at.0)?.child.clone());
         let Some(known) = known.filter(|known| known.execution == child) else { return };
-        if let Some(end) = loaded.state.end_for_parent().filter(|end| end.generation > known.ended)
-        {
+        let unknown =
+            |end: &ChildEnd| end.generation > known.ended || is_planted(Bug::EndTakenTwice);
+        if let Some(end) = loaded.state.end_for_parent().filter(unknown) {
             return self.post_launch(execution, at, Ok(Launch::Ended(Box::new(end))));
         }
         let env = self.env();

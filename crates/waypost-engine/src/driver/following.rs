@@ -24,6 +24,11 @@ impl Driver {
                     self.claims.consumed_mail(self.now);
                 }
                 let next = live.committed(at, frame, &mut self.outputs);
+                if is_planted(Bug::BirthOutsideCommit) {
+                    let births = next.born.iter().filter_map(|born| live.reopenings.remove(born));
+                    let appends = births.map(|birth| Output::Store(StoreWork::Append(birth)));
+                    self.outputs.extend(appends);
+                }
                 if !live.suspicion.doubt {
                     self.settled(execution);
                 }

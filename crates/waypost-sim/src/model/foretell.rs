@@ -4,7 +4,7 @@ mod containers;
 
 use std::collections::BTreeSet;
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use waypost_core::failure::kind;
 use waypost_core::status::Status;
 
@@ -13,8 +13,8 @@ use super::values::{Facts, are_sound, choose, n_of, unknown_tests};
 use super::{Outcome, SLACK_MS};
 use crate::program::graph::{leads_only_to, settled_before};
 use crate::program::{
-    FailurePolicy, Join, Kind, LATE, Node, OnError, Program, RetryOn, RetryRule, Script, Signals,
-    Test, span_of,
+    ChildCall, FailurePolicy, Join, Kind, LATE, Node, OnError, Program, RetryOn, RetryRule, Script,
+    Signals, Test, Tie, span_of,
 };
 use containers::container_outcomes;
 pub(super) use containers::go_on_test;
@@ -225,6 +225,11 @@ fn own_outcomes(
             vec![completed]
         }
         Kind::Task(script) => task_outcomes(node, *script),
+        Kind::Child(call) => {
+            let own = child_outcomes(node, *call, facts);
+            waits = own.waits;
+            own.outcomes.into_iter().collect()
+        }
         Kind::Group(_) | Kind::Loop(_) | Kind::Map(_) => {
             let own = container_outcomes((siblings, node), facts, known);
             waits = own.waits;
@@ -232,6 +237,22 @@ fn own_outcomes(
         }
     };
     Own { outcomes: all.into_iter().collect(), waits }
+}
+
+/// A node that starts an execution ends as that does; one that does not wait for it completes.
+fn child_outcomes(node: &Node, call: ChildCall, facts: Facts) -> Own {
+    let completed = Outcome::Completed(None);
+    let limited = (!has_ample_time(node)).then_some(Outcome::TimedOut);
+    if call.tie == Tie::Detached {
+        return Own { outcomes: [completed].into_iter().chain(limited).collect(), waits: false };
+    }
+    let inside = foretell(&call.of.program(), &json!({ "n": facts.n }));
+    let ends = inside.ends.iter().map(|end| match end {
+        Status::Completed => Outcome::Completed(None),
+        Status::TimedOut => Outcome::TimedOut,
+        _ => Outcome::Failed,
+    });
+    Own { outcomes: ends.chain(limited).collect(), waits: inside.waits }
 }
 
 /// What a condition or switch may select, for each possible result of the tests that depend on what

@@ -5,6 +5,7 @@
 //!   outcomes  and then ended as its kind, its script and its limits require
 //!   outputs   with the output that follows from its inputs
 //!   bodies    and a container as the scopes that it opened, which are judged in the same way
+//!   children  and one that starts an execution as that execution
 //!   maps      with the items that it found, in order, a few at a time
 //!   variables what the variable was, and when
 //!   ends      the execution ended as its nodes and its cause require
@@ -16,6 +17,7 @@
 //! one fault gives one complaint and not a chain of them.
 
 mod bodies;
+mod children;
 mod ends;
 mod maps;
 mod outcomes;

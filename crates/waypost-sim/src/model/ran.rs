@@ -1,14 +1,18 @@
 //! What happened: an execution as its log and the sink recorded it, in the terms of the judge.
 
+mod children;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value as Json;
 use waypost_core::command::Tuning;
 use waypost_core::event::{CancelReason, EndCause, Event, FailureEnd, NodeEvent, RunEvent};
+use waypost_core::id::ExecutionNo;
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Timestamp;
 
 use super::World;
+pub use children::ChildRan;
 
 /// What happened to an execution.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -28,6 +32,8 @@ pub struct Ran {
     pub strays: Vec<String>,
     /// The calls that the sink saw: by the node's path, by idempotency key.
     pub sink: BTreeMap<String, BTreeMap<String, Calls>>,
+    /// The outputs of the executions that it started, by their number and generation.
+    pub children: BTreeMap<(ExecutionNo, u32), Json>,
     /// The actions of people, and the faults.
     pub world: World,
 }
@@ -96,6 +102,8 @@ pub struct NodeRan {
     pub bodies: Vec<BodyRan>,
     /// The items that it found, if it is a map.
     pub items: Option<ItemsRan>,
+    /// The executions that it started, in order.
+    pub children: Vec<ChildRan>,
     /// How people tuned it, and the events that recorded it.
     pub tuned: Vec<(u64, Tuning)>,
 }
@@ -163,6 +171,7 @@ impl Default for NodeRan {
             came: BTreeSet::new(),
             bodies: Vec::new(),
             items: None,
+            children: Vec::new(),
             tuned: Vec::new(),
         }
     }
@@ -288,11 +297,9 @@ impl NodeRan {
             NodeEvent::Waiting { wait, .. } => {
                 (self.wait, self.due, self.status) = (Some(seq), wait.due(), NodeStatus::Waiting);
             }
-            NodeEvent::ChildStarted { detached: true, .. } => {}
-            NodeEvent::ChildStarted { .. } | NodeEvent::ChildReopened { .. } => {
-                (self.wait, self.due, self.status) = (Some(seq), None, NodeStatus::Waiting);
-            }
-            NodeEvent::ChildEnded { .. } => self.status = NodeStatus::Running,
+            NodeEvent::ChildStarted { .. }
+            | NodeEvent::ChildReopened { .. }
+            | NodeEvent::ChildEnded { .. } => self.read_child(seq, event),
             NodeEvent::Reminded { .. } | NodeEvent::SignalSent { .. } => {}
             NodeEvent::Signalled { which, .. } => drop(self.came.insert(*which as usize)),
             NodeEvent::Resumed { origin, .. } => {

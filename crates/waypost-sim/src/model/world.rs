@@ -27,6 +27,8 @@ pub struct World {
     pub contradicted: bool,
     /// Were there remote workers, two of which may take one attempt?
     pub shared: bool,
+    /// Were there instances of an older version, which cannot read what a new one starts?
+    pub mixed: bool,
     /// Could things happen later than due by more than [`super::SLACK_MS`], so that limits struck
     /// that would not have? A crash, a pause, a queue for slots make things late.
     pub late: bool,

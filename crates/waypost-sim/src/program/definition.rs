@@ -4,8 +4,8 @@ use serde_json::{Map, Value as Json, json};
 
 use super::graph::is_asked_for;
 use super::{
-    DelaySpan, Each, Ends, FailurePolicy, ItemSource, Join, Keyed, Kind, Loop, N_MAX, Need, Node,
-    OnError, Program, RetryOn, RetryRule, Setting, Test, Tolerated, Value,
+    ChildCall, DelaySpan, Each, Ends, FailurePolicy, ItemSource, Join, Keyed, Kind, Loop, N_MAX,
+    Need, Node, OnError, Program, RetryOn, RetryRule, Setting, Test, Tie, Tolerated, Value,
 };
 use crate::random::Random;
 
@@ -19,9 +19,14 @@ pub const NAME: &str = "program";
 impl Program {
     /// The definition, as JSON text.
     pub fn definition(&self) -> String {
+        self.definition_of(NAME)
+    }
+
+    /// The definition of a workflow of this name.
+    pub fn definition_of(&self, name: &str) -> String {
         let nodes = PrintedScope { nodes: &self.nodes, before: None, maps: Vec::new() }.json();
         let mut top = json!({
-            "name": NAME,
+            "name": name,
             "description": self.to_string(),
             "input": { "type": "object", "required": ["n", "sink"] },
             "nodes": nodes,
@@ -194,6 +199,7 @@ impl<'p> PrintedScope<'p> {
                 ("loop", config)
             }
             Kind::Map(each) => ("map", self.map_json(each)),
+            Kind::Child(call) => ("workflow", child_json(*call)),
         }
     }
 
@@ -255,6 +261,17 @@ impl<'p> PrintedScope<'p> {
             Test::Broken => "input.n".into(),
         }
     }
+}
+
+fn child_json(ChildCall { of, tie }: ChildCall) -> Json {
+    let input = json!({ "n": "${{ input.n }}", "sink": "${{ input.sink }}" });
+    let mut config = json!({ "workflow": of.name(), "input": input });
+    match tie {
+        Tie::Awaited => {}
+        Tie::Left => config["onParentEnd"] = json!("leave"),
+        Tie::Detached => config["wait"] = json!(false),
+    }
+    config
 }
 
 fn join_json(join: Join) -> Option<Json> {

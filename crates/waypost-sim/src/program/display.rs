@@ -93,6 +93,7 @@ impl ShownScope<'_> {
                 format!("loop {word} {test} max {max}{delay}{all} {{ {} }}", Self::body_text(body))
             }
             Kind::Map(each) => self.map_text(each),
+            Kind::Child(call) => call.to_string(),
         }
     }
 

@@ -2,6 +2,7 @@
 //! races, rescues, in each other and side by side.
 
 mod bodies;
+mod children;
 mod kinds;
 mod maps;
 
@@ -35,6 +36,8 @@ pub struct Appetite {
     pub bodies_percent: u32,
     /// How many in a hundred have maps.
     pub maps_percent: u32,
+    /// How many in a hundred start executions of the child workflows, which must be defined.
+    pub children_percent: u32,
 }
 
 impl Appetite {
@@ -53,6 +56,7 @@ impl Appetite {
             failures_percent: 30,
             bodies_percent: 35,
             maps_percent: 20,
+            children_percent: 0,
         }
     }
 
@@ -97,6 +101,7 @@ impl Program {
         let mut program = builder.program;
         program.add_bodies(random, appetite);
         program.add_maps(random, appetite);
+        program.add_children(random, appetite);
         // Behind a join that does not wait for all, a test may depend on an open node.
         program.make_valid();
         program

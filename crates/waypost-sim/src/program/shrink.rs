@@ -2,8 +2,8 @@
 
 use super::graph::{ancestors, settled_before};
 use super::{
-    Each, Ends, FailurePolicy, ItemSource, Join, Kind, Loop, Node, OnError, Program, Script, Test,
-    Tolerated, Value,
+    ChildCall, ChildProgram, Each, Ends, FailurePolicy, ItemSource, Join, Kind, Loop, Node,
+    OnError, Program, Script, Test, Tie, Tolerated, Value,
 };
 
 impl Program {
@@ -170,7 +170,8 @@ impl Kind {
             | Self::Signals(_)
             | Self::Task(_)
             | Self::Group(_)
-            | Self::Map(_) => {}
+            | Self::Map(_)
+            | Self::Child(_) => {}
         }
     }
 
@@ -294,6 +295,8 @@ fn simpler_containers(kind: &Kind) -> Vec<Kind> {
     }
 }
 
+const SIMPLEST_CHILD: ChildCall = ChildCall { of: ChildProgram::Works, tie: Tie::Awaited };
+
 /// A simpler kind to put in place of one.
 fn simpler(kind: &Kind) -> Option<Kind> {
     match kind {
@@ -307,6 +310,7 @@ fn simpler(kind: &Kind) -> Option<Kind> {
         }
         Kind::Task(Script::Good) => Some(Kind::Noop),
         Kind::Task(_) => Some(Kind::Task(Script::Good)),
+        Kind::Child(call) if *call != SIMPLEST_CHILD => Some(Kind::Child(SIMPLEST_CHILD)),
         Kind::Switch { cases, default } if cases.len() > 1 => {
             Some(Kind::Switch { cases: cases[..1].to_vec(), default: default.clone() })
         }
@@ -323,7 +327,8 @@ fn simpler(kind: &Kind) -> Option<Kind> {
         | Kind::Wait { .. }
         | Kind::Group(_)
         | Kind::Loop(_)
-        | Kind::Map(_) => Some(Kind::Noop),
+        | Kind::Map(_)
+        | Kind::Child(_) => Some(Kind::Noop),
     }
 }
 
@@ -336,6 +341,7 @@ impl Node {
             Kind::Switch { cases, .. } => 1 + cases.len(),
             Kind::Task(Script::Good) => 1,
             Kind::Task(_) => 2,
+            Kind::Child(call) => 2 + usize::from(*call != SIMPLEST_CHILD),
             Kind::Condition(_) | Kind::Join | Kind::Fail | Kind::Delay(_) | Kind::Wait { .. } => 1,
             Kind::Signals(_) => 2,
             Kind::Group(body) => 1 + weight_of(body),

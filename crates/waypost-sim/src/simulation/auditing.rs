@@ -118,7 +118,10 @@ impl Simulation {
         self.auditor.last_commit_ms = self.ms();
         self.clear_deaths(append);
         self.check_blobs_of(append);
+        let awaited = self.awaited(header.execution);
         self.inspect_frame(&frame, true);
+        self.check_cancels(append, &awaited);
+        self.tempt_to_meddle(append);
         if header.parent.is_none() {
             self.may_be_killer(header.execution);
         }
@@ -395,11 +398,17 @@ impl Simulation {
     pub(super) fn fail_stuck(&mut self) {
         let open = self.open_executions();
         let waits = |execution: &&ExecutionNo| !self.is_killer_aside(**execution);
-        let Some(execution) = open.iter().find(waits) else {
+        // One that waits for a child is stuck because the child is.
+        let is_parent = |execution: &&ExecutionNo| {
+            self.auditor.state(**execution).is_some_and(|state| state.children_open > 0)
+        };
+        let stuck: Vec<ExecutionNo> = open.iter().filter(waits).copied().collect();
+        let first = stuck.iter().find(|execution| !is_parent(execution)).or(stuck.first());
+        let Some(&execution) = first else {
             return self.fail("stuck", "a submission is never acknowledged");
         };
-        let control = self.store.with(|tables, _| tables.control(*execution).cloned());
-        let Some(log) = self.auditor.logs.get(execution) else { return };
+        let control = self.store.with(|tables, _| tables.control(execution).cloned());
+        let Some(log) = self.auditor.logs.get(&execution) else { return };
         let reasons = match (log.check.plan(), log.check.state()) {
             (Some(plan), Some(state)) => format!("{} {:?}", state.status, why(plan, state, None)),
             _ => "unreadable".to_owned(),

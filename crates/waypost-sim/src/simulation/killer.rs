@@ -77,6 +77,8 @@ impl Simulation {
             return;
         }
         let state = self.auditor.state(execution);
+        // Nor must a parent.
+        let state = state.filter(|state| state.created.parent.is_none());
         let label = state.and_then(|state| state.created.labels.get(LABEL));
         let at = label.and_then(|label| label.parse::<usize>().ok());
         let keyed = at.and_then(|at| self.people.submissions.get(at));

@@ -184,6 +184,10 @@ impl Simulation {
             self.note_frame(op.life, append, matches!(inserted, Inserted::At(_)));
             if let Inserted::At(at) = inserted {
                 self.inspect_commit(op.life, append, *at);
+                for birth in &append.side.births {
+                    self.note_frame(op.life, birth, true);
+                    self.inspect_commit(op.life, birth, *at);
+                }
             }
         }
         if self.store.strikes(Fault::LostReply) {

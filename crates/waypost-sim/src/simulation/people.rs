@@ -36,6 +36,8 @@ pub(super) struct People {
     /// A stream of its own, so that the other requests stay what they are.
     retries: Random,
     steering: Random,
+    /// For those of executions that start others.
+    pub(super) trees: Random,
     pub(super) submissions: Vec<Submission>,
     asked: BTreeMap<(Life, u64), Asked>,
     tickets: u64,
@@ -69,6 +71,8 @@ enum Asked {
 #[derive(Clone, Default)]
 pub(super) struct DoneTo {
     pub(super) cancel: bool,
+    /// Was it to end without awaiting its children?
+    pub(super) forced: bool,
     pub(super) pause: bool,
     pub(super) signals: Vec<SentSignal>,
     pub(super) resumptions: Vec<Resumption>,
@@ -100,6 +104,7 @@ impl People {
             random,
             retries: seed.split("retries"),
             steering: seed.split("steering"),
+            trees: seed.split("trees"),
             submissions,
             asked: BTreeMap::new(),
             tickets: 0,
@@ -152,20 +157,24 @@ impl People {
 
 impl Submission {
     fn new(program: Program, input: Value, at_ms: u64, kept: bool) -> Self {
-        let source = program.definition();
-        let compiled = waypost_lang::parse(source.as_bytes(), &waypost_nodes::catalog());
-        let compiled = compiled.unwrap_or_else(|faults| {
-            panic!("a program must be valid: {program}\n{faults}");
-        });
-        let definition = NewDefinition {
-            name: compiled.name.as_str().into(),
-            hash: compiled.hash,
-            canonical: compiled.canonical.as_str().into(),
-            make_current: true,
-        };
-        let plan = Arc::new(compiled.plan);
+        let (definition, plan) = compile(&program.definition());
         Self { program, input, plan, definition, at_ms, kept, acknowledged: None }
     }
+}
+
+/// A definition, as the store keeps it, and its plan.
+pub(super) fn compile(source: &str) -> (NewDefinition, Arc<Plan>) {
+    let compiled = waypost_lang::parse(source.as_bytes(), &waypost_nodes::catalog());
+    let compiled = compiled.unwrap_or_else(|faults| {
+        panic!("a program must be valid: {source}\n{faults}");
+    });
+    let definition = NewDefinition {
+        name: compiled.name.as_str().into(),
+        hash: compiled.hash,
+        canonical: compiled.canonical.as_str().into(),
+        make_current: true,
+    };
+    (definition, Arc::new(compiled.plan))
 }
 
 /// Which submissions of a world is queued for each other.
@@ -211,13 +220,15 @@ fn smaller(program: Program, path: Option<&Vec<usize>>) -> Program {
 }
 
 /// Most worlds are short; some have delays that outlive leases many times over, and some have maps in most
-/// programs.
+/// programs, or executions that start others.
 fn appetite(seed: &Random) -> Appetite {
     let mut random = seed.split("appetite");
     let simulated = Appetite::simulated();
     let has_maps = seed.split("worlds of maps").percent(20);
+    let has_trees = seed.split("worlds of trees").percent(20);
     Appetite {
         maps_percent: if has_maps { 90 } else { simulated.maps_percent },
+        children_percent: if has_trees { 80 } else { simulated.children_percent },
         nodes_max: if random.percent(80) { 7 } else { 14 },
         delay_ms_max: if random.percent(90) { 40_000 } else { 900_000 },
         ..simulated

@@ -3,20 +3,21 @@
 
 use std::collections::BTreeMap;
 
-use waypost_core::event::{Event as LogEvent, RunEvent};
+use serde_json::{Value, json};
+use waypost_core::event::{Event as LogEvent, RunCreated, RunEvent};
 use waypost_core::frame::decode;
 use waypost_core::id::ExecutionNo;
 use waypost_core::plan::ConcurrencyPolicy;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::projection::{Changes, Stamp};
-use waypost_ports::store::StoredFrame;
 
 use super::people::LABEL;
+use super::trees::was_ended_by_parent;
 use super::{IDLE_MS, Simulation, WorldEvent};
 use crate::clock::START;
 use crate::fault::Fault;
 use crate::model::{Ran, World, judge};
-use crate::program::Program;
+use crate::program::{ChildProgram, Program};
 
 impl Simulation {
     /// The projector: reads the log in the order of commits and writes rows, at its own pace.
@@ -84,6 +85,7 @@ impl Simulation {
                 self.judge(execution);
             }
         }
+        self.check_trees();
         self.check_blobs();
         let mail = self.store.with(|tables, _| tables.mail());
         // A quarantined execution keeps its mail.
@@ -96,7 +98,9 @@ impl Simulation {
     fn check_submissions(&mut self) {
         let mut born: BTreeMap<String, Vec<ExecutionNo>> = BTreeMap::new();
         for (execution, log) in &self.auditor.logs {
-            if let Some(state) = log.check.state() {
+            // Children have the labels of their parents.
+            let state = log.check.state().filter(|state| state.created.parent.is_none());
+            if let Some(state) = state {
                 let label = state.created.labels.get(LABEL).cloned().unwrap_or_default();
                 born.entry(label).or_default().push(*execution);
             }
@@ -147,21 +151,23 @@ impl Simulation {
 
     /// The result of an execution is one that the model allows.
     fn judge(&mut self, execution: ExecutionNo) {
-        let frames: Vec<StoredFrame> =
-            self.store.with(|tables, _| tables.frames_from(execution, 0).cloned().collect());
-        let events: Vec<LogEvent> = frames
-            .iter()
-            .filter_map(|frame| frame.body.as_ref().ok())
-            .flat_map(|body| self.blobs.events(body))
-            .collect();
+        let events = self.events_of(execution);
         let Some(LogEvent::Run(RunEvent::Created(created))) = events.first() else { return };
-        let at = created.labels.get(LABEL).and_then(|label| label.parse::<usize>().ok());
-        let Some(submission) = at.and_then(|at| self.people.submissions.get(at)) else { return };
+        let Some((program, input)) = self.program_of(created) else {
+            return self.fail("model", format!("x{} is of no known program", execution.0));
+        };
+        if created.input.to_value().ok().as_ref() != Some(&input) {
+            let what = format!("x{} has the input {}, not {input}", execution.0, created.input);
+            return self.fail("model", what);
+        }
+        let parent = created.parent.as_ref().map(|parent| parent.execution);
+        let told = parent.is_some_and(|parent| was_ended_by_parent(&events, parent));
         let mut ran = Ran::read(&events);
+        ran.children = self.outputs_of_children(&events);
         let done = self.people.done_to.get(&execution).cloned().unwrap_or_default();
         let inner = self.store.inner();
         ran.world = World {
-            cancel_requested: done.cancel || may_be_superseded(&submission.program),
+            cancel_requested: done.cancel || told || may_be_superseded(&program),
             paused: done.pause
                 || events.iter().any(|e| matches!(e, LogEvent::Run(RunEvent::Quarantined { .. }))),
             signals: done.signals,
@@ -177,6 +183,7 @@ impl Simulation {
                 || self.far.is_there()
                     && (self.auditor.failed_over || inner.weather.has_struck(Fault::Killer)),
             shared: self.far.is_there(),
+            mixed: inner.weather.has_struck(Fault::OldVersion),
             late: true,
             starts_lost: self.auditor.failed_over,
             contradicted: self.auditor.failed_over
@@ -184,9 +191,8 @@ impl Simulation {
         };
         drop(inner);
         ran.sink = self.sink.seen(&created.key.to_string());
-        let complaints = judge(&submission.program, &submission.input, &ran);
+        let complaints = judge(&program, &input, &ran);
         if let Some(first) = complaints.first() {
-            let program = submission.program.to_string();
             let what = format!(
                 "x{} {first} ({} in all); program: {program}",
                 execution.0,
@@ -194,6 +200,20 @@ impl Simulation {
             );
             self.fail("model", what);
         }
+    }
+}
+
+impl Simulation {
+    /// The program that an execution runs, and its input. A child has the labels of its parent, and its
+    /// input is a part of its parent's.
+    fn program_of(&self, created: &RunCreated) -> Option<(Program, Value)> {
+        let at = created.labels.get(LABEL)?.parse::<usize>().ok()?;
+        let submission = self.people.submissions.get(at)?;
+        if created.parent.is_none() {
+            return Some((submission.program.clone(), submission.input.clone()));
+        }
+        let input = json!({ "n": submission.input.get("n"), "sink": submission.input.get("sink") });
+        Some((ChildProgram::named(&created.workflow)?.program(), input))
     }
 }
 

@@ -26,7 +26,8 @@ fn expect_valid(what: &str, program: &Program) {
 
 #[test]
 fn every_program_is_a_valid_definition() {
-    for appetite in [Appetite::simulated(), Appetite::real()] {
+    let trees = Appetite { children_percent: 80, ..Appetite::simulated() };
+    for appetite in [Appetite::simulated(), Appetite::real(), trees] {
         for (seed, program) in generated(&appetite) {
             assert!((1..=appetite.nodes_max).contains(&program.nodes.len()));
             expect_valid(&format!("seed {seed}"), &program);
@@ -145,6 +146,7 @@ fn features_of(nodes: &[Node], depth: u32) -> BTreeSet<String> {
             Kind::Task(Script::Bad) => "bad",
             Kind::Task(Script::Down) => "down",
             Kind::Task(Script::Hang) => "hang",
+            Kind::Child(_) => "child",
             Kind::Group(_) if node.retry.is_some() => "group that is tried again",
             Kind::Group(_) => "group",
             Kind::Loop(Loop { ends: Ends::Until(Test::Variable(_)), .. }) => "loop on the variable",

@@ -19,7 +19,7 @@ use waypost_ports::store::{Settled, Side};
 use super::orders::Consequences;
 use super::{Letter, Live, Recovery, panic_text};
 use crate::config::Config;
-use crate::driver::io::{Answer, EndSummary, Output, Ticket};
+use crate::driver::io::{Answer, EndSummary, Output, StoreWork, Ticket};
 use crate::driver::slots::Slots;
 use crate::driver::stopwatch::Laps;
 
@@ -101,7 +101,14 @@ impl Live {
             settled: self.settles(&batch.decision.effects),
             ..Side::default()
         };
-        outputs.push(self.append(round, batch.decision, batch.answers, side));
+        let mut frame = self.append(round, batch.decision, batch.answers, side);
+        if is_planted(Bug::BirthOutsideCommit)
+            && let Output::Store(StoreWork::Append(append)) = &mut frame
+        {
+            let births = std::mem::take(&mut append.side.births).into_iter();
+            self.reopenings.extend(births.map(|birth| (birth.header.execution, birth)));
+        }
+        outputs.push(frame);
         Ok(Decided::Appended)
     }
 

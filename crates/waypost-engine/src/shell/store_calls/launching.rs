@@ -10,6 +10,7 @@ use waypost_core::failure::{Failure, kind};
 use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
 use waypost_core::limits::PAYLOAD_BYTES_MAX;
+use waypost_core::planted::{Bug, is_planted};
 use waypost_core::status::Status;
 use waypost_ports::store::{DefinitionRef, Receiver, StoreError};
 
@@ -74,6 +75,7 @@ impl StoreCalls {
             return self.find_receiver(&order.config).map(FoundChild::Signal);
         }
         if let Some(child) = &order.child
+            && !is_planted(Bug::ChildStartedAnew)
             && let Some(history) = self.store.load(child.execution)?
         {
             if history.control.is_some() {

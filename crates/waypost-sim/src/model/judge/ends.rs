@@ -136,7 +136,9 @@ impl Judge<'_> {
                 let path = self.path(at);
                 self.expect(full, || format!("{path}: there is room for an item"));
             }
-            let for_ever = matches!(node.kind, Kind::Wait { .. } | Kind::Signals(_)) || inside;
+            let for_ever =
+                matches!(node.kind, Kind::Wait { .. } | Kind::Signals(_) | Kind::Child(_))
+                    || inside;
             let for_ever = for_ever && node.span_ms_max().is_none();
             let right = ran.status == NodeStatus::Waiting && for_ever;
             let path = self.path(at);

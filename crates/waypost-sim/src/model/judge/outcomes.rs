@@ -47,6 +47,9 @@ impl Judge<'_> {
         if let Kind::Task(script) = node.kind {
             return self.is_task_allowed(node, script, ran);
         }
+        if let Kind::Child(call) = node.kind {
+            return self.is_child_allowed(node, call, ran);
+        }
         if node.body().is_some() {
             return self.is_container_allowed(at, node, ran);
         }

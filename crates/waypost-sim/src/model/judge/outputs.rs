@@ -63,6 +63,7 @@ impl Judge<'_> {
                 contradicts || bodies && output.get("status") == Some(&json!(200))
             }
             Kind::Group(_) | Kind::Loop(_) => output == self.container_output(at),
+            Kind::Child(call) => self.is_child_output(*call, &ran, &output),
             Kind::Map(_) => is_map_output(output.clone(), &self.container_output(at)),
         };
         self.expect(right, || format!("{id}: the output cannot be {output}"));
