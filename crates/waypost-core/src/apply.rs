@@ -6,11 +6,13 @@
 //!   apply ── execution.rs   the machine of executions: owners, pauses, ends, generations
 //!         ├─ node.rs        the machine of nodes: attempts, waits, how a node settles
 //!         ├─ body.rs        the scopes of containers
+//!         ├─ budget.rs      what attempts reserve and use
 //!         ├─ children.rs    executions that nodes start
 //!         └─ edges.rs       the effect of a settled node on the nodes that need it
 //! ```
 
 mod body;
+mod budget;
 mod children;
 mod edges;
 mod execution;

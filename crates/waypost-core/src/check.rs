@@ -7,6 +7,7 @@
 //!                     ├─ spans.rs   durations are not cut short
 //!                     ├─ scopes.rs  the bodies of containers: opened in order, closed when all is settled
 //!                     ├─ maps.rs    the items of maps: opened in order, no more than the window
+//!                     ├─ budget.rs  what attempts reserve and use
 //!                     ├─ graph.rs   every start and every skip is justified by the edges
 //!                     └─ apply      and the log folds: the only rule that uses the engine's own code
 //! ```
@@ -18,6 +19,7 @@
 //! in `waypost-engine`.
 
 mod attempts;
+mod budget;
 mod chain;
 mod children;
 mod graph;
@@ -40,6 +42,7 @@ use crate::plan::Plan;
 use crate::state::State;
 use crate::time::Timestamp;
 
+use budget::BudgetCheck;
 use chain::Chain;
 use invariant::Invariant::{
     AppendsOnce, DefinitionPinned, Folds, Limits, Linked, SnapshotFolds, VersionsGrow,
@@ -92,6 +95,7 @@ pub struct LogCheck {
     chain: Chain,
     run: RunCheck,
     nodes: Nodes,
+    budget: BudgetCheck,
     state: Option<State>,
     /// Something is missing or repeated: the meaning of later events is unknown.
     blind: bool,
@@ -130,6 +134,7 @@ impl LogCheck {
             chain: Chain::default(),
             run: RunCheck::default(),
             nodes: Nodes::new(plan.clone()),
+            budget: BudgetCheck::default(),
             plan,
             state: None,
             blind: false,
@@ -229,6 +234,14 @@ impl LogCheck {
             (Ok(()), Err(fault)) => self.report_node(place, event, fault),
             (Ok(()), Ok(())) => {}
         }
+        if let Some(plan) = self.plan.clone() {
+            let verdict = self.budget.judge(&plan, event);
+            self.budget.advance(&plan, event);
+            match verdict {
+                Err(fault) if event.node().is_some() => self.report_node(place, event, fault),
+                verdict => self.report(place.seq, verdict),
+            }
+        }
         if let (Event::Run(RunEvent::Created(created)), Some(plan)) = (event, &self.plan) {
             let what = "the definition is not the one that the execution was created with";
             self.report(
@@ -255,6 +268,8 @@ impl LogCheck {
             }
         }
         self.compare_losses(place, event);
+        let same = self.state.as_ref().map(|state| self.budget.compare(&state.spending));
+        self.report(place.seq, same.unwrap_or(Ok(())));
     }
 
     /// An execution is quarantined after so many losses: the state and the rules must count the

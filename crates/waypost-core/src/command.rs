@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::Limits;
 use crate::child::{Birth, ChildEnd, Launch, SentMessage};
 use crate::event::{
-    CHILDREN_LOG_FORMAT, Event, MessageId, Origin, STEERED_LOG_FORMAT, WAITS_LOG_FORMAT,
+    BUDGETS_LOG_FORMAT, CHILDREN_LOG_FORMAT, Event, MessageId, Origin, STEERED_LOG_FORMAT,
+    WAITS_LOG_FORMAT,
 };
 use crate::expr::{Contents, Wanted};
 use crate::failure::Failure;
@@ -106,6 +108,13 @@ pub enum Request {
     /// Run again what failed, and what follows it. An execution that has ended has no inbox: its next
     /// owner takes this from memory, see `StoreWork::LoadEnded` of the engine.
     Retry { reason: Option<String> },
+    /// Change the limits of the budget; what is absent stays as it is.
+    Budget {
+        #[serde(flatten)]
+        limits: Limits,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
     /// End one item of a map as failed.
     CancelItem {
         /// Its path: `each[17]`.
@@ -212,6 +221,7 @@ impl Request {
             | Self::Pause { .. }
             | Self::Resume { .. }
             | Self::Retry { .. }
+            | Self::Budget { .. }
             | Self::CancelItem { .. }
             | Self::Tune { .. } => None,
         }
@@ -223,6 +233,7 @@ impl Request {
             Self::ForceCancel { .. } => CHILDREN_LOG_FORMAT,
             Self::CancelItem { .. } | Self::Tune { .. } => STEERED_LOG_FORMAT,
             Self::Decide { .. } => WAITS_LOG_FORMAT,
+            Self::Budget { .. } => BUDGETS_LOG_FORMAT,
             Self::Signal { .. }
             | Self::Cancel { .. }
             | Self::Pause { .. }
@@ -243,6 +254,7 @@ impl Request {
             | Self::Resume { .. }
             | Self::CancelItem { .. }
             | Self::Tune { .. }
+            | Self::Budget { .. }
             | Self::Retry { .. } => None,
         }
     }
@@ -254,6 +266,7 @@ impl Request {
             Self::Cancel { .. }
             | Self::ForceCancel { .. }
             | Self::CancelItem { .. }
+            | Self::Budget { .. }
             | Self::Tune { .. } => Urgency::Cancel,
             Self::Resume { .. } => Urgency::Resume,
             Self::Signal { .. }

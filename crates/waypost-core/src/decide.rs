@@ -9,6 +9,7 @@
 //!          ├─ signals.rs   signals, and who gets them; awaiting.rs: the waits for them
 //!          ├─ scope.rs     what the expressions of a node see
 //!          ├─ body.rs      containers: groups and loops
+//!          ├─ budget.rs    what attempts reserve before they start, and use
 //!          ├─ children.rs  executions that nodes start; emit.rs: signals to others
 //!          ├─ graph.rs     what a settled node opens, skips or ends
 //!          ├─ time.rs      due timers
@@ -22,6 +23,7 @@
 mod approval;
 mod awaiting;
 mod body;
+mod budget;
 mod children;
 mod emit;
 mod evaluate;

@@ -11,6 +11,7 @@
 //! object would make serde buffer and re-parse them). Fields are only ever added, with a default;
 //! a change that old readers must not skip raises [`LOG_FORMAT`].
 
+mod budget;
 mod ends;
 mod formats;
 mod node;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use budget::{AttemptReserved, AttemptUsed};
 pub use ends::{CancelReason, FailureEnd};
 pub use node::NodeEvent;
 pub use run::{EndCause, PauseReason, RunCreated, RunEvent};
@@ -47,11 +49,15 @@ pub use wait::{ApprovalWait, Wait};
 /// several signals (`NodeSignalled`), a wait may end by its timeout (`timed_out` of `NodeResumed`), people
 /// decide (`NodeReminded`), and a signal may take several frames to reach all who wait for it (`SignalDelivered`).
 ///
-/// 8: nodes send signals to other executions (`SignalSent`).
+/// 8: nodes send signals to other executions (`SignalSent`); attempts reserve tokens and money, and their usage is
+/// counted (`NodeReserved`, `NodeUsed`, `RunBudgetSet`, `RunBudgetExhausted`).
 pub const LOG_FORMAT: u16 = 8;
 
 /// The log format with signals from one execution to another.
 pub const EMIT_LOG_FORMAT: u16 = 8;
+
+/// The log format with budgets. A definition that uses tokens cannot be started in an older one.
+pub const BUDGETS_LOG_FORMAT: u16 = 8;
 
 /// The log format with executions that start others.
 pub const CHILDREN_LOG_FORMAT: u16 = 7;

@@ -113,6 +113,8 @@ pub mod kind {
         TOO_MANY_FAILURES = "too_many_failures",
         /// A map has more items than are allowed.
         TOO_MANY_ITEMS = "too_many_items",
+        /// The budget of the execution has no room for an attempt.
+        BUDGET_EXHAUSTED = "budget_exhausted",
         /// A loop would have begun more iterations than its `maxIterations`.
         LOOP_LIMIT = "loop_limit",
         /// The execution that a `workflow` node started failed.

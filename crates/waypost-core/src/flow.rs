@@ -14,11 +14,13 @@
 //!   h heartbeat 2s                      no longer silent than that
 //!   h set total = output.n              a variable, from the node's own output
 //!   i handler hold                      another handler than `work`
+//!   k meter 100 50                      at most 100 tokens of input and 50 of output an attempt
 //!   j = group {a; b needs a}            a container, with the nodes of its body
 //! ```
 //!
 //! Statements about the definition: `partial` sets the failure policy, `within 5s` its timeout,
-//! `keyed <template> [limit [policy]]` its concurrency key.
+//! `keyed <template> [limit [policy]]` its concurrency key, `budget <tokens> [money <money>] [pause]` its
+//! budget, where a million tokens of a node with a meter cost 1 of input and 2 of output.
 
 mod behaviour;
 
@@ -47,7 +49,7 @@ pub fn plan(text: &str) -> Plan {
 /// The plan that a text describes, or the fault of its graph.
 pub fn build(text: &str) -> Result<Plan, PlanFault> {
     let mut failure_policy = FailurePolicy::FailFast;
-    let (mut concurrency, mut timeout) = (None, None);
+    let (mut concurrency, mut timeout, mut budget) = (None, None, None);
     let mut statements = Vec::new();
     for statement in split(text, &[';', '\n']) {
         match statement {
@@ -55,6 +57,7 @@ pub fn build(text: &str) -> Result<Plan, PlanFault> {
             "partial" => failure_policy = FailurePolicy::Partial,
             statement => match statement.split_once(' ') {
                 Some(("keyed", rest)) => concurrency = Some(keyed(rest)),
+                Some(("budget", rest)) => budget = Some(behaviour::budget(rest)),
                 Some(("within", span)) => timeout = Some(millis(span)),
                 _ => statements.push(Statement::parse(statement)),
             },
@@ -63,7 +66,7 @@ pub fn build(text: &str) -> Result<Plan, PlanFault> {
     let (nodes, bodies) = scopes(statements);
     let hash = DefinitionHash::of(text.as_bytes());
     let draft = draft(nodes, failure_policy);
-    Plan::build(PlanDraft { hash, bodies, concurrency, timeout, ..draft })
+    Plan::build(PlanDraft { hash, bodies, concurrency, timeout, budget, ..draft })
 }
 
 /// The nodes of a definition, scope by scope, and which of them are the body of which container.
@@ -116,6 +119,7 @@ pub fn draft(nodes: Vec<PlanNode>, failure_policy: FailurePolicy) -> PlanDraft {
         timeout: None,
         input_schema: None,
         callable: true,
+        budget: None,
     }
 }
 
@@ -137,6 +141,7 @@ pub fn node(id: &str, behaviour: Behaviour, needs: Vec<Condition>) -> PlanNode {
         on_error: OnError::Fail,
         on_definition_errors: false,
         delivery: Delivery::AtLeastOnce,
+        meter: None,
         variables: Vec::new(),
         successors: Vec::new(),
         mentions: Vec::new(),
@@ -215,6 +220,7 @@ const CLAUSES: &[&str] = &[
     "once",
     "set",
     "handler",
+    "meter",
 ];
 
 impl<'a> Statement<'a> {
@@ -281,6 +287,7 @@ impl<'a> Statement<'a> {
                 "timeout" => node.timeout = Some(millis(text)),
                 "heartbeat" => node.heartbeat = Some(millis(text)),
                 "deadline" => node.deadline = Some(millis(text)),
+                "meter" => node.meter = Some(behaviour::meter(&words)),
                 "once" => node.delivery = Delivery::AtMostOnce,
                 "handler" => {
                     let Behaviour::Task { handler, .. } = &mut node.behaviour else {

@@ -166,6 +166,11 @@ pub(crate) mod pairs {
     }
 }
 
+/// For `#[serde(skip_serializing_if)]` of counts that most events do not have.
+pub(crate) fn is_none(count: &u64) -> bool {
+    *count == 0
+}
+
 /// For `#[serde(skip_serializing_if)]`.
 pub(crate) fn is_zero(number: &u32) -> bool {
     *number == 0

@@ -66,6 +66,14 @@ pub struct KindSpec {
     pub fields: &'static [Field],
 }
 
+impl KindSpec {
+    /// Do attempts use tokens, which a budget limits? Such a kind has the fields `model`, `maxTokens`,
+    /// `maxInputTokens` and `prices`, and reports a `usage` in its output or in the details of a failure.
+    pub fn is_metered(&self) -> bool {
+        self.fields.iter().any(|field| field.name == "maxInputTokens")
+    }
+}
+
 /// How a container runs its body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BodyKind {

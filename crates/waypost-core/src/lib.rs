@@ -8,6 +8,7 @@
 //! | file | owns |
 //! | --- | --- |
 //! | `plan` | a definition, compiled: nodes, conditions, joins |
+//! | `budget` | what executions may spend on tokens, and what attempts cost |
 //! | `path` | the address of a node in an execution |
 //! | `permits` | the queue of a concurrency key: one rule for all stores |
 //! | `kind` | the description of a node kind, and the behaviours of `decide` |
@@ -35,6 +36,7 @@
 
 pub mod apply;
 pub mod blob;
+pub mod budget;
 pub mod check;
 pub mod child;
 pub mod command;

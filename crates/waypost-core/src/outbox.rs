@@ -355,6 +355,8 @@ fn data(
         | RunEvent::Queued { .. }
         | RunEvent::Admitted {}
         | RunEvent::PauseRequested { .. }
+        | RunEvent::BudgetExhausted { .. }
+        | RunEvent::BudgetSet { .. }
         | RunEvent::Paused { .. }
         | RunEvent::Resumed { .. }
         | RunEvent::Ending { .. }

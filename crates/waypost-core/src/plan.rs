@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::{Budget, Meter};
 use crate::expr::{Expression, Template};
 use crate::failure::Failure;
 use crate::id::{DefinitionHash, NodeIx};
@@ -44,6 +45,8 @@ pub struct Plan {
     pub input_schema: Option<Json>,
     /// May other executions start it?
     pub callable: bool,
+    /// What each execution may spend.
+    pub budget: Option<Budget>,
 }
 
 /// A limit on how many executions of a workflow may be under way at once.
@@ -114,6 +117,8 @@ pub struct PlanNode {
     /// Does `on_error` handle mistakes of the definition, too?
     pub on_definition_errors: bool,
     pub delivery: Delivery,
+    /// What its attempts use; absent for nodes that use no tokens.
+    pub meter: Option<Meter>,
     /// Variables to set when it completes; expressions see its own result as `output`.
     pub variables: Vec<(Arc<str>, Template)>,
     /// Conditions that have this one as a source.
@@ -205,6 +210,7 @@ pub struct PlanDraft {
     pub timeout: Option<Millis>,
     pub input_schema: Option<Json>,
     pub callable: bool,
+    pub budget: Option<Budget>,
 }
 
 /// Why a draft is not a plan. Validation finds these first, with positions; this is the last line.
@@ -286,6 +292,7 @@ impl Plan {
             timeout: draft.timeout,
             input_schema: draft.input_schema,
             callable: draft.callable,
+            budget: draft.budget,
         };
         plan.find_what_leads_only_to_joins(&order);
         plan.find_mentions();

@@ -21,7 +21,10 @@ mod waits;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::event::{EndCause, Event, FailureEnd, NodeEvent, RunCreated, RunEvent, Wait};
+use crate::event::{
+    AttemptReserved, AttemptUsed, EndCause, Event, FailureEnd, NodeEvent, RunCreated, RunEvent,
+    Wait,
+};
 use crate::failure::{Failure, kind};
 use crate::json::Json;
 use crate::path::is_repeated;
@@ -319,6 +322,8 @@ impl Changes {
             // The status shows it, or later events do.
             RunEvent::Admitted {}
             | RunEvent::PauseRequested { .. }
+            | RunEvent::BudgetExhausted { .. }
+            | RunEvent::BudgetSet { .. }
             | RunEvent::SignalReceived { .. }
             | RunEvent::SignalDelivered { .. }
             | RunEvent::MessageIgnored { .. } => {}
@@ -443,6 +448,8 @@ impl NodeChange {
             NodeEvent::Waiting { attempt, .. }
             | NodeEvent::Signalled { attempt, .. }
             | NodeEvent::Reminded { attempt, .. }
+            | NodeEvent::Reserved(AttemptReserved { attempt, .. })
+            | NodeEvent::Used(AttemptUsed { attempt, .. })
             | NodeEvent::Resumed { attempt, .. }
             | NodeEvent::BodyOpened { attempt, .. }
             | NodeEvent::MapOpened { attempt, .. }
@@ -482,6 +489,8 @@ fn wait_end(event: &NodeEvent) -> Option<WaitEnd> {
             Some(WaitEnd::Failed)
         }
         NodeEvent::Started { .. }
+        | NodeEvent::Reserved(_)
+        | NodeEvent::Used(_)
         | NodeEvent::Checkpointed { .. }
         | NodeEvent::Waiting { .. }
         | NodeEvent::Signalled { .. }
@@ -509,6 +518,8 @@ fn opened_wait(event: &NodeEvent) -> Option<Wait> {
         NodeEvent::Failed { end: FailureEnd::Final | FailureEnd::TimedOut, .. }
         | NodeEvent::Scheduled { .. }
         | NodeEvent::Started { .. }
+        | NodeEvent::Reserved(_)
+        | NodeEvent::Used(_)
         | NodeEvent::Checkpointed { .. }
         | NodeEvent::Completed { .. }
         | NodeEvent::Signalled { .. }

@@ -40,6 +40,10 @@ impl State {
         if attempt != report.attempt {
             return Err(stale);
         }
+        // It was given to no worker: it has reserved nothing of the budget yet.
+        if self.spending.waiting.contains(&at) {
+            return Err(stale);
+        }
         let is_task = matches!(plan.node(at.node).behaviour, Behaviour::Task { .. });
         if status == NodeStatus::Queued && report.worker.is_some() && is_task {
             // Nothing starts while it is held. But an end that comes before any start is taken as

@@ -9,6 +9,7 @@ mod map;
 mod node;
 mod place;
 mod scope;
+mod spending;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -33,6 +34,7 @@ pub use map::{MapHold, MapState};
 pub use node::{Arrived, NodeDetails, NodeState, Scheduled};
 pub use place::{PAUSED, Place, Quarantine};
 pub use scope::Scope;
+pub use spending::{Room, Spending};
 
 /// Variables, shared: a node keeps those of the moment it was scheduled.
 pub type Variables = Arc<BTreeMap<Arc<str>, Json>>;
@@ -86,6 +88,9 @@ pub struct State {
     pub launching: u32,
     #[serde(default, skip_serializing_if = "crate::json::is_zero")]
     pub children_open: u32,
+    /// What its attempts use and may use.
+    #[serde(default, skip_serializing_if = "Spending::is_empty")]
+    pub spending: Spending,
     /// Signals that nothing has waited for yet, oldest first.
     pub early: VecDeque<EarlySignal>,
     /// Messages that were consumed, oldest first; bounded.
@@ -200,6 +205,7 @@ impl State {
             running: 0,
             launching: 0,
             children_open: 0,
+            spending: Spending::default(),
             early: VecDeque::new(),
             messages: Messages::default(),
             timers: deadline.into_iter().collect(),

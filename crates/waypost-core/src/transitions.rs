@@ -142,6 +142,12 @@ machine! {
     RunEvent::PauseRequested { .. } => "RunPauseRequested"
                       [PSG  -  PSG PSG  -  PAU  -   -  PSG  -   -   -   -   -   -   - ] SELF
         "A person asked for a pause. Running attempts may end first; a parked execution is PAUSED at once.";
+    RunEvent::BudgetExhausted { .. } => "RunBudgetExhausted"
+                      [ -   -   -  PSG  -   -   -   -   -   -   -   -   -   -   -   - ] SELF
+        "The budget has no room for an attempt, whatever the attempts under way give back, and its policy is to pause: running attempts may end first.";
+    RunEvent::BudgetSet { .. } => "RunBudgetSet"
+                      [ -  SNG SCH RUN PSG  -   -   -  RES RSP RSQ  -   -   -   -   - ] SELF
+        "A person changed the limits of the budget.";
     RunEvent::Paused { reason: PauseReason::Waits } => "RunPaused" "(waits)"
                       [ -   -   -  WAI  -   -   -   -   -   -   -   -   -   -   -   - ] SELF
         "Nothing is left to do until a timer, a signal or a retry: the execution left memory.";
@@ -193,6 +199,12 @@ machine! {
     NodeEvent::Scheduled { .. } => "NodeScheduled"
                       [QUE  -   -   -  QUE  -   -   -   -   -   -   - ] ACTING
         "An attempt may be made: the node's conditions are met, or its retry is due.";
+    NodeEvent::Reserved(_) => "NodeReserved"
+                      [ -  QUE  -   -   -   -   -   -   -   -   -   - ] ACTING
+        "The budget has room for the attempt, which reserved the most that it can use.";
+    NodeEvent::Used(_) => "NodeUsed"
+                      [ -   -  RUN  -   -   -   -   -   -   -   -   - ] ANY
+        "An attempt that ends with one of the next events used so many tokens; what it had reserved is given back.";
     NodeEvent::Started { remote: None, .. } => "NodeStarted"
                       [ -  RUN  -   -   -   -   -   -   -   -   -   - ] ACTING
         "An attempt is made by the engine, or in a slot of an instance.";

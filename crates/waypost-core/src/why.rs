@@ -57,6 +57,8 @@ pub enum UnblockedBy {
     Release,
     /// The end of an execution that it started.
     Execution(ExecutionId),
+    /// A person: a larger budget, and resume.
+    Budget,
     Nothing,
 }
 
@@ -80,6 +82,10 @@ pub fn why(plan: &Plan, state: &State, before: Option<u64>) -> Vec<Reason> {
     }
     if state.paused == Some(PauseReason::User) {
         let until = state.next_due();
+        if state.spending.exhausted.is_some() {
+            let what = format!("is paused{}", because(state));
+            return vec![Reason { until, ..run(what, UnblockedBy::Budget) }];
+        }
         return vec![Reason {
             until,
             ..run(format!("is paused by a user{}", because(state)), UnblockedBy::Resume)
@@ -214,6 +220,18 @@ fn undecided(approval: &ApprovalWait) -> String {
     format!("waits for a decision{by}: {:?}", approval.title)
 }
 
+/// An attempt that has no reservation.
+fn waits_for_budget(plan: &Plan, state: &State, at: At) -> String {
+    let amount = plan.reservation(at.node).unwrap_or_default();
+    let limits = state.budget_limits(plan).unwrap_or_default();
+    let (spent, reserved) = (state.spending.spent(), state.spending.reserved);
+    format!(
+        "waits for the budget: attempt {} may use {amount}, {spent} of {limits} are spent, and attempts \
+         under way may use {reserved}",
+        state.node(at).attempt
+    )
+}
+
 /// The wait for the next attempt.
 fn next_attempt(node: &NodeState) -> String {
     let attempt = node.attempt;
@@ -268,6 +286,9 @@ fn node_reason(plan: &Plan, state: &State, (at, node): (At, &NodeState)) -> Reas
             child_reason(node)
         }
         (Some(Wait::Child { .. }), _) => child_reason(node),
+        (None, NodeStatus::Queued) if state.spending.waiting.contains(&at) => {
+            (waits_for_budget(plan, state, at), None, UnblockedBy::Attempt)
+        }
         (None, NodeStatus::Queued)
             if let Behaviour::Task { handler, slot, .. } = &plan.node(at.node).behaviour =>
         {

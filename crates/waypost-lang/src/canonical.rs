@@ -7,11 +7,14 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
+use waypost_core::budget::OnExhausted;
 use waypost_core::plan::{ConcurrencyPolicy, Condition, Delivery, FailurePolicy, Join, OnError};
 use waypost_core::retry::{Matcher, RetryPolicy};
 
 use crate::check::Graph;
-use crate::definition::{ConcurrencyBlock, ParsedDefinition, ParsedNode, matcher_text};
+use crate::definition::{
+    BudgetBlock, ConcurrencyBlock, ParsedDefinition, ParsedNode, matcher_text,
+};
 
 /// The canonical text of a definition without faults.
 pub(crate) fn text(definition: &ParsedDefinition<'_>, graph: &Graph) -> String {
@@ -24,6 +27,7 @@ pub(crate) fn text(definition: &ParsedDefinition<'_>, graph: &Graph) -> String {
     let partial = definition.failure_policy == FailurePolicy::Partial;
     fields.put_some("failurePolicy", partial.then_some("partial"));
     fields.put_some("concurrency", definition.concurrency.as_ref().map(concurrency_value));
+    fields.put_some("budget", definition.budget.as_ref().map(budget_value));
     fields.put_some("callable", (!definition.callable).then_some(false));
     fields.put("nodes", nodes_value(definition, graph, 0));
     fields.finish().to_string()
@@ -115,6 +119,23 @@ fn concurrency_value(block: &ConcurrencyBlock<'_>) -> Value {
     fields.put("key", block.key.as_str());
     fields.put_unless("limit", block.limit, 1);
     fields.put_unless("policy", block.policy.name(), ConcurrencyPolicy::Queue.name());
+    fields.finish()
+}
+
+/// Money as text, which is exact.
+fn budget_value(block: &BudgetBlock) -> Value {
+    let BudgetBlock { budget, prices } = block;
+    let mut fields = Fields::default();
+    fields.put_some("tokens", budget.limits.tokens);
+    fields.put_some("money", budget.limits.money.map(|money| money.to_string()));
+    let policy = budget.on_exhausted.name();
+    fields.put_unless("onExhausted", policy, OnExhausted::Fail.name());
+    let prices = prices.iter().map(|(model, prices)| {
+        let prices =
+            json!({ "input": prices.input.to_string(), "output": prices.output.to_string() });
+        (model.to_string(), prices)
+    });
+    fields.put_unless("prices", prices.collect::<Map<_, _>>(), Map::new());
     fields.finish()
 }
 

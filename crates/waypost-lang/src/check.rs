@@ -16,6 +16,7 @@
 //! or a variable needs them.
 
 mod bits;
+mod budget;
 mod edges;
 mod inputs;
 mod paths;
@@ -57,5 +58,6 @@ pub(crate) fn check(
     references::check(definition, &scopes, &paths, source, faults);
     inputs::check(definition, &scopes, source, faults);
     variables::check(definition, &scopes, &paths, faults);
+    budget::check(definition, faults);
     Some(graph)
 }

@@ -3,6 +3,7 @@
 //! Rules about several nodes at once (edges, cycles, references) are checked afterwards, in
 //! [`crate::check`]. The long form's spellings are resolved here; later modules do not see them.
 
+mod budget;
 mod concurrency;
 mod config;
 mod needs;
@@ -25,10 +26,13 @@ use crate::input;
 use crate::source::{Source, Span};
 use crate::tree::{Tree, TreeEntry};
 
+pub(crate) use budget::{BudgetBlock, MeterField, ON_EXHAUSTED, ParsedMeter};
 pub(crate) use concurrency::{ConcurrencyBlock, POLICIES};
 pub(crate) use retry::matcher_text;
 #[cfg(test)]
-pub(crate) use {concurrency::CONCURRENCY_FIELDS, node::NODE_FIELDS, retry::RETRY_FIELDS};
+pub(crate) use {
+    budget::BUDGET_FIELDS, concurrency::CONCURRENCY_FIELDS, node::NODE_FIELDS, retry::RETRY_FIELDS,
+};
 
 pub(crate) const FIELDS: &[&str] = &[
     "name",
@@ -38,6 +42,7 @@ pub(crate) const FIELDS: &[&str] = &[
     "timeout",
     "failurePolicy",
     "concurrency",
+    "budget",
     "callable",
     "nodes",
     "$schema",
@@ -52,6 +57,7 @@ pub(crate) struct ParsedDefinition<'t> {
     pub(crate) input: Option<serde_json::Value>,
     pub(crate) timeout: Option<Millis>,
     pub(crate) concurrency: Option<ConcurrencyBlock<'t>>,
+    pub(crate) budget: Option<BudgetBlock>,
     pub(crate) failure_policy: FailurePolicy,
     pub(crate) callable: bool,
     /// Its own nodes, after them those of the bodies.
@@ -100,6 +106,8 @@ pub(crate) struct ParsedNode<'t> {
     pub(crate) on_definition_errors: bool,
     pub(crate) on_error_span: Span,
     pub(crate) delivery: Delivery,
+    /// Of a node that uses tokens.
+    pub(crate) meter: Option<ParsedMeter>,
     pub(crate) variables: Vec<Variable>,
     pub(crate) merge_last: bool,
     /// The place of its scope among the definition's.
@@ -197,6 +205,8 @@ pub(crate) fn read<'t>(
     fields::get(entries, "$schema", faults, fields::text);
     let concurrency =
         fields::present(entries, "concurrency").and_then(|entry| concurrency::read(entry, context));
+    let budget =
+        fields::present(entries, "budget").and_then(|entry| budget::read(entry, context.faults));
     let input = fields::present(entries, "input").map(|entry| {
         input::check_schema(&entry.value, context.faults);
         entry.value.to_json()
@@ -209,6 +219,7 @@ pub(crate) fn read<'t>(
         input,
         timeout,
         concurrency,
+        budget,
         failure_policy: match failure_policy {
             Some("partial") => FailurePolicy::Partial,
             _ => FailurePolicy::FailFast,

@@ -136,6 +136,13 @@ pub(crate) fn whole(
     bounded("a whole number", bounds, |number| number.as_u64()?.try_into().ok())
 }
 
+/// As [`whole`], for counts that may be large.
+pub(crate) fn count(
+    bounds: RangeInclusive<u64>,
+) -> impl Fn(&str, &Tree, &mut Faults) -> Option<u64> {
+    bounded("a whole number", bounds, Number::as_u64)
+}
+
 /// A reader of numbers between two bounds, both included.
 pub(crate) fn number(
     bounds: RangeInclusive<f64>,

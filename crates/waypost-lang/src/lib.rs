@@ -119,6 +119,7 @@ fn plan(definition: ParsedDefinition<'_>, graph: Graph, hash: DefinitionHash) ->
         Some((NodeIx(position(scope.container?)), body))
     });
     let bodies = bodies.collect();
+    let budget = definition.budget;
     let resolved = graph.conditions.into_iter().zip(graph.on_error);
     let nodes = definition.nodes.into_iter().zip(resolved).map(|(node, (needs, on_error))| {
         let kind = node.kind.expect("a node without a kind is an error");
@@ -138,6 +139,7 @@ fn plan(definition: ParsedDefinition<'_>, graph: Graph, hash: DefinitionHash) ->
             on_error,
             on_definition_errors: node.on_definition_errors,
             delivery: node.delivery,
+            meter: node.meter.map(|meter| meter.meter(budget.as_ref())),
             variables: node
                 .variables
                 .into_iter()
@@ -164,6 +166,7 @@ fn plan(definition: ParsedDefinition<'_>, graph: Graph, hash: DefinitionHash) ->
         timeout: definition.timeout,
         input_schema: definition.input.as_ref().map(Json::from_value),
         callable: definition.callable,
+        budget: budget.as_ref().map(|block| block.budget),
     })
     .expect("duplicate ids, dangling edges and cycles are errors")
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use waypost_core::kind::{BodyKind, Catalog, Family, Field, KindSpec, Shape};
 use waypost_core::limits::{ATTEMPTS_MAX, NODE_ID_CHARS_MAX, NODES_MAX, WORKFLOW_NAME_CHARS_MAX};
 
-use crate::definition::{FAILURE_POLICIES, POLICIES};
+use crate::definition::{FAILURE_POLICIES, ON_EXHAUSTED, POLICIES};
 
 /// JSON Schema 2020-12 of a definition that uses these kinds.
 pub fn schema(catalog: &Catalog<'_>) -> Value {
@@ -41,6 +41,10 @@ pub fn schema(catalog: &Catalog<'_>) -> Value {
                 "How many executions of one key may be under way at once.",
                 reference("concurrency"),
             ),
+            "budget": optional(
+                "What each execution may spend on tokens.",
+                reference("budget"),
+            ),
             "callable": optional(
                 "Whether `workflow` nodes of others may start it.",
                 json!({ "type": "boolean", "default": true }),
@@ -49,6 +53,7 @@ pub fn schema(catalog: &Catalog<'_>) -> Value {
         },
         "$defs": {
             "id": { "type": "string", "pattern": id },
+            "budget": budget(),
             "concurrency": concurrency(),
             "nodes": {
                 "type": "array",
@@ -288,6 +293,34 @@ fn concurrency() -> Value {
     object("key", &fields)
 }
 
+fn budget() -> Value {
+    let money = || json!({ "type": ["number", "string"], "minimum": 0 });
+    let prices = json!({ "input": money(), "output": money() });
+    let mut prices = object("input", &prices);
+    prices["required"] = json!(["input", "output"]);
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {
+            "tokens": optional(
+                "The most tokens that all attempts may use together.",
+                json!({ "type": "integer", "minimum": 1 }),
+            ),
+            "money": optional("The most that they may cost, in any currency.", money()),
+            "onExhausted": optional(
+                "What happens to an attempt for which nothing is left: its node fails, or the execution \
+                 is paused.",
+                json!({ "enum": ON_EXHAUSTED, "default": "fail" }),
+            ),
+            "prices": optional(
+                "Money per million tokens, by model; a node may have `prices` of its own.",
+                json!({ "type": "object", "additionalProperties": prices }),
+            ),
+        },
+        "anyOf": [{ "required": ["tokens"] }, { "required": ["money"] }],
+    })
+}
+
 fn need() -> Value {
     let branch = json!({ "type": ["string", "boolean", "number", "null"] });
     let fields = json!({
@@ -341,13 +374,14 @@ fn retry() -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::definition::{CONCURRENCY_FIELDS, FIELDS, NODE_FIELDS, RETRY_FIELDS};
+    use crate::definition::{BUDGET_FIELDS, CONCURRENCY_FIELDS, FIELDS, NODE_FIELDS, RETRY_FIELDS};
 
     #[test]
     fn the_schema_has_the_fields_that_reading_knows() {
         let schema = schema(&Catalog(&[]));
         for (pointer, fields) in [
             ("/properties", FIELDS),
+            ("/$defs/budget/properties", BUDGET_FIELDS),
             ("/$defs/concurrency/properties", CONCURRENCY_FIELDS),
             ("/$defs/node/properties", NODE_FIELDS),
             ("/$defs/retry/properties", RETRY_FIELDS),

@@ -137,6 +137,7 @@ pub async fn early(
         Request::Tune { node, tuning, .. } => {
             found.state.map_to_tune(&found.plan, node, *tuning).err()
         }
+        Request::Budget { limits, .. } => found.state.refuses_budget(&found.plan, *limits),
         Request::Signal { .. } | Request::Cancel { .. } | Request::ForceCancel { .. } => None,
     };
     refusal.map_or(Ok(None), |refusal| Err(refusal.into()))

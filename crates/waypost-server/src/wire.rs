@@ -34,6 +34,7 @@ pub mod blob;
 pub mod control;
 pub mod definition;
 pub mod execution;
+pub mod limits;
 pub mod payload;
 pub mod request;
 pub mod system;

@@ -3,6 +3,7 @@
 
 mod bench;
 mod blob;
+mod budget;
 mod check;
 mod children;
 mod config;
@@ -111,6 +112,8 @@ enum Command {
     Cancel(requests::CancelArgs),
     /// Hold or release a map that is running, or change how many of its items may be open
     Tune(requests::TuneArgs),
+    /// Change what an execution may spend on tokens
+    Budget(budget::Args),
     /// Retry an execution: run its failed nodes again, and those after them
     Retry(retry::Args),
     /// Send a signal to an execution
@@ -179,9 +182,8 @@ enum Command {
 pub(crate) struct Context {
     settings: Settings,
     format: Format,
-    /// Is standard output in colour?
+    /// Is standard output in colour; is standard error?
     color: bool,
-    /// Is standard error?
     color_errors: bool,
 }
 
@@ -339,10 +341,7 @@ async fn execute(cli: Cli, color: bool, color_errors: bool) -> Result<Exit> {
         Command::Projections { action } => projections::run(&action, &context),
         Command::Config => config::run(&context),
         Command::Migrate(args) => migrate::run(&args, &context),
-        Command::Schema => {
-            print_json(&waypost_lang::schema(&waypost_nodes::catalog()))?;
-            Ok(Exit::Done)
-        }
+        Command::Schema => validate::schema(),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "waypost", &mut script);
@@ -368,6 +367,7 @@ async fn execute(cli: Cli, color: bool, color_errors: bool) -> Result<Exit> {
         Command::Cancel(args) => requests::cancel(args, &context).await,
         Command::Retry(args) => retry::run(args, &context).await,
         Command::Signal(args) => requests::signal(args, &context).await,
+        Command::Budget(args) => budget::run(args, &context).await,
         Command::Tune(args) => requests::tune(args, &context).await,
         Command::CompleteWait(args) => requests::complete_wait(args, &context).await,
         Command::Approve(args) => requests::approve(args, &context).await,

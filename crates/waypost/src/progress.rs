@@ -171,6 +171,8 @@ fn line_of(event: &RunEvent) -> Option<String> {
     Some(match event {
         RunEvent::Queued { key, .. } => format!("waits for a permit of concurrency key {key:?}"),
         RunEvent::PauseRequested { .. } => "pause requested".to_owned(),
+        RunEvent::BudgetExhausted { reason, .. } => reason.clone(),
+        RunEvent::BudgetSet { limits, .. } => format!("the budget is {limits} now"),
         RunEvent::Paused { reason: PauseReason::User } => "paused by a user".to_owned(),
         RunEvent::Resumed { origin, .. } if !origin.is_unknown() => "resumed".to_owned(),
         RunEvent::Quarantined { reason } => format!("quarantined: {reason}"),

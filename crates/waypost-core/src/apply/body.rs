@@ -69,6 +69,8 @@ pub(super) fn apply(
         }
         NodeEvent::Scheduled { .. }
         | NodeEvent::Started { .. }
+        | NodeEvent::Reserved(_)
+        | NodeEvent::Used(_)
         | NodeEvent::Checkpointed { .. }
         | NodeEvent::Completed { .. }
         | NodeEvent::Failed { .. }

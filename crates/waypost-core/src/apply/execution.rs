@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::body::close_settled;
 use super::edges::{count, edge_end};
 use super::waits::take_signal;
-use super::{GRACE, Step, refuse};
+use super::{GRACE, Step, budget, refuse};
 use crate::event::{CancelReason, EndCause, MessageId, PauseReason, RunEvent};
 use crate::id::InstanceId;
 use crate::plan::{ConcurrencyPolicy, Plan};
@@ -36,6 +36,14 @@ pub(super) fn apply(plan: &Plan, state: &mut State, event: &RunEvent, at: Timest
                 // It was parked: there is nothing to await.
                 state.paused = Some(PauseReason::User);
             }
+            remember(state, origin.message.as_ref());
+        }
+        RunEvent::BudgetExhausted { node, reason } => {
+            state.pause_reason = Some(reason.clone());
+            state.spending.exhausted = Some(Arc::clone(node));
+        }
+        RunEvent::BudgetSet { limits, origin, .. } => {
+            budget::set(plan, state, *limits)?;
             remember(state, origin.message.as_ref());
         }
         RunEvent::Paused { reason } => paused(state, *reason)?,
@@ -137,6 +145,7 @@ fn resumed(state: &mut State) {
     }
     state.paused = None;
     state.pause_reason = None;
+    state.spending.exhausted = None;
     state.quarantine = None;
 }
 
@@ -210,6 +219,7 @@ fn reopened(
     }
     state.generation = generation;
     state.pause_reason = None;
+    state.spending.exhausted = None;
     state.cause = None;
     state.end = None;
     state.place = None;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::edges::{count, edge_end};
 use super::waits::{open_wait, reminded, resumed, signalled, waiting};
-use super::{SILENCE, Step, body, children, refuse};
+use super::{SILENCE, Step, body, budget, children, refuse};
 use crate::ended::{Ended, Said};
-use crate::event::{FailureEnd, NodeEvent, Wait};
+use crate::event::{AttemptReserved, AttemptUsed, FailureEnd, NodeEvent, Wait};
 use crate::failure::Failure;
 use crate::id::{NodeIx, Token, WorkerId};
 use crate::json::Json;
@@ -44,6 +44,10 @@ pub(super) fn apply(
         NodeEvent::Scheduled { attempt, deadline, .. } => {
             scheduled(plan, state, at, (*attempt, *deadline), now)?;
         }
+        NodeEvent::Reserved(AttemptReserved { amount, .. }) => {
+            budget::reserved(state, at, *amount)?
+        }
+        NodeEvent::Used(AttemptUsed { usage, cost, .. }) => budget::used(state, at, *usage, *cost)?,
         NodeEvent::Started { token, remote, due, .. } => {
             if remote.is_some() && token.is_none() {
                 return refuse("an attempt that is made remotely has a token");
@@ -103,7 +107,9 @@ fn attempt_of(event: &NodeEvent) -> Option<u32> {
         NodeEvent::Scheduled { .. } | NodeEvent::Skipped { .. } | NodeEvent::Cancelled { .. } => {
             None
         }
-        NodeEvent::Started { attempt, .. }
+        NodeEvent::Reserved(AttemptReserved { attempt, .. })
+        | NodeEvent::Used(AttemptUsed { attempt, .. })
+        | NodeEvent::Started { attempt, .. }
         | NodeEvent::Checkpointed { attempt, .. }
         | NodeEvent::Completed { attempt, .. }
         | NodeEvent::Failed { attempt, .. }
@@ -159,6 +165,7 @@ fn scheduled(
         return Err(format!("attempt {attempt} does not follow {last}"));
     }
     move_to(state, at, NodeStatus::Queued);
+    budget::scheduled(plan, state, at);
     if matches!(state.status, Status::Scheduled | Status::Resuming) {
         state.status = Status::Running;
         state.paused = None;
@@ -222,6 +229,7 @@ fn started(
     if let Some(due) = due {
         state.timers.insert((due, Timer::Attempt(at)));
     }
+    budget::started(plan, state, at);
     if matches!(plan.node(at.node).behaviour, Behaviour::Workflow(_)) {
         state.node_mut(at).details_mut().launching = true;
         state.launching += 1;
@@ -296,13 +304,19 @@ fn remember_end(state: &mut State, at: At, said: impl FnOnce() -> Said) {
 pub(super) fn move_to(state: &mut State, at: At, to: NodeStatus) {
     let node = state.node_mut(at);
     let (mut old_wait, mut old_attempt_due, mut launched) = (None, None, false);
+    let mut reserved = None;
     if let Some(details) = node.known_details_mut() {
         (details.token, details.remote, details.wait_seq) = (None, None, 0);
         (old_wait, old_attempt_due) = (details.wait.take(), details.attempt_due.take());
         launched = std::mem::take(&mut details.launching);
+        reserved = details.reserved.take_if(|_| to != NodeStatus::Running);
     }
     let from = std::mem::replace(&mut node.status, to);
     state.due_bodies.remove(&at);
+    state.spending.waiting.remove(&at);
+    if let Some(amount) = reserved {
+        state.spending.release(amount, from == NodeStatus::Running);
+    }
     state.launching -= u32::from(launched);
     state.children_open -= u32::from(matches!(old_wait, Some(Wait::Child { .. })));
     if let Some(wait) = old_wait {

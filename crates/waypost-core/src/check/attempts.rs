@@ -11,7 +11,7 @@ use super::nodes::Nodes;
 use super::run::RunCheck;
 use super::scopes::BodySeen;
 use super::{EventAt, Verdict, broken, require, require_with};
-use crate::event::{FailureEnd, MessageId, NodeEvent, Wait};
+use crate::event::{AttemptReserved, AttemptUsed, FailureEnd, MessageId, NodeEvent, Wait};
 use crate::failure::{Failure, kind};
 use crate::id::ExecutionNo;
 use crate::json::Json;
@@ -82,6 +82,8 @@ impl Nodes {
                 seen.may_be_scheduled(place, *attempt)?;
                 self.is_justified(at, seen, cause, |turn| matches!(turn, Turn::Run | Turn::Fail))
             }
+            NodeEvent::Reserved(AttemptReserved { attempt, .. }) => seen.may_start(*attempt),
+            NodeEvent::Used(AttemptUsed { attempt, .. }) => seen.is_running(*attempt),
             NodeEvent::Started { attempt, .. } => {
                 seen.may_start(*attempt)?;
                 self.is_made_by_one(at, event)
@@ -159,7 +161,9 @@ impl Seen {
         let next = match event {
             NodeEvent::Signalled { .. }
             | NodeEvent::Reminded { .. }
-            | NodeEvent::SignalSent { .. } => return,
+            | NodeEvent::SignalSent { .. }
+            | NodeEvent::Reserved(_)
+            | NodeEvent::Used(_) => return,
             NodeEvent::Scheduled { attempt, .. } => {
                 self.attempt = *attempt;
                 self.marks = 0;
@@ -310,7 +314,8 @@ impl Seen {
                 let lost = matches!(end, FailureEnd::Abandoned(_));
                 require(!lost, AttemptsOnce, "a container has no attempt that could be lost")?;
             }
-            (Phase::Queued, FailureEnd::Final) if self.doomed => {}
+            (Phase::Queued, FailureEnd::Final)
+                if self.doomed || failure.kind == kind::BUDGET_EXHAUSTED => {}
             (Phase::Waiting { wait, at_once, .. }, FailureEnd::TimedOut) => {
                 let due = if wait.is_answered() { wait.due() } else { None };
                 if let Some(due) = [due, self.deadline].into_iter().flatten().min() {

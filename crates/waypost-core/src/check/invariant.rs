@@ -56,6 +56,8 @@ invariants! {
     SnapshotFolds = "snapshot.matches-log", "a snapshot is the state that the log gives";
     DefinitionPinned = "definition.pinned",
         "the definition that an execution was created with is there";
+    BudgetHolds = "budget.holds",
+        "attempts reserve before they start, and what is spent and reserved stays within the budget";
     AppendsOnce = "append.once", "an append is applied once";
     Limits = "limits.hold", "limits hold";
     TimeGoesOn = "time.monotonic", "the store's time never goes back, and decisions precede it";

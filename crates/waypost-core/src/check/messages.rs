@@ -39,6 +39,7 @@ pub(super) fn message_of(event: &Event) -> Option<&MessageId> {
     };
     match event {
         RunEvent::PauseRequested { origin, .. }
+        | RunEvent::BudgetSet { origin, .. }
         | RunEvent::Resumed { origin, .. }
         | RunEvent::Reopened { origin, .. }
         | RunEvent::SignalReceived { origin, .. }
@@ -50,6 +51,7 @@ pub(super) fn message_of(event: &Event) -> Option<&MessageId> {
         | RunEvent::Owned { .. }
         | RunEvent::Queued { .. }
         | RunEvent::Admitted {}
+        | RunEvent::BudgetExhausted { .. }
         | RunEvent::Paused { .. }
         | RunEvent::Quarantined { .. }
         | RunEvent::Ending { .. }

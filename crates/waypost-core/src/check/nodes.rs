@@ -136,6 +136,8 @@ impl Nodes {
             NodeEvent::Tuned { held, concurrency, .. } => self.tuned(at, *held, *concurrency),
             NodeEvent::Failed { .. } | NodeEvent::Cancelled { .. } => self.drop_body(at),
             NodeEvent::Scheduled { .. }
+            | NodeEvent::Reserved(_)
+            | NodeEvent::Used(_)
             | NodeEvent::Started { .. }
             | NodeEvent::Checkpointed { .. }
             | NodeEvent::Completed { .. }

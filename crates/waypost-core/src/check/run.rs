@@ -131,7 +131,7 @@ impl RunCheck {
             RunEvent::Admitted {} => {
                 require(self.is_queued(), PermitsHold, "it was admitted and was not in the queue")
             }
-            RunEvent::PauseRequested { .. } => {
+            RunEvent::PauseRequested { .. } | RunEvent::BudgetExhausted { .. } => {
                 begun()?;
                 require(!self.held, PausesHold, "a pause was requested while it was held")
             }
@@ -176,6 +176,7 @@ impl RunCheck {
             RunEvent::Created(_)
             | RunEvent::Owned { .. }
             | RunEvent::Reopened { .. }
+            | RunEvent::BudgetSet { .. }
             | RunEvent::SignalReceived { .. }
             | RunEvent::MessageIgnored { .. } => Ok(()),
         }
@@ -185,7 +186,10 @@ impl RunCheck {
     pub(super) fn may_happen_now(&self, event: &NodeEvent) -> Verdict {
         let starts = matches!(
             event,
-            NodeEvent::Scheduled { .. } | NodeEvent::Started { .. } | NodeEvent::Skipped { .. }
+            NodeEvent::Scheduled { .. }
+                | NodeEvent::Reserved(_)
+                | NodeEvent::Started { .. }
+                | NodeEvent::Skipped { .. }
         );
         let continues = matches!(
             event,
@@ -243,7 +247,7 @@ impl RunCheck {
             }
             RunEvent::Queued { .. } => self.queue = QueueState::Waits { owned: false },
             RunEvent::Admitted {} => self.queue = QueueState::Admitted,
-            RunEvent::PauseRequested { .. } => self.held = true,
+            RunEvent::PauseRequested { .. } | RunEvent::BudgetExhausted { .. } => self.held = true,
             RunEvent::Paused { .. } => (self.parked, self.resuming) = (true, false),
             RunEvent::Quarantined { .. } => {
                 (self.held, self.parked, self.resuming) = (true, true, false);
@@ -282,7 +286,7 @@ impl RunCheck {
             RunEvent::SignalDelivered { message } => {
                 self.signals.remove(message);
             }
-            RunEvent::MessageIgnored { .. } => {}
+            RunEvent::BudgetSet { .. } | RunEvent::MessageIgnored { .. } => {}
         }
     }
 

@@ -42,6 +42,8 @@ impl Nodes {
             }
             NodeEvent::Scheduled { .. }
             | NodeEvent::Started { .. }
+            | NodeEvent::Reserved(_)
+            | NodeEvent::Used(_)
             | NodeEvent::Checkpointed { .. }
             | NodeEvent::Completed { .. }
             | NodeEvent::Failed { .. }

@@ -95,6 +95,10 @@ pub enum Refusal {
         "a map is tuned with `held`, with a `concurrency` from 1 to {MAP_CONCURRENCY_MAX}, or with both"
     )]
     BadTuning,
+    #[error("the definition of this execution has no `budget`")]
+    NoBudget,
+    #[error("a budget is changed with `tokens`, with `money`, or with both")]
+    BadBudget,
     /// The pause is in the same frame: no instance owns it any more.
     #[error("the execution was paused at this moment; repeat the request")]
     JustPaused,

@@ -134,6 +134,8 @@ impl Decider<'_> {
     pub(super) fn start(&mut self, at: At) {
         let attempt = self.node(at).attempt;
         match self.plan_node(at).behaviour {
+            // It is started when it has reserved: at the end of the decision.
+            Behaviour::Task { .. } if self.must_reserve(at) => {}
             Behaviour::Task { slot, .. } => {
                 let free = slot.map(|class| self.slots.of(class)).filter(|free| **free > 0);
                 let Some(free) = free else {
@@ -196,6 +198,7 @@ impl Decider<'_> {
     pub(super) fn unofferable(&mut self, at: At, attempt: u32, failure: Failure) {
         if self.is_at(at, NodeStatus::Queued, attempt) && self.state.acts() {
             self.started(at, Some(self.env.instance), None, None);
+            self.used_nothing(at);
             self.attempt_failed(at, failure);
         }
     }
@@ -303,6 +306,9 @@ impl Decider<'_> {
     /// complete. In this order: where every node is settled there is nothing left to pause.
     pub(super) fn finish(&mut self) {
         self.go_on_with_bodies();
+        while self.make_reservations() {
+            self.go_on_with_bodies();
+        }
         self.start_crowded_out();
         let state = &*self.state;
         if state.status.is_end() {

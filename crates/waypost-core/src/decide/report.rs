@@ -25,6 +25,11 @@ impl Decider<'_> {
         {
             return Ok(());
         }
+        if let Some(at) = self.state.find_reported(self.plan, &report.node)
+            && !self.has_usage_of(at, &report.outcome)
+        {
+            return Ok(());
+        }
         if !self.state.status.is_parked() {
             return self.take(report);
         }
@@ -51,6 +56,7 @@ impl Decider<'_> {
             // An end that comes before any start is taken as both.
             self.started(at, None, worker, Some(token));
         }
+        self.count_usage(at, &outcome);
         match outcome {
             Outcome::Started => {}
             Outcome::Completed(output) => self.complete_or_fail(at, Some(output)),

@@ -31,6 +31,7 @@ impl Decider<'_> {
             Request::CompleteWait { wait, body } => self.complete_wait(wait, body, origin),
             Request::Decide { wait, decision } => self.decide_approval(wait, &decision, origin),
             Request::Retry { reason } => self.retry(reason, origin),
+            Request::Budget { limits, reason } => self.set_budget(limits, reason, origin),
             Request::CancelItem { node, reason } => self.cancel_item(&node, reason, origin),
             Request::Tune { node, tuning, reason } => self.tune(&node, tuning, reason, origin),
         }

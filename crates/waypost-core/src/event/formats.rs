@@ -1,14 +1,15 @@
 //! The lowest log formats that can read the events of nodes.
 
 use super::{
-    BLOBS_LOG_FORMAT, BODIES_LOG_FORMAT, CHILDREN_LOG_FORMAT, EMIT_LOG_FORMAT, NodeEvent,
-    REMOTE_LOG_FORMAT, STEERED_LOG_FORMAT, WAITS_LOG_FORMAT,
+    BLOBS_LOG_FORMAT, BODIES_LOG_FORMAT, BUDGETS_LOG_FORMAT, CHILDREN_LOG_FORMAT, EMIT_LOG_FORMAT,
+    NodeEvent, REMOTE_LOG_FORMAT, STEERED_LOG_FORMAT, WAITS_LOG_FORMAT,
 };
 
 impl NodeEvent {
     /// The lowest log format that can read it.
     pub fn requires(&self) -> u16 {
         match self {
+            Self::Reserved(_) | Self::Used(_) => BUDGETS_LOG_FORMAT,
             Self::Started { remote: Some(_), .. } => REMOTE_LOG_FORMAT,
             Self::Failed { failure, .. } if failure.on_error_skipped => 4,
             Self::Waiting { wait, .. } => wait.requires(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CancelReason, FailureEnd, MessageId, Origin, Wait};
+use super::{AttemptReserved, AttemptUsed, CancelReason, FailureEnd, MessageId, Origin, Wait};
 use crate::failure::Failure;
 use crate::id::{DefinitionHash, ExecutionId, ExecutionNo, InstanceId, Token, WorkerId};
 use crate::json::{Json, present};
@@ -30,6 +30,10 @@ pub enum NodeEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         deadline: Option<Timestamp>,
     },
+    #[serde(rename = "NodeReserved")]
+    Reserved(AttemptReserved),
+    #[serde(rename = "NodeUsed")]
+    Used(AttemptUsed),
     #[serde(rename = "NodeStarted")]
     Started {
         /// The node's path.
@@ -175,7 +179,7 @@ pub enum NodeEvent {
         #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
         items: Option<Json>,
         /// How many may fail without the map failing.
-        #[serde(default, skip_serializing_if = "is_none")]
+        #[serde(default, skip_serializing_if = "crate::json::is_none")]
         tolerated: u64,
         /// Bytes of results that its output has, at most; above, they are a blob. Absent for 256 KiB.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -195,7 +199,7 @@ pub enum NodeEvent {
         #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
         items: Option<Json>,
         /// How many items had failed so far, for lists. Logs of older builds do not have it.
-        #[serde(default, skip_serializing_if = "is_none")]
+        #[serde(default, skip_serializing_if = "crate::json::is_none")]
         failed: u64,
     },
     /// A scope of a container will end as failed: nothing more begins in it.
@@ -318,15 +322,13 @@ pub enum NodeEvent {
     },
 }
 
-fn is_none(count: &u64) -> bool {
-    *count == 0
-}
-
 impl NodeEvent {
     /// The path of the node it is about.
     pub fn node(&self) -> &Arc<str> {
         match self {
             Self::Scheduled { node, .. }
+            | Self::Reserved(AttemptReserved { node, .. })
+            | Self::Used(AttemptUsed { node, .. })
             | Self::Started { node, .. }
             | Self::Checkpointed { node, .. }
             | Self::Completed { node, .. }
@@ -359,6 +361,8 @@ impl NodeEvent {
                 failure.payload_bytes()
             }
             Self::Scheduled { .. }
+            | Self::Reserved(_)
+            | Self::Used(_)
             | Self::Started { .. }
             | Self::Waiting { .. }
             | Self::Signalled { .. }

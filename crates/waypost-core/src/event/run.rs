@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CHILDREN_LOG_FORMAT, MessageId, Origin, WAITS_LOG_FORMAT};
+use super::{BUDGETS_LOG_FORMAT, CHILDREN_LOG_FORMAT, MessageId, Origin, WAITS_LOG_FORMAT};
+use crate::budget::Limits;
 use crate::child::ParentLink;
 use crate::failure::Failure;
 use crate::id::{DefinitionHash, ExecutionId, InstanceId};
@@ -48,6 +49,26 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// Its origin.
+        #[serde(default, skip_serializing_if = "Origin::is_unknown")]
+        origin: Origin,
+    },
+    /// The budget has no room for an attempt, whatever those under way give back: a pause begins.
+    #[serde(rename = "RunBudgetExhausted")]
+    BudgetExhausted {
+        /// The path of the node whose attempt does not fit.
+        node: Arc<str>,
+        /// What it may use, and what is spent, in words.
+        reason: String,
+    },
+    #[serde(rename = "RunBudgetSet")]
+    BudgetSet {
+        /// The new limits; what is absent stays as it is. Money in millionths.
+        #[serde(flatten)]
+        limits: Limits,
+        /// Why, as the request gave it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// Who asked, through which message.
         #[serde(default, skip_serializing_if = "Origin::is_unknown")]
         origin: Origin,
     },
@@ -223,6 +244,8 @@ impl RunEvent {
             | Self::Queued { .. }
             | Self::Admitted {}
             | Self::PauseRequested { .. }
+            | Self::BudgetExhausted { .. }
+            | Self::BudgetSet { .. }
             | Self::Paused { .. }
             | Self::Resumed { .. }
             | Self::Quarantined { .. }
@@ -239,6 +262,7 @@ impl RunEvent {
     pub fn requires(&self) -> u16 {
         match self {
             Self::Queued { .. } | Self::Admitted {} => 3,
+            Self::BudgetExhausted { .. } | Self::BudgetSet { .. } => BUDGETS_LOG_FORMAT,
             Self::Created(created) if created.parent.is_some() => CHILDREN_LOG_FORMAT,
             Self::Paused { reason: PauseReason::Children } => CHILDREN_LOG_FORMAT,
             Self::SignalDelivered { .. } => WAITS_LOG_FORMAT,

@@ -3,12 +3,32 @@
 use serde_json::{Value, json};
 
 use super::{call, expression, split, template};
+use crate::budget::{Budget, Limits, Meter, Money, OnExhausted, Prices};
 use crate::kind::{
     ApprovalSpec, Behaviour, Case, Collect, Delay, DurationTemplate, EmitSpec, Escalation, Fail,
     Loop, LoopTest, MapSpec, SignalSpec, SignalsSpec, Tolerate, WorkflowCall,
 };
 use crate::slot::SlotClass;
 use crate::time::Millis;
+
+/// `1000 money 0.5 pause`
+pub(super) fn budget(text: &str) -> Budget {
+    let words: Vec<&str> = text.split(' ').collect();
+    let money = words.iter().position(|word| *word == "money").and_then(|at| words.get(at + 1));
+    let limits = Limits {
+        tokens: words[0].parse().ok(),
+        money: money.map(|text| Money::parse(text).expect("money")),
+    };
+    let pause = words.contains(&"pause");
+    Budget { limits, on_exhausted: if pause { OnExhausted::Pause } else { OnExhausted::Fail } }
+}
+
+/// `100 50`
+pub(super) fn meter(words: &[&str]) -> Meter {
+    let number = |at: usize| words.get(at).map(|word| word.parse().expect("a number of tokens"));
+    let prices = Prices { input: Money(1_000_000), output: Money(2_000_000) };
+    Meter { max_input: number(0), max_output: number(1), prices: Some(prices) }
+}
 
 /// `task(json)`, `call(json)`, `worker(json)`, `pass`, `input`, `gather`, `value(json)`, `output(json)`, `if(expression)`, `fail(text)`,
 /// `switch(expression -> branch, else -> branch)`, `delay(5s)`, `delay(${{ … }})`, `until(time)`,

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use super::{Plan, PlanFault, PlanNode, id_at, position};
 use crate::event::{
-    BODIES_LOG_FORMAT, CHILDREN_LOG_FORMAT, EMIT_LOG_FORMAT, HEARTBEAT_LOG_FORMAT, WAITS_LOG_FORMAT,
+    BODIES_LOG_FORMAT, BUDGETS_LOG_FORMAT, CHILDREN_LOG_FORMAT, EMIT_LOG_FORMAT,
+    HEARTBEAT_LOG_FORMAT, WAITS_LOG_FORMAT,
 };
 use crate::id::NodeIx;
 use crate::kind::Behaviour;
@@ -28,6 +29,9 @@ pub struct PlanScope {
 impl Plan {
     /// The lowest log format in which its executions can be recorded.
     pub fn requires(&self) -> u16 {
+        if self.budget.is_some() || self.nodes.iter().any(|node| node.meter.is_some()) {
+            return BUDGETS_LOG_FORMAT;
+        }
         let heartbeat = self.nodes.iter().any(|node| node.heartbeat.is_some());
         let starts = |node: &PlanNode| matches!(node.behaviour, Behaviour::Workflow(_));
         if self.nodes.iter().any(|node| matches!(node.behaviour, Behaviour::Emit(_))) {

@@ -128,6 +128,10 @@ impl State {
     pub(crate) fn forget(&mut self, at: At, node: &NodeState) {
         self.queued -= u32::from(node.status == NodeStatus::Queued);
         self.running -= u32::from(node.status == NodeStatus::Running);
+        self.spending.waiting.remove(&at);
+        if let Some(amount) = node.reserved {
+            self.spending.release(amount, node.status == NodeStatus::Running);
+        }
         self.launching -= u32::from(node.launching);
         self.children_open -= u32::from(matches!(node.wait, Some(Wait::Child { .. })));
         let timers = [

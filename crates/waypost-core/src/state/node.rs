@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{Body, Variables};
+use crate::budget::Amount;
 use crate::child::ChildState;
 use crate::ended::Ended;
 use crate::event::{CancelReason, Wait};
@@ -78,6 +79,8 @@ pub struct NodeDetails {
     pub launching: bool,
     /// Of a node that waits for several signals: those that came, by position.
     pub arrived: Vec<Option<Arrived>>,
+    /// Of a node that uses tokens: what its attempt reserved, until its usage is counted.
+    pub reserved: Option<Amount>,
 }
 
 /// One of several signals that a node waits for, which has come.
@@ -106,6 +109,7 @@ static NO_DETAILS: NodeDetails = NodeDetails {
     child: None,
     launching: false,
     arrived: Vec::new(),
+    reserved: None,
 };
 
 /// The details, if there are any. Whether there is a box for none makes no difference.
@@ -252,6 +256,8 @@ struct StoredNode {
     launching: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     arrived: Vec<Option<Arrived>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reserved: Option<Amount>,
 }
 
 impl From<StoredNode> for NodeState {
@@ -288,6 +294,7 @@ impl From<StoredNode> for NodeState {
                 child: stored.child,
                 launching: stored.launching,
                 arrived: stored.arrived,
+                reserved: stored.reserved,
             }))),
         };
         node.trim();
@@ -329,6 +336,7 @@ impl From<NodeState> for StoredNode {
             child: details.child,
             launching: details.launching,
             arrived: details.arrived,
+            reserved: details.reserved,
         }
     }
 }

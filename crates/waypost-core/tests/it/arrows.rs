@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 use waypost_core::apply::apply;
+use waypost_core::budget::{Amount, Limits, Usage};
 use waypost_core::child::ChildState;
 use waypost_core::event::{
-    ApprovalWait, CancelReason, EndCause, Event, FailureEnd, NodeEvent, Origin, PauseReason,
-    RunEvent, Wait,
+    ApprovalWait, AttemptReserved, AttemptUsed, CancelReason, EndCause, Event, FailureEnd,
+    NodeEvent, Origin, PauseReason, RunEvent, Wait,
 };
 use waypost_core::failure::Failure;
 use waypost_core::flow::plan;
@@ -23,8 +24,8 @@ use waypost_core::transitions::{NODE, NodePhase, RUN, RunPhase};
 use super::run::{Arrow, Arrows, EPOCH, Run};
 use super::script::check;
 use super::{
-    approvals, attempts, bodies, children, delivery, ending, pausing, queue, recovery, remote,
-    repair, rules, steering, waits,
+    approvals, attempts, bodies, budgets, children, delivery, ending, pausing, queue, recovery,
+    remote, repair, rules, steering, waits,
 };
 
 /// An execution of one node, in a phase; ready for every event that the phase allows.
@@ -72,6 +73,12 @@ fn run_events(state: &State) -> Vec<RunEvent> {
         RunEvent::Queued { key: "k".into(), limit: 1, policy: ConcurrencyPolicy::Queue },
         RunEvent::Admitted {},
         RunEvent::PauseRequested { now: false, reason: None, origin: origin.clone() },
+        RunEvent::BudgetExhausted { node: "a".into(), reason: "it is".into() },
+        RunEvent::BudgetSet {
+            limits: Limits { tokens: Some(1), money: None },
+            reason: None,
+            origin: origin.clone(),
+        },
         RunEvent::Paused { reason: PauseReason::Waits },
         RunEvent::Paused { reason: PauseReason::User },
         RunEvent::Paused { reason: PauseReason::Children },
@@ -145,6 +152,8 @@ fn node_events(attempt: u32) -> Vec<NodeEvent> {
             signal: "go".into(),
             message: "emit-1-2".into(),
         },
+        NodeEvent::Reserved(AttemptReserved { node: node(), attempt, amount: Amount::default() }),
+        NodeEvent::Used(AttemptUsed { node: node(), attempt, usage: Usage::default(), cost: None }),
         NodeEvent::Started {
             node: node(),
             attempt,
@@ -267,7 +276,7 @@ fn step(plan: &Plan, state: &State, event: impl Into<Event>) -> Option<State> {
 
 #[test]
 fn apply_moves_executions_along_the_table_and_refuses_the_rest() {
-    let plan = plan("a");
+    let plan = plan("budget 10\na");
     for (row, from) in RUN.iter().flat_map(|row| RunPhase::ALL.map(|from| (row, from))) {
         let state = execution_at(&plan, from.name());
         assert_eq!(state.phase(), from, "the test builds what it says");
@@ -327,6 +336,9 @@ fn is_of_maps(row: &str) -> bool {
 
 /// Only a scope that is open can end.
 fn open_scope_for(plan: &Plan, state: &mut State, row: &str) {
+    if row == "NodeUsed" && state.root.nodes[0].phase() == NodePhase::Running {
+        state.root.nodes[0].details_mut().reserved = Some(Amount::default());
+    }
     if row == "NodeReminded" && state.root.nodes[0].phase() == NodePhase::Waiting {
         let approval = ApprovalWait {
             title: "ship".into(),
@@ -480,6 +492,7 @@ fn the_tables_take_every_arrow() {
         steering::CASES,
         children::CASES,
         attempts::CASES,
+        budgets::CASES,
         waits::CASES,
         approvals::CASES,
         pausing::CASES,

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use uuid::Uuid;
+use waypost_core::budget::{Limits, Money};
 use waypost_core::command::{Command, Mark, Outcome, Report, Request};
 use waypost_core::event::{Event, FailureEnd, NodeEvent, Origin, Wait};
 use waypost_core::failure::{Failure, kind};
@@ -64,14 +65,29 @@ const CONTAINERS: &[&str] = &[
     "map(${{ input.n }}, at 2, percent 50) {x = if(index > 0); y needs x:true; z needs x:false}",
     "map(3, at 2, tolerate 3) {x = loop(until iteration == 2) {z = worker} deadline 20s}",
     "group {x = map(3, at 1) {z}; y}",
+    "map(4, at 3, tolerate 2) {x meter 10 5; y = worker meter 8 2}",
+    "loop(until iteration == 2) {x meter 10 5 retry 2 wait 1s}",
 ];
 const BRANCHES: &[&str] = &["", "", "", ":true", ":false", ":a", ":oops"];
 const JOINS: &[&str] =
     &["", "", "", " join any", " join 2", " join any cancel-rest", " join 2 cancel-rest"];
 const RETRIES: &[&str] = &["", "", " retry 2 wait 0s", " retry 3 wait 1s on=timeout"];
 const ERRORS: &[&str] = &["", "", " error continue", " error oops"];
-const EXTRAS: &[&str] =
-    &["", "", "", "", " timeout 1s", " deadline 20s", " once", " set v = 1", " set v = output.n"];
+const EXTRAS: &[&str] = &[
+    "",
+    "",
+    "",
+    "",
+    " timeout 1s",
+    " deadline 20s",
+    " once",
+    " set v = 1",
+    " set v = output.n",
+    " meter 10 5",
+    " meter 30 10",
+];
+const BUDGETS: &[&str] =
+    &["", "", "budget 1000", "budget 40", "budget 50 pause", "budget x money 0.00006 pause"];
 
 /// The text of a plan, in which edges go from earlier letters to later ones and statements stand in
 /// any order.
@@ -82,17 +98,17 @@ fn flows() -> impl Strategy<Value = String> {
     let node = (behaviour, edges, word(JOINS), word(RETRIES), word(ERRORS), word(EXTRAS));
     let nodes = prop::collection::vec(node, 1..9)
         .prop_map(|nodes| nodes.into_iter().enumerate().map(statement).collect::<Vec<_>>());
-    (nodes.prop_shuffle(), prop::bool::weighted(0.3), prop::bool::weighted(0.2)).prop_map(
-        |(mut statements, partial, keyed)| {
-            if keyed {
-                statements.push("keyed '${{ input.n }}'".into());
-            }
-            if partial {
-                statements.push("partial".into());
-            }
-            statements.join("\n")
-        },
-    )
+    let policies = (prop::bool::weighted(0.3), prop::bool::weighted(0.2), word(BUDGETS));
+    (nodes.prop_shuffle(), policies).prop_map(|(mut statements, (partial, keyed, budget))| {
+        statements.push(budget.into());
+        if keyed {
+            statements.push("keyed '${{ input.n }}'".into());
+        }
+        if partial {
+            statements.push("partial".into());
+        }
+        statements.join("\n")
+    })
 }
 
 type Edges = Vec<(prop::sample::Index, &'static str)>;
@@ -116,6 +132,8 @@ fn statement((at, (behaviour, edges, join, retry, error, extra)): (usize, Words)
         let allowed = extra.starts_with(" deadline") || extra.starts_with(" set");
         return text + &retry + error + if allowed { extra } else { "" };
     }
+    let is_task = ["task", "worker"].contains(&behaviour);
+    let extra = if extra.starts_with(" meter") && !is_task { "" } else { extra };
     text + retry + error + extra
 }
 
@@ -194,6 +212,7 @@ enum Step {
 enum What {
     Started,
     Completed,
+    Counted,
     Failed,
     FailedForNow,
     TimedOut,
@@ -209,6 +228,9 @@ impl What {
         match self {
             Self::Started => Outcome::Started,
             Self::Completed => Outcome::Completed(json("{\"n\": 1}")),
+            Self::Counted => Outcome::Completed(json(
+                "{\"n\": 1, \"usage\": {\"inputTokens\": 7, \"outputTokens\": 2}}",
+            )),
             Self::Failed => Outcome::Failed(Failure::permanent("broken", "it failed")),
             Self::FailedForNow => Outcome::Failed(Failure::transient("http", "it failed")),
             Self::TimedOut => Outcome::Failed(Failure::transient("timeout", "it took too long")),
@@ -227,7 +249,8 @@ fn steps() -> impl Strategy<Value = Step> {
     let what = prop::sample::select(vec![
         What::Completed,
         What::Completed,
-        What::Completed,
+        What::Counted,
+        What::Counted,
         What::Failed,
         What::FailedForNow,
         What::TimedOut,
@@ -288,6 +311,7 @@ impl<'a> Trial<'a> {
 
     /// The checker reads what is new in the log; then whatever may run must be under way.
     fn check(&mut self) {
+        self.check_budget();
         for (_, event) in self.run.log.iter().skip(self.read) {
             self.check_on_error(event);
         }
@@ -302,6 +326,19 @@ impl<'a> Trial<'a> {
             assert_eq!(forgotten, None, "a node's turn has come, and nothing happens");
         }
         assert_eq!(state.status.is_end(), state.end.is_some());
+    }
+
+    /// Reservations stay within the budget, whatever is lost; usage that a worker reported may be above.
+    fn check_budget(&self) {
+        let state = &self.run.state;
+        let Some(limits) = state.budget_limits(self.run.plan) else { return };
+        let total = state.spending.spent().plus(state.spending.reserved);
+        assert!(limits.allow(total), "{total} of {limits}");
+        let waits = |at: &At| state.get(*at).is_some_and(|node| node.status == NodeStatus::Queued);
+        assert!(
+            state.spending.waiting.iter().all(waits),
+            "only what is QUEUED waits for the budget"
+        );
     }
 
     /// Mistakes of a definition that end a node pass `onError` by, where the node has not asked for
@@ -499,6 +536,9 @@ impl<'a> Trial<'a> {
                 self.command(Command::Admit);
             }
             if !self.run.state.moves() {
+                let limits = Limits { tokens: Some(1 << 30), money: Some(Money(1 << 60)) };
+                let request = Request::Budget { limits, reason: None };
+                self.command(Command::Request(request, Origin::default()));
                 self.command(Command::Request(Request::Resume { reason: None }, Origin::default()));
             }
             let open: Vec<At> = self.run.state.nodes().map(|(at, _)| at).collect();

@@ -12,7 +12,7 @@
 //! `forge node`, `far worker start|complete|fail|… node[@attempt] …` (a report from elsewhere), `unofferable node`,
 //! `cancel-item path [#message]`, `tune path hold|release|concurrency… [#message]`, `signal name [body] [#message]`, `end-wait node|seq [body] [#message]`, `decide node|seq approve|reject who [form] [#message]` (`who!`: by a link), `cancel|pause|pause-now|resume|reopen [#message]`,
 //! `hand-over` (the process stops in order), `take-over` (with recovery, by another instance), `own` and `recover` (its halves), `park`,
-//! `launch node`, `launch-again node`, `launch-fails node …`, `child node STATUS …` (its child ended), `reject`, `force-cancel`,
+//! `budget tokens [money] [#message]`, `launch node`, `launch-again node`, `launch-fails node …`, `child node STATUS …` (its child ended), `reject`, `force-cancel`,
 //! `lose-4 node` (its attempt is lost four times and made again: the next loss quarantines the execution), `admit`, `wait span` (time passes and is noticed), `later span` (it passes).
 //!
 //! What must be so: see `Line::expect`. A command that is refused fails its line unless the line
@@ -20,6 +20,7 @@
 
 use serde_json::Value;
 use uuid::Uuid;
+use waypost_core::budget::{Limits, Money};
 use waypost_core::child::{Callee, ChildEnd, Launch, NewChild, SentSignal};
 use waypost_core::command::{
     ApprovalDecision, ApprovalVerdict, Command, Effect, Mark, Outcome, Refusal, Report, Request,
@@ -34,6 +35,7 @@ use waypost_core::limits::ABANDONED_MAX;
 use waypost_core::path::{At, ScopeNo};
 use waypost_core::plan::Plan;
 use waypost_core::status::Status;
+use waypost_core::why::why;
 
 use super::run::{Arrows, Run};
 
@@ -189,6 +191,14 @@ impl Line<'_, '_> {
                 let request =
                     Request::Tune { node: path.into(), tuning: tuning(rest), reason: None };
                 Command::Request(request, origin(words))
+            }
+            ["budget", tokens, ref rest @ ..] => {
+                let money = rest.first().filter(|text| !text.starts_with('#'));
+                let limits = Limits {
+                    tokens: tokens.parse().ok(),
+                    money: money.map(|text| Money::parse(text).expect("money")),
+                };
+                Command::Request(Request::Budget { limits, reason: None }, origin(words))
             }
             ["launch", id] => {
                 let launch = launch(self.run.decided());
@@ -368,6 +378,21 @@ impl Line<'_, '_> {
                 let due = run.state.next_due().map(|due| due.since(run.now));
                 same(format!("{due:?}"), &format!("{:?}", due_in(span)))
             }
+            // `spent 12`, `reserved 30`, `lost 15 of 1`: tokens, and of how many attempts; `cost 0.1`.
+            ["spent", tokens] => same(run.state.spending.used.tokens().to_string(), tokens),
+            ["cost", money] => same(run.state.spending.cost.to_string(), money),
+            ["reserved", tokens] => same(run.state.spending.reserved.tokens.to_string(), tokens),
+            ["lost", tokens, "of", attempts] => {
+                let spending = &run.state.spending;
+                let found = format!("{} of {}", spending.lost.tokens, spending.lost_attempts);
+                same(found, &format!("{tokens} of {attempts}"))
+            }
+            // `why budget`: the first reason has this word in it.
+            ["why", word] => {
+                let reasons = why(run.plan, &run.state, None);
+                let found = reasons.first().map(|reason| reason.what.clone()).unwrap_or_default();
+                if found.contains(word) { Ok(()) } else { Err(found) }
+            }
             [id, "gives", json] => same_json(run.node(id).output.as_ref(), json),
             [id, "failed", kind] => {
                 let failure = run.node(id).failure.as_ref();
@@ -491,6 +516,10 @@ fn failure(words: &[&str]) -> Failure {
     };
     failure.retry_after = words.get(3).map(|span| millis(span));
     failure.unsent = words.get(2) == Some(&"unsent");
+    let status = words.iter().find_map(|word| word.strip_prefix("status="));
+    failure.status = status.map(|status| status.parse().expect("a status"));
+    let details = words.iter().find(|word| word.starts_with('{'));
+    failure.details = details.map(|text| Json::parse(text).expect("details"));
     failure
 }
 

@@ -5,7 +5,8 @@ use waypost_core::kind::{Behaviour, Family, Kind};
 use waypost_core::plan::{Delivery, Join, OnError};
 
 use super::{
-    ExpressionUse, ParsedNode, ReadContext, Variable, config, first_line, needs, retry, scopes,
+    ExpressionUse, ParsedMeter, ParsedNode, ReadContext, Variable, config, first_line, needs,
+    retry, scopes,
 };
 use crate::diagnostics::{Code, Faults, did_you_mean, listed, quoted};
 use crate::fields;
@@ -61,6 +62,8 @@ pub(super) fn read<'t>(
         .map_or((Vec::new(), true), |entry| needs::read(&entry.value, faults));
     let join = fields::present(entries, "join");
     let on_error = fields::present(entries, "onError");
+    let meter =
+        kind.as_ref().and_then(|(kind, span)| ParsedMeter::find(kind.spec(), config_entry, span));
     let mut expressions = config.expressions;
     let mut node = ParsedNode {
         id: id.map_or_else(String::new, |entry| entry.value.as_text().unwrap_or("").to_owned()),
@@ -84,6 +87,7 @@ pub(super) fn read<'t>(
         on_error_span: on_error.map_or(0..0, |entry| entry.value.span.clone()),
         delivery: fields::get(entries, "delivery", faults, read_delivery)
             .unwrap_or(Delivery::AtLeastOnce),
+        meter,
         variables: Vec::new(),
         merge_last: fields::get(entries, "merge", faults, fields::one_of(&["last"])).is_some(),
         scope: 0,

@@ -101,6 +101,13 @@ static SPEC: KindSpec = KindSpec {
             Shape::Number,
             "The most tokens that the reply may have; required by the provider anthropic.",
         ),
+        optional(
+            "maxInputTokens",
+            Shape::Number,
+            "The most tokens that the request may have, counting each byte of its body as one: a larger \
+             one is not sent. Required, as `maxTokens`, if the definition has a `budget`, which both are \
+             reserved of.",
+        ),
         optional("temperature", Shape::Number, "How random the reply is; the model's if absent."),
         optional("tools", Shape::Any, "The tools that the model may call: a list, passed through."),
         optional("toolChoice", Shape::Any, "Which tool the model must call, passed through."),
@@ -115,7 +122,8 @@ static SPEC: KindSpec = KindSpec {
         optional(
             "prices",
             Shape::Object,
-            "`{input, output}`: money per million tokens; the output then has the `cost`.",
+            "`{input, output}`: money per million tokens; the output then has the `cost`. If absent, those \
+             of the model in the definition's `budget` count, which the output does not show.",
         ),
     ],
 };

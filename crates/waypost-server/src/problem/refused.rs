@@ -15,7 +15,7 @@ impl From<Refusal> for Problem {
             Refusal::ForeignToken { .. } => Code::ForeignToken,
             Refusal::NoSuchNode(_) | Refusal::NoSuchItem { .. } => Code::UnknownNode,
             Refusal::NotAnApprover { .. } => Code::NotAnApprover,
-            Refusal::BadTuning => Code::BadBody,
+            Refusal::BadTuning | Refusal::BadBudget => Code::BadBody,
             _ => Code::IllegalTransition,
         };
         let hint = match refusal {
@@ -44,6 +44,10 @@ impl From<Refusal> for Problem {
             Refusal::NeedsDecision(_) => "POST /v1/waits/{id}/decide",
             Refusal::NotAnApprover { .. } => "use the API key, or the link, of an approver",
             Refusal::BadTuning => "an example: {\"held\": true}",
+            Refusal::BadBudget => "an example: {\"tokens\": 200000}",
+            Refusal::NoBudget => {
+                "a `budget` in a new version of the definition limits new executions"
+            }
             Refusal::Waits => "a signal, or resuming its wait, makes it go on sooner",
             _ => "GET /v1/executions/{id}/why says where it stands",
         };

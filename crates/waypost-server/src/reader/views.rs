@@ -1,5 +1,6 @@
 //! From types of the core to types of the wire.
 
+use waypost_core::budget::Amount;
 use waypost_core::event::{EndCause, Wait};
 use waypost_core::id::WaitId;
 use waypost_core::json::Json;
@@ -49,6 +50,7 @@ pub(super) fn execution(found: &Found) -> wire::Execution {
             .collect(),
         quarantine: found.quarantine(),
         concurrency: place(found),
+        spending: spending(found),
         progress: wire::execution::Progress {
             nodes,
             settled: nodes.saturating_sub(u64::from(state.root.unsettled)),
@@ -60,6 +62,35 @@ pub(super) fn execution(found: &Found) -> wire::Execution {
             depth: parent.depth,
         }),
     }
+}
+
+/// What it spent; absent where its definition has no nodes that use tokens.
+fn spending(found: &Found) -> Option<wire::execution::Spending> {
+    use wire::limits::{BudgetLimits, LostUsage, MoneyText, Spending, SpendingAmount};
+    let (plan, spent) = (&found.plan, &found.state.spending);
+    if plan.budget.is_none() && plan.nodes.iter().all(|node| node.meter.is_none()) {
+        return None;
+    }
+    let amount =
+        |amount: Amount| SpendingAmount { tokens: amount.tokens, cost: MoneyText(amount.money) };
+    let lost = LostUsage {
+        attempts: spent.lost_attempts,
+        tokens: spent.lost.tokens,
+        cost: MoneyText(spent.lost.money),
+    };
+    let limits = found.state.budget_limits(plan).zip(plan.budget);
+    Some(Spending {
+        input_tokens: spent.used.input,
+        output_tokens: spent.used.output,
+        cost: MoneyText(spent.cost),
+        lost: (spent.lost_attempts > 0).then_some(lost),
+        reserved: (spent.reserved != Amount::default()).then(|| amount(spent.reserved)),
+        budget: limits.map(|(limits, budget)| BudgetLimits {
+            tokens: limits.tokens,
+            money: limits.money.map(MoneyText),
+            on_exhausted: budget.on_exhausted.name().to_owned(),
+        }),
+    })
 }
 
 /// Its place in the queue of its concurrency key. Only the store knows how many are before it.
@@ -222,6 +253,7 @@ fn unblocked_by(by: &UnblockedBy) -> (&'static str, Option<String>) {
         UnblockedBy::Retry => ("retry", None),
         UnblockedBy::Release => ("release", None),
         UnblockedBy::Execution(_) => ("execution", None),
+        UnblockedBy::Budget => ("budget", None),
         UnblockedBy::Nothing => ("nothing", None),
     }
 }

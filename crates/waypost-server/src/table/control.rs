@@ -91,6 +91,17 @@ pub(super) static ROUTES: &[Route] = &[
         ..post(|server, call| Box::pin(control::to_node::<wire::Tune>(server, call)))
     },
     Route {
+        name: "setBudget",
+        path: "/v1/executions/{id}/budget",
+        summary: "Change the limits of an execution's budget",
+        notes: "The limits are those of the whole execution: what it has spent counts. Attempts that wait for the budget start, if there is room now. An execution that was paused because its budget was exhausted stays paused: resume it then. 409 if its definition has no `budget`.",
+        parameters: &[EXECUTION],
+        body: Body::Json { schema: of::<wire::SetBudget>, optional: false },
+        replies: REPLIES,
+        problems: PROBLEMS,
+        ..post(|server, call| Box::pin(control::control::<wire::SetBudget>(server, call)))
+    },
+    Route {
         name: "retryExecution",
         path: "/v1/executions/{id}/retry",
         summary: "Retry an execution that failed, timed out or was cancelled",

@@ -7,11 +7,13 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::to_vec;
+use waypost_core::budget::Limits;
 use waypost_core::command::{ApprovalDecision, ApprovalVerdict, Request, Tuning};
 use waypost_core::event::MessageId;
 use waypost_core::id::{ExecutionId, WaitId};
 use waypost_core::limits::COMMENT_CHARS_MAX;
 
+use super::limits::MoneyText;
 use super::payload::{Payload, Short};
 
 /// A reason, as the log keeps it.
@@ -82,6 +84,22 @@ wire! {
         /// How many items may be open at once. With a lower number, open items finish.
         #[schemars(range(min = 1, max = 10_000))]
         pub concurrency?: u32,
+        /// The reason; recorded in the log.
+        pub reason?: ReasonText,
+        /// The request's id: a repeat with the same id has no further effect.
+        pub message_id?: MessageIdText,
+    }
+
+    /// A request to change the limits of the budget. What is left out stays as it is.
+    #[derive(Default)]
+    #[serde(deny_unknown_fields)]
+    #[schemars(rename = "BudgetRequest")]
+    pub struct SetBudget {
+        /// The most tokens that the execution may use in all, those that it has used included.
+        #[schemars(range(min = 1))]
+        pub tokens?: u64,
+        /// The most that they may cost in all.
+        pub money?: MoneyText,
         /// The reason; recorded in the log.
         pub reason?: ReasonText,
         /// The request's id: a repeat with the same id has no further effect.
@@ -195,6 +213,10 @@ requests! {
         true => Request::ForceCancel { reason: text(self.reason) },
         false => Request::Cancel { reason: text(self.reason) },
     };
+    SetBudget(self) => Request::Budget {
+        limits: Limits { tokens: self.tokens, money: self.money.map(|money| money.0) },
+        reason: text(self.reason),
+    };
     Retry(self) => Request::Retry { reason: text(self.reason) };
     Signal(self) => Request::Signal { name: self.name.0.into(), body: self.body.0 };
 }
@@ -277,6 +299,10 @@ pub fn call_of(
             let (comment, form) = (comment.map(Short), Payload(form));
             let path = vec!["waits".to_owned(), wait, "decide".to_owned()];
             (path, to_vec(&Decide { decision, comment, form, by, message_id }))
+        }
+        Request::Budget { limits: Limits { tokens, money }, reason } => {
+            let (money, reason) = (money.map(MoneyText), reason.map(Short));
+            (path("budget"), to_vec(&SetBudget { tokens, money, reason, message_id }))
         }
         Request::CancelItem { node: item, reason } => {
             let body = Cancel { force: false, reason: reason.map(Short), message_id };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+pub use super::limits::{Concurrency, Spending};
 use super::payload::{ExecutionStatus, NodeState, Payload, Time};
 
 wire! {
@@ -48,6 +49,8 @@ wire! {
         pub quarantine?: Quarantine,
         /// Its concurrency key and its position in the key's queue, until it ends.
         pub concurrency?: Concurrency,
+        /// The tokens that it used, and its budget; absent if it uses none.
+        pub spending?: Spending,
         /// How many nodes it has, and how many have settled.
         pub progress: Progress,
         /// The execution that started it, if one did.
@@ -72,20 +75,6 @@ wire! {
         pub reason: String,
         /// When it was quarantined.
         pub since: Time,
-    }
-
-    /// The concurrency permit that an execution holds or is queued for.
-    pub struct Concurrency {
-        /// The key, within its workflow.
-        pub key: String,
-        /// How many executions of the key may hold a permit at once.
-        pub limit: u32,
-        /// What happens when all permits are taken: `queue`, `reject` or `cancel-oldest`.
-        pub policy: String,
-        /// Does it hold a permit?
-        pub admitted: bool,
-        /// How many executions are ahead of it in the queue, permit holders included.
-        pub queue_position: u64,
     }
 
     /// How far an execution is.

@@ -185,7 +185,7 @@ fn concurrency() -> clap::builder::RangedI64ValueParser<u32> {
 }
 
 /// Sends a request and prints its outcome.
-async fn send(
+pub(super) async fn send(
     named: &find::Named,
     request: Request,
     sent: Identified,

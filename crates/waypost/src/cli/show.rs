@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use serde::Serialize;
+use waypost_core::budget::{Limits, Money};
 use waypost_core::json::Json;
 use waypost_core::status::NodeStatus;
 use waypost_core::time::Timestamp;
@@ -79,6 +80,9 @@ async fn print(target: &Target, shown: &ShownExecution, color: bool) -> Result<(
         };
         print_line(&format!("key        {key:?}, limit {limit}: {permit}"));
     }
+    if let Some(spending) = &execution.spending {
+        spent(spending).iter().for_each(|line| print_line(line));
+    }
     if let Some(parent) = &execution.parent {
         print_line(&format!("started by {}, node {}", parent.id, parent.node));
     }
@@ -108,6 +112,36 @@ async fn print(target: &Target, shown: &ShownExecution, color: bool) -> Result<(
         print_line(&format!("… and {} more nodes", shown.nodes.len() - NODES_MAX));
     }
     Ok(())
+}
+
+/// What was used; what attempts may have used besides, and may use; and the budget.
+fn spent(spending: &wire::execution::Spending) -> Vec<String> {
+    let wire::execution::Spending { input_tokens, output_tokens, cost, lost, reserved, budget } =
+        spending;
+    let money = |cost: Money| match cost.is_zero() {
+        true => String::new(),
+        false => format!(", cost {cost}"),
+    };
+    let cost = money(cost.0);
+    let mut lines =
+        vec![format!("tokens     {input_tokens} of requests, {output_tokens} of replies{cost}")];
+    if let Some(lost) = lost {
+        let wire::limits::LostUsage { attempts, tokens, cost } = lost;
+        let most = match tokens {
+            0 => "unknown".to_owned(),
+            tokens => format!("up to {tokens} tokens{}", money(cost.0)),
+        };
+        lines.push(format!("lost       {most}: the usage of {attempts} attempts was not reported"));
+    }
+    if let Some(reserved) = reserved {
+        let (tokens, cost) = (reserved.tokens, money(reserved.cost.0));
+        lines.push(format!("reserved   {tokens} tokens{cost}"));
+    }
+    if let Some(budget) = budget {
+        let limits = Limits { tokens: budget.tokens, money: budget.money.map(|money| money.0) };
+        lines.push(format!("budget     {limits}; if exhausted: {}", budget.on_exhausted));
+    }
+    lines
 }
 
 fn node_line(node: &wire::Node, span: (Timestamp, Timestamp), width: usize, color: bool) -> String {

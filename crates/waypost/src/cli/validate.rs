@@ -57,3 +57,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
     }
     Ok(exit)
 }
+
+/// Prints the JSON Schema of definitions.
+pub(crate) fn schema() -> Result<Exit> {
+    print_json(&waypost_lang::schema(&waypost_nodes::catalog()))?;
+    Ok(Exit::Done)
+}

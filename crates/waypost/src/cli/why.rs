@@ -93,6 +93,10 @@ fn next_step(unblocked_by: &str, name: Option<&str>, id: &str) -> String {
             let node = if node.contains('[') { format!("'{node}'") } else { node.to_owned() };
             format!(" `waypost tune {id} {node} --release` lets it open items again.")
         }
+        ("budget", _) => format!(
+            " `waypost budget {id} --tokens N` or `--money AMOUNT` raises the budget, and `waypost resume \
+             {id}` continues it then."
+        ),
         ("attempt", _) => " It continues when the attempt ends.".to_owned(),
         ("slot", _) => {
             " It continues when a slot is free; --slots sets how many there are.".to_owned()
@@ -121,7 +125,7 @@ mod tests {
         let schema = serde_json::to_value(schemars::schema_for!(wire::Reason)).unwrap();
         let about = schema["properties"]["unblockedBy"]["description"].as_str().unwrap();
         let names: Vec<&str> = about.split('`').skip(1).step_by(2).collect();
-        assert_eq!(names.len(), 13, "{about}");
+        assert_eq!(names.len(), 14, "{about}");
         for name in names {
             let said = !next_step(name, Some("go"), "e").is_empty();
             assert_eq!(said, !["time", "nothing"].contains(&name), "{name}");

@@ -2,6 +2,7 @@
 //! checked again when it is rendered, by the same functions.
 
 use serde_json::Value;
+use waypost_core::budget::Money;
 use waypost_core::kind::ConfigFault;
 
 use super::Provider;
@@ -15,6 +16,16 @@ const NOT_OPTIONS: &[(&str, &str)] = &[
     ("stream", "replies are not streamed"),
 ];
 
+/// Options with which a reply may have more tokens than `maxTokens`.
+const RAISING_OPTIONS: &[(&str, &str)] = &[
+    ("max_tokens", "`maxTokens` limits the reply, and `maxInputTokens` asks for a limit"),
+    (
+        "max_completion_tokens",
+        "`maxTokens` limits the reply, and `maxInputTokens` asks for a limit",
+    ),
+    ("n", "with `maxInputTokens`, a call has one reply"),
+];
+
 pub(super) fn all(config: &ConfigMap) -> Vec<Result<(), ConfigFault>> {
     let Some(provider) = Provider::parse(config.get("provider").and_then(Value::as_str)) else {
         let message = "`provider` must be `openai` or `anthropic`";
@@ -25,11 +36,14 @@ pub(super) fn all(config: &ConfigMap) -> Vec<Result<(), ConfigFault>> {
         check_model(config),
         config.get("messages").map_or(Err(missing("messages")), |value| messages(value, provider)),
         max_tokens(config.get("maxTokens"), provider),
+        max_input_tokens(config.get("maxInputTokens")),
         check_list(config, "tools"),
         check_schema(config),
         check_header_names(config),
         check_header_is_free(config, "key", provider.key_header()),
-        config.get("options").map_or(Ok(()), options),
+        config
+            .get("options")
+            .map_or(Ok(()), |value| options(value, config.contains_key("maxInputTokens"))),
         config.get("prices").map_or(Ok(()), prices),
     ];
     if provider == Provider::Anthropic {
@@ -112,6 +126,17 @@ pub(super) fn max_tokens(value: Option<&Value>, provider: Provider) -> Result<()
     }
 }
 
+/// The fault of a maximum that is no number of tokens.
+pub(super) fn max_input_tokens(value: Option<&Value>) -> Result<(), ConfigFault> {
+    match value {
+        Some(value) if !has_hole(value) && value.as_u64().is_none_or(|count| count == 0) => {
+            let message = "`maxInputTokens` must be a whole number from 1";
+            Err(ConfigFault::at("maxInputTokens", message))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn check_list(config: &ConfigMap, field: &str) -> Result<(), ConfigFault> {
     match config.get(field) {
         Some(value) if !value.is_array() && !has_hole(value) => {
@@ -132,12 +157,14 @@ fn check_schema(config: &ConfigMap) -> Result<(), ConfigFault> {
     }
 }
 
-/// The fault of options that other fields set, or that change the form of the reply.
-pub(super) fn options(value: &Value) -> Result<(), ConfigFault> {
+/// The fault of options that other fields set, or that change the form of the reply. If what a call
+/// may use is limited, they cannot raise the limit.
+pub(super) fn options(value: &Value, limited: bool) -> Result<(), ConfigFault> {
     let Value::Object(options) = value else {
         return Err(ConfigFault::at("options", "`options` must be an object"));
     };
-    match NOT_OPTIONS.iter().find(|(name, _)| options.contains_key(*name)) {
+    let raising = if limited { RAISING_OPTIONS } else { &[] };
+    match NOT_OPTIONS.iter().chain(raising).find(|(name, _)| options.contains_key(*name)) {
         Some((name, reason)) => {
             Err(fault_at(&["options", name], format!("`{name}` cannot be an option: {reason}")))
         }
@@ -152,9 +179,10 @@ fn prices(value: &Value) -> Result<(), ConfigFault> {
     for name in ["input", "output"] {
         match prices.get(name) {
             None => return refuse(format!("`prices` needs `{name}`")),
-            Some(price) if has_hole(price) || price.as_f64().is_some_and(|price| price >= 0.0) => {}
+            Some(price) if has_hole(price) || Money::from_value(price).is_some() => {}
             Some(_) => {
-                let message = format!("`{name}` must be a number, zero or more");
+                let message =
+                    format!("`{name}` must be a number, zero or more, with six decimals at most");
                 return Err(fault_at(&["prices", name], message));
             }
         }

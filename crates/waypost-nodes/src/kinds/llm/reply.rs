@@ -5,11 +5,12 @@ mod openai;
 
 use reqwest::Response;
 use serde::Serialize;
+use waypost_core::budget::{Prices, Usage};
 use waypost_core::failure::Failure;
 use waypost_core::json::Json;
 
 use super::Provider;
-use super::request::{LlmCall, Prices};
+use super::request::LlmCall;
 use crate::http::{EXCERPT_BYTES_MAX, Refusal, read_body};
 use crate::outcome::{self, INVALID_RESPONSE, LLM_OUTPUT};
 
@@ -27,12 +28,10 @@ impl TokenUsage {
         self != Self::default()
     }
 
-    fn cost(self, prices: Prices) -> Option<f64> {
+    /// The cost as a number of JSON: the shortest one that means these millionths.
+    fn cost(self, prices: Prices) -> Option<Json> {
         let (input, output) = (self.input_tokens?, self.output_tokens?);
-        #[expect(clippy::cast_precision_loss, reason = "no reply has 2^53 tokens")]
-        let millionths = input as f64 * prices.input + output as f64 * prices.output;
-        // In billionths, so that sums of prices show no tails of digits.
-        Some((millionths * 1e3).round() / 1e9)
+        Json::parse(&prices.cost(Usage { input, output }).to_string()).ok()
     }
 }
 
@@ -65,7 +64,7 @@ struct LlmOutput<'a> {
     model: Option<&'a str>,
     usage: TokenUsage,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cost: Option<f64>,
+    cost: Option<Json>,
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<&'a Json>,
 }
@@ -79,7 +78,7 @@ struct ReplyExcerpt<'a> {
     model: Option<&'a str>,
     usage: TokenUsage,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cost: Option<f64>,
+    cost: Option<Json>,
 }
 
 /// Why a body is no reply.
@@ -147,7 +146,8 @@ fn output(llm: &LlmCall, reply: &LlmReply) -> Result<Json, Failure> {
     let cost = llm.prices.and_then(|prices| usage.cost(prices));
     let value = structured.as_ref().map_err(|reason| {
         let text = text.and_then(|text| text.get(..text.floor_char_boundary(EXCERPT_BYTES_MAX)));
-        let excerpt = ReplyExcerpt { text, finish_reason, model, usage: *usage, cost };
+        let excerpt =
+            ReplyExcerpt { text, finish_reason, model, usage: *usage, cost: cost.clone() };
         let message = format!("{}: {reason}", llm.call.describe());
         Failure {
             details: outcome::output(&excerpt).ok(),

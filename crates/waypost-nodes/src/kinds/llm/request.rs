@@ -6,7 +6,8 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
 use serde::Deserialize;
 use serde_json::json;
-use waypost_core::failure::Failure;
+use waypost_core::budget::{Money, Prices};
+use waypost_core::failure::{Failure, kind};
 use waypost_core::json::{BadJson, Json};
 use waypost_core::kind::ConfigFault;
 use waypost_ports::handler::Task;
@@ -30,13 +31,6 @@ pub(super) struct LlmCall {
     pub(super) prices: Option<Prices>,
 }
 
-/// Money per million tokens.
-#[derive(Clone, Copy, Deserialize)]
-pub(super) struct Prices {
-    pub(super) input: f64,
-    pub(super) output: f64,
-}
-
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Rendered {
@@ -48,6 +42,7 @@ struct Rendered {
     messages: Json,
     system: Option<Json>,
     max_tokens: Option<Json>,
+    max_input_tokens: Option<Json>,
     temperature: Option<Json>,
     tools: Option<Json>,
     tool_choice: Option<Json>,
@@ -55,7 +50,7 @@ struct Rendered {
     #[serde(default)]
     headers: BTreeMap<String, Json>,
     options: Option<Json>,
-    prices: Option<Prices>,
+    prices: Option<Json>,
 }
 
 impl LlmCall {
@@ -78,12 +73,14 @@ impl LlmCall {
             }
         };
         let body = body.map_err(|error| invalid_config(format!("cannot be sent: {error}")))?;
+        check_size(&rendered, body.bytes())?;
+        let prices = rendered.prices.as_ref().map(read_prices).transpose()?;
         let body = (CallBody::Text(body.text().to_owned()), "application/json");
         let mut call = Call::new(task, Method::POST, &url, headers, Some(body))?;
         // A prompt goes to the host that the definition names and to no other.
         call.redirects_max = 0;
         call.response_bytes_max = REPLY_BYTES_MAX;
-        let (has_schema, prices) = (rendered.schema.is_some(), rendered.prices);
+        let has_schema = rendered.schema.is_some();
         Ok(Self { call, provider, has_schema, prices })
     }
 }
@@ -100,10 +97,40 @@ fn check_rendered(rendered: &Rendered, provider: Provider) -> Result<(), Failure
     let messages = rendered.messages.to_value().map_err(bad_json)?;
     check::messages(&messages, provider).map_err(faulty)?;
     if let Some(options) = &rendered.options {
-        check::options(&options.to_value().map_err(bad_json)?).map_err(faulty)?;
+        let limited = rendered.max_input_tokens.is_some();
+        check::options(&options.to_value().map_err(bad_json)?, limited).map_err(faulty)?;
     }
     let max_tokens = rendered.max_tokens.as_ref().map(Json::to_value).transpose();
     check::max_tokens(max_tokens.map_err(bad_json)?.as_ref(), provider).map_err(faulty)
+}
+
+/// A request may have as many tokens as its body has bytes: no tokenizer makes more. What it will have is
+/// known to the provider alone, and a budget must not depend on a guess.
+fn check_size(rendered: &Rendered, bytes: usize) -> Result<(), Failure> {
+    let Some(most) = &rendered.max_input_tokens else { return Ok(()) };
+    let most: u64 = serde_json::from_str(most.text())
+        .map_err(|_| invalid_config("`maxInputTokens` must be a whole number from 1"))?;
+    if bytes as u64 <= most {
+        return Ok(());
+    }
+    let message = format!(
+        "the request has {bytes} bytes, each of which may be a token, and `maxInputTokens` is {most}; it \
+         was not sent: raise `maxInputTokens`, or shorten the messages"
+    );
+    Err(Failure { unsent: true, ..Failure::permanent(kind::TOO_LARGE, message) })
+}
+
+fn read_prices(prices: &Json) -> Result<Prices, Failure> {
+    let prices = prices.to_value().map_err(|error| invalid_config(error.to_string()))?;
+    let price = |name: &str| {
+        prices.get(name).and_then(Money::from_value).ok_or_else(|| {
+            let message = format!(
+                "`{name}` of `prices` must be a number, zero or more, with six decimals at most"
+            );
+            invalid_config(message)
+        })
+    };
+    Ok(Prices { input: price("input")?, output: price("output")? })
 }
 
 /// The URL of the API's one path that is used. A query of the base stays at the end.
