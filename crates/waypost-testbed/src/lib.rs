@@ -1,5 +1,5 @@
 //! For tests only: real servers on free ports, a proxy that breaks connections, a sink that counts,
-//! a stub whose responses the test chooses, a bucket of S3 in memory.
+//! a stub whose responses the test chooses, a bucket of S3 in memory, a language model.
 //!
 //! ```text
 //!   test ──▶ Proxy ──▶ Postgres, Redis        private servers in folders of their own
@@ -17,6 +17,7 @@
 mod bucket;
 mod certificate;
 mod http;
+mod model;
 mod peers;
 mod port;
 pub mod postgres;
@@ -29,6 +30,7 @@ mod stub;
 pub use bucket::Bucket;
 pub use certificate::make_certificate;
 pub use http::Received;
+pub use model::{Charged, Model};
 pub use peers::peers;
 pub use port::free_port;
 pub use process::{Process, moment, pause, wait_until};

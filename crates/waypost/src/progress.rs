@@ -173,7 +173,7 @@ fn line_of(event: &RunEvent) -> Option<String> {
         RunEvent::PauseRequested { .. } => "pause requested".to_owned(),
         RunEvent::BudgetExhausted { reason, .. } => reason.clone(),
         RunEvent::BudgetSet { limits, .. } => format!("the budget is {limits} now"),
-        RunEvent::Paused { reason: PauseReason::User } => "paused by a user".to_owned(),
+        RunEvent::Paused { reason: PauseReason::User } => "paused".to_owned(),
         RunEvent::Resumed { origin, .. } if !origin.is_unknown() => "resumed".to_owned(),
         RunEvent::Quarantined { reason } => format!("quarantined: {reason}"),
         RunEvent::SignalReceived { name, .. } => format!("signal {name} received"),

@@ -172,7 +172,7 @@ fn a_pause_ends_where_the_engine_runs() {
     assert_eq!(resumed.code, 0, "{}{}", resumed.out, resumed.err);
     let (code, out) = running.wait();
     assert_eq!(code, 0, "{out}");
-    assert!(out.contains("paused by a user") && out.contains("output: \"Eve\""), "{out}");
+    assert!(out.contains("  paused") && out.contains("output: \"Eve\""), "{out}");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 mod bad_input;
 mod bench;
 mod blobs;
+mod budgets;
 mod chaos;
 mod check;
 mod cli;
