@@ -174,11 +174,12 @@ impl Meter {
     }
 }
 
-/// Tokens, and what they cost.
+/// Tokens, and what they cost: a reservation, or what was spent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Amount {
+    /// The most tokens that the attempt can use.
     pub tokens: u64,
-    /// Zero where the prices are unknown.
+    /// What they cost, in millionths; zero where the prices are unknown.
     #[serde(default, skip_serializing_if = "Money::is_zero")]
     pub money: Money,
 }
@@ -212,8 +213,10 @@ impl fmt::Display for Amount {
 /// The limits of a budget. What is absent is not limited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Limits {
+    /// The most tokens; absent where that stays as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
+    /// The most money, in millionths; absent where that stays as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub money: Option<Money>,
 }

@@ -36,7 +36,8 @@ const EVENTS: &str = "RunCreated RunOwned RunQueued RunAdmitted RunPauseRequeste
     RunQuarantined RunEnding RunCompleted RunFailed RunCancelled RunTimedOut RunReopened \
     SignalReceived SignalDelivered MessageIgnored NodeScheduled NodeStarted NodeCheckpointed NodeCompleted NodeFailed \
     NodeWaiting NodeSignalled NodeReminded NodeResumed NodeSkipped NodeCancelled BodyOpened BodyEnding MapOpened ItemsOpened NodeTuned \
-    ChildStarted ChildReopened ChildEnded SignalSent";
+    ChildStarted ChildReopened ChildEnded SignalSent \
+    NodeReserved NodeUsed RunBudgetExhausted RunBudgetSet";
 
 /// One log, as it was stored.
 struct Golden {

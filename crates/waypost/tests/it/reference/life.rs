@@ -110,6 +110,8 @@ pub(super) fn events(update: &str) -> String {
         "event.rs",
         "event/run.rs",
         "event/node.rs",
+        "event/budget.rs",
+        "budget.rs",
         "event/ends.rs",
         "event/wait.rs",
         "child.rs",
@@ -275,7 +277,7 @@ fn shown_type(kind: &str) -> String {
     match kind {
         "Arc<str>" | "String" | "MessageId" | "ExecutionId" | "DefinitionHash" | "InstanceId"
         | "WorkerId" | "Token" | "Cow<'static, str>" => "text".to_owned(),
-        "u16" | "u32" | "u64" | "ExecutionNo" => "number".to_owned(),
+        "u16" | "u32" | "u64" | "ExecutionNo" | "Money" => "number".to_owned(),
         "Status" => "[status](states.md#executions)".to_owned(),
         "bool" => "true or false".to_owned(),
         "Json" => "JSON".to_owned(),

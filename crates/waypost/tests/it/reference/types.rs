@@ -27,7 +27,7 @@ pub(super) struct Variant {
     pub(super) content: Option<String>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Field {
     pub(super) name: String,
     /// Without `Option`.
@@ -35,6 +35,8 @@ pub(super) struct Field {
     pub(super) doc: String,
     /// May it be absent?
     pub(super) optional: bool,
+    /// Do the fields of its type stand in its place?
+    flat: bool,
 }
 
 impl Variant {
@@ -53,6 +55,12 @@ pub(super) fn types(files: &[&str]) -> BTreeMap<String, Type> {
         for found in read(&text) {
             all.insert(found.name.clone(), found);
         }
+    }
+    let fields: BTreeMap<String, Vec<Field>> =
+        all.iter().map(|(name, of): (&String, &Type)| (name.clone(), of.fields.clone())).collect();
+    for of in all.values_mut() {
+        expand(&mut of.fields, &fields);
+        of.variants.iter_mut().for_each(|variant| expand(&mut variant.fields, &fields));
     }
     all
 }
@@ -103,12 +111,22 @@ fn read(text: &str) -> Vec<Type> {
     types
 }
 
+/// Puts the fields of flattened types in their place.
+fn expand(of: &mut Vec<Field>, types: &BTreeMap<String, Vec<Field>>) {
+    let expanded = std::mem::take(of).into_iter().flat_map(|field| match field.flat {
+        true => types[&field.kind].clone(),
+        false => vec![field],
+    });
+    *of = expanded.collect();
+}
+
 fn field(line: &str, doc: String, attributes: &str) -> Option<Field> {
     let (name, kind) = line.trim_start_matches("pub ").trim_end_matches(',').split_once(": ")?;
     let option = kind.strip_prefix("Option<").and_then(|kind| kind.strip_suffix('>'));
     let optional = option.is_some() || attributes.contains("default");
     let kind = option.unwrap_or(kind).to_owned();
-    Some(Field { name: name.to_owned(), kind, doc, optional })
+    let flat = attributes.contains("flatten");
+    Some(Field { name: name.to_owned(), kind, doc, optional, flat })
 }
 
 fn variant(line: &str, doc: String, attributes: &str) -> Variant {
