@@ -3,7 +3,7 @@
 //! ```text
 //!   definition ─▶ Budget            tokens, money, what happens when both are used up
 //!   node       ─▶ Meter             the most that one attempt can use, and its prices
-//!   attempt    ─▶ Amount reserved   before it starts; given back when its Usage is known
+//!   attempt    ─▶ Amount reserved   before it starts; given back when its TokensUsed is known
 //! ```
 //!
 //! Money is counted in whole millionths: sums are exact, and every build computes the same. What an
@@ -86,7 +86,7 @@ pub struct Prices {
 
 impl Prices {
     /// What a call costs, rounded up to a millionth.
-    pub fn cost(self, usage: Usage) -> Money {
+    pub fn cost(self, usage: TokensUsed) -> Money {
         let part = |tokens: u64, price: Money| u128::from(tokens) * u128::from(price.0);
         let sum = part(usage.input, self.input).saturating_add(part(usage.output, self.output));
         Money(u64::try_from(sum.div_ceil(PRICED_TOKENS)).unwrap_or(u64::MAX))
@@ -95,7 +95,7 @@ impl Prices {
 
 /// The tokens of one call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Usage {
+pub struct TokensUsed {
     /// Tokens of the request.
     pub input: u64,
     /// Tokens of the reply.
@@ -111,7 +111,7 @@ struct ReportedUsage {
     total_tokens: Option<u64>,
 }
 
-impl Usage {
+impl TokensUsed {
     /// All tokens.
     pub fn tokens(self) -> u64 {
         self.input.saturating_add(self.output)
@@ -164,11 +164,11 @@ impl Meter {
     /// The most that one attempt can use.
     pub fn most(&self) -> Amount {
         let (input, output) = (self.max_input.unwrap_or(0), self.max_output.unwrap_or(0));
-        self.amount(Usage { input, output })
+        self.amount(TokensUsed { input, output })
     }
 
     /// What a usage is worth.
-    pub fn amount(&self, usage: Usage) -> Amount {
+    pub fn amount(&self, usage: TokensUsed) -> Amount {
         let money = self.prices.map_or(Money::ZERO, |prices| prices.cost(usage));
         Amount { tokens: usage.tokens(), money }
     }
@@ -212,7 +212,7 @@ impl fmt::Display for Amount {
 
 /// The limits of a budget. What is absent is not limited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Limits {
+pub struct SpendingLimits {
     /// The most tokens; absent where that stays as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
@@ -221,7 +221,7 @@ pub struct Limits {
     pub money: Option<Money>,
 }
 
-impl Limits {
+impl SpendingLimits {
     /// Is so much within them?
     pub fn allow(self, amount: Amount) -> bool {
         self.tokens.is_none_or(|most| amount.tokens <= most)
@@ -235,7 +235,7 @@ impl Limits {
     }
 }
 
-impl fmt::Display for Limits {
+impl fmt::Display for SpendingLimits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.tokens, self.money) {
             (Some(tokens), Some(money)) => write!(f, "{tokens} tokens and {money} money"),
@@ -249,7 +249,7 @@ impl fmt::Display for Limits {
 /// The budget of a definition: of each of its executions, over all generations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
-    pub limits: Limits,
+    pub limits: SpendingLimits,
     pub on_exhausted: OnExhausted,
 }
 
@@ -319,22 +319,24 @@ mod tests {
     #[test]
     fn cost_is_rounded_up_once_and_never_above_the_reservation() {
         let prices = Prices { input: Money(150_000), output: Money(600_000) };
-        let cost = |input, output| prices.cost(Usage { input, output }).0;
+        let cost = |input, output| prices.cost(TokensUsed { input, output }).0;
         assert_eq!(cost(1_000_000, 0), 150_000);
         assert_eq!(cost(1, 0), 1, "0.15 of a millionth");
         assert_eq!(cost(1, 1), 1, "0.75 of a millionth");
         assert_eq!(cost(0, 0), 0);
-        assert_eq!(cost(u64::MAX, u64::MAX), u64::MAX.min(cost(u64::MAX, u64::MAX)));
+        let dear = Prices { input: Money(u64::MAX), output: Money(u64::MAX) };
+        let most = TokensUsed { input: u64::MAX, output: u64::MAX };
+        assert_eq!(dear.cost(most), Money(u64::MAX), "not less for being too much");
         let meter = Meter { max_input: Some(100), max_output: Some(50), prices: Some(prices) };
         for (input, output) in [(100, 50), (99, 50), (100, 0), (0, 50)] {
-            let used = meter.amount(Usage { input, output });
+            let used = meter.amount(TokensUsed { input, output });
             assert!(used.money <= meter.most().money && used.tokens <= meter.most().tokens);
         }
     }
 
     #[test]
     fn usage_is_read_as_far_as_it_is_counted() {
-        let read = |text: &str| Usage::within(text).map(|usage| (usage.input, usage.output));
+        let read = |text: &str| TokensUsed::within(text).map(|usage| (usage.input, usage.output));
         let all = r#"{"text":"a","usage":{"inputTokens":3,"outputTokens":4,"totalTokens":7}}"#;
         assert_eq!(read(all), Some((3, 4)));
         assert_eq!(read(r#"{"usage":{"inputTokens":3}}"#), Some((3, 0)));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::budget::Limits;
+use crate::budget::SpendingLimits;
 use crate::child::{Birth, ChildEnd, Launch, SentMessage};
 use crate::event::{
     BUDGETS_LOG_FORMAT, CHILDREN_LOG_FORMAT, Event, MessageId, Origin, STEERED_LOG_FORMAT,
@@ -111,7 +111,7 @@ pub enum Request {
     /// Change the limits of the budget; what is absent stays as it is.
     Budget {
         #[serde(flatten)]
-        limits: Limits,
+        limits: SpendingLimits,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },

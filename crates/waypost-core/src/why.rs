@@ -247,10 +247,14 @@ fn next_attempt(node: &NodeState) -> String {
     }
 }
 
-fn node_reason(plan: &Plan, state: &State, (at, node): (At, &NodeState)) -> Reason {
+/// Since when a node has been where it is.
+fn since(state: &State, node: &NodeState) -> Timestamp {
     let scheduled = node.scheduled.as_ref().map_or(state.updated_at, |first| first.at);
-    let since = node.started_at.unwrap_or(scheduled);
-    let since = held(node).map_or(since, |held| held.since);
+    held(node).map_or(node.started_at.unwrap_or(scheduled), |held| held.since)
+}
+
+fn node_reason(plan: &Plan, state: &State, (at, node): (At, &NodeState)) -> Reason {
+    let since = since(state, node);
     let (what, until, unblocked_by) = match (&node.wait, node.status) {
         (Some(Wait::Delay { due }), _) => {
             ("waits for its delay to pass".to_owned(), Some(*due), UnblockedBy::Time)

@@ -15,17 +15,17 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Model {
     listener: HttpListener,
-    shared: Arc<Shared>,
+    shared: Arc<ModelShared>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    inner: Mutex<Inner>,
+struct ModelShared {
+    inner: Mutex<ModelState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct ModelState {
     charged: Charged,
     /// How many more requests are answered; the others are held. Absent for all.
     answers_left: Option<u64>,
@@ -53,7 +53,7 @@ impl Charged {
 impl Model {
     /// Starts one that answers everything.
     pub fn start() -> Self {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(ModelShared::default());
         let server = Arc::clone(&shared);
         let listener = HttpListener::start(move |request| server.answer(request.body.len() as u64));
         Self { listener, shared }
@@ -93,7 +93,7 @@ impl Model {
     }
 }
 
-impl Shared {
+impl ModelShared {
     fn answer(&self, bytes: u64) -> Option<(u16, String)> {
         let mut inner = self.inner.lock();
         let (input, output) = (bytes / 4, 10 + inner.charged.requests % 7);

@@ -1,7 +1,9 @@
 //! What attempts reserve and use, folded into what the execution has spent.
 
+use std::sync::Arc;
+
 use super::{Step, refuse};
-use crate::budget::{Amount, Limits, Money, Usage};
+use crate::budget::{Amount, Money, SpendingLimits, TokensUsed};
 use crate::path::At;
 use crate::plan::Plan;
 use crate::state::State;
@@ -30,7 +32,7 @@ pub(super) fn started(plan: &Plan, state: &mut State, at: At) {
     }
 }
 
-pub(super) fn used(state: &mut State, at: At, usage: Usage, cost: Option<Money>) -> Step {
+pub(super) fn used(state: &mut State, at: At, usage: TokensUsed, cost: Option<Money>) -> Step {
     let details = state.node_mut(at).known_details_mut();
     let Some(reserved) = details.and_then(|details| details.reserved.take()) else {
         return refuse("its attempt uses no tokens, or they were counted before");
@@ -38,7 +40,7 @@ pub(super) fn used(state: &mut State, at: At, usage: Usage, cost: Option<Money>)
     let spending = &mut state.spending;
     spending.release(reserved, false);
     let used = spending.used;
-    spending.used = Usage {
+    spending.used = TokensUsed {
         input: used.input.saturating_add(usage.input),
         output: used.output.saturating_add(usage.output),
     };
@@ -47,8 +49,14 @@ pub(super) fn used(state: &mut State, at: At, usage: Usage, cost: Option<Money>)
     Ok(())
 }
 
+/// A pause begins, because there is no room for an attempt of this node.
+pub(super) fn exhausted(state: &mut State, node: &Arc<str>, reason: &str) {
+    state.pause_reason = Some(reason.to_owned());
+    state.spending.exhausted = Some(Arc::clone(node));
+}
+
 /// A person set limits; what is absent stays as it is.
-pub(super) fn set(plan: &Plan, state: &mut State, limits: Limits) -> Step {
+pub(super) fn set(plan: &Plan, state: &mut State, limits: SpendingLimits) -> Step {
     if plan.budget.is_none() {
         return refuse("the definition has no budget");
     }

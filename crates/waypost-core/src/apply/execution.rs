@@ -9,6 +9,7 @@ use super::waits::take_signal;
 use super::{GRACE, Step, budget, refuse};
 use crate::event::{CancelReason, EndCause, MessageId, PauseReason, RunEvent};
 use crate::id::InstanceId;
+use crate::json::Json;
 use crate::plan::{ConcurrencyPolicy, Plan};
 use crate::planted::{Bug, is_planted};
 use crate::state::{EarlySignal, End, NodeState, Place, Quarantine, State, Timer};
@@ -38,10 +39,7 @@ pub(super) fn apply(plan: &Plan, state: &mut State, event: &RunEvent, at: Timest
             }
             remember(state, origin.message.as_ref());
         }
-        RunEvent::BudgetExhausted { node, reason } => {
-            state.pause_reason = Some(reason.clone());
-            state.spending.exhausted = Some(Arc::clone(node));
-        }
+        RunEvent::BudgetExhausted { node, reason } => budget::exhausted(state, node, reason),
         RunEvent::BudgetSet { limits, origin, .. } => {
             budget::set(plan, state, *limits)?;
             remember(state, origin.message.as_ref());
@@ -81,10 +79,8 @@ pub(super) fn apply(plan: &Plan, state: &mut State, event: &RunEvent, at: Timest
             remember(state, origin.message.as_ref());
         }
         RunEvent::SignalReceived { name, body, origin } => {
-            let message = origin.message.clone().ok_or("a signal has a message id")?;
-            let (name, body) = (Arc::clone(name), body.clone());
-            state.early.push_back(EarlySignal { message, name, body, spread_since: 0 });
-            remember(state, origin.message.as_ref());
+            let message = origin.message.as_ref().ok_or("a signal has a message id")?;
+            signalled(state, message, name, body);
         }
         RunEvent::SignalDelivered { message } => take_signal(state, message, false),
         RunEvent::MessageIgnored { message, .. } => remember(state, Some(message)),
@@ -234,6 +230,14 @@ fn expect_cause(state: &State, fits: impl Fn(&EndCause) -> bool) -> Step {
 
 fn expect_nothing_runs(state: &State) -> Step {
     if state.running == 0 { Ok(()) } else { refuse("attempts are running") }
+}
+
+/// Keeps a signal until a node waits for it.
+fn signalled(state: &mut State, message: &MessageId, name: &Arc<str>, body: &Json) {
+    let (name, body) = (Arc::clone(name), body.clone());
+    let early = EarlySignal { message: Arc::clone(message), name, body, spread_since: 0 };
+    state.early.push_back(early);
+    remember(state, Some(message));
 }
 
 /// Notes that a message was consumed; the last thing that its event does.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::invariant::Invariant::BudgetHolds;
 use super::{Verdict, broken, require, require_with};
-use crate::budget::{Amount, Limits, Meter, Money, OnExhausted, Usage};
+use crate::budget::{Amount, Meter, Money, OnExhausted, SpendingLimits, TokensUsed};
 use crate::event::{AttemptReserved, AttemptUsed, Event, NodeEvent, RunEvent};
 use crate::failure::kind;
 use crate::plan::Plan;
@@ -15,13 +15,13 @@ use crate::state::Spending;
 /// What was spent and reserved, as the log has it.
 #[derive(Debug, Default)]
 pub(super) struct BudgetCheck {
-    used: Usage,
+    used: TokensUsed,
     cost: Money,
     lost: Amount,
     lost_attempts: u32,
     /// The attempts under way, by the paths of their nodes.
     open: BTreeMap<Arc<str>, OpenAttempt>,
-    set: Limits,
+    set: SpendingLimits,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -177,7 +177,7 @@ impl BudgetCheck {
         })
     }
 
-    fn limits(&self, plan: &Plan) -> Option<Limits> {
+    fn limits(&self, plan: &Plan) -> Option<SpendingLimits> {
         plan.budget.map(|budget| self.set.or(budget.limits))
     }
 
@@ -199,7 +199,7 @@ fn meter(plan: &Plan, path: &str) -> Option<Meter> {
 /// The most that an attempt can use.
 fn most_of(meter: Meter) -> Amount {
     let usage =
-        Usage { input: meter.max_input.unwrap_or(0), output: meter.max_output.unwrap_or(0) };
+        TokensUsed { input: meter.max_input.unwrap_or(0), output: meter.max_output.unwrap_or(0) };
     let money = meter.prices.map_or(Money::ZERO, |prices| prices.cost(usage));
     Amount { tokens: usage.input.saturating_add(usage.output), money }
 }

@@ -8,7 +8,7 @@
 //!    have given back what they did not use. Smaller ones behind it wait, too, or it might wait for ever.
 
 use super::Decider;
-use crate::budget::{Amount, Limits, OnExhausted, Usage};
+use crate::budget::{Amount, OnExhausted, SpendingLimits, TokensUsed};
 use crate::command::{Outcome, Refusal};
 use crate::event::{AttemptReserved, AttemptUsed, FailureEnd, NodeEvent, Origin, RunEvent};
 use crate::expr::Template;
@@ -100,23 +100,23 @@ impl Decider<'_> {
     /// Records that an attempt used nothing: it was never sent.
     pub(super) fn used_nothing(&mut self, at: At) {
         if self.node(at).reserved.is_some() {
-            self.used(at, Usage::default());
+            self.used(at, TokensUsed::default());
         }
     }
 
-    fn used(&mut self, at: At, usage: Usage) {
+    fn used(&mut self, at: At, usage: TokensUsed) {
         let (node, attempt) = (self.path(at), self.node(at).attempt);
         let prices = self.plan_node(at).meter.and_then(|meter| meter.prices);
         let cost = prices.map(|prices| prices.cost(usage));
         self.emit_at(at, NodeEvent::Used(AttemptUsed { node, attempt, usage, cost }));
     }
 
-    fn usage_of(&self, at: At, outcome: &Outcome) -> Option<Usage> {
+    fn usage_of(&self, at: At, outcome: &Outcome) -> Option<TokensUsed> {
         match outcome {
             Outcome::Completed(output) if output.as_reference().is_some() => {
                 self.usage_in_blob(at, output)
             }
-            Outcome::Completed(output) => Usage::within(output.text()),
+            Outcome::Completed(output) => TokensUsed::within(output.text()),
             Outcome::Failed(failure) => usage_of_failure(failure),
             Outcome::Started | Outcome::Cancelled | Outcome::Lost(_) | Outcome::Checkpoint(_) => {
                 None
@@ -125,17 +125,17 @@ impl Decider<'_> {
     }
 
     /// The usage in an output that is a blob: read by an expression, which asks for the content.
-    fn usage_in_blob(&self, at: At, output: &Json) -> Option<Usage> {
+    fn usage_in_blob(&self, at: At, output: &Json) -> Option<TokensUsed> {
         let template = Template::compile(&serde_json::json!("${{ output.usage }}")).ok()?;
         let mut scope = self.scope(at);
         scope.json("output", output);
-        Usage::read(template.render(&scope).ok()?.text())
+        TokensUsed::read(template.render(&scope).ok()?.text())
     }
 
     /// Changes the limits of the budget, on request.
     pub(super) fn set_budget(
         &mut self,
-        limits: Limits,
+        limits: SpendingLimits,
         reason: Option<String>,
         origin: Origin,
     ) -> Result<(), Refusal> {
@@ -152,22 +152,26 @@ impl Decider<'_> {
 }
 
 /// The usage that a failure reports; nothing, where the request was not sent or not accepted.
-fn usage_of_failure(failure: &Failure) -> Option<Usage> {
-    let reported = failure.details.as_ref().and_then(|details| Usage::within(details.text()));
+fn usage_of_failure(failure: &Failure) -> Option<TokensUsed> {
+    let reported = failure.details.as_ref().and_then(|details| TokensUsed::within(details.text()));
     let never_sent = [kind::NO_HANDLER, kind::EGRESS_DENIED, kind::SECRET_HOST];
     let unsent =
         failure.unsent || failure.is_definition_error() || never_sent.contains(&&*failure.kind);
     // Providers do not charge for a request that they answer with an error.
     let refused = failure.kind == kind::HTTP
         && failure.status.is_some_and(|status| !GATEWAY_STATUSES.contains(&status));
-    reported.or((unsent || refused).then(Usage::default))
+    reported.or((unsent || refused).then(TokensUsed::default))
 }
 
 impl crate::state::State {
     /// Why the limits of its budget would not be changed.
-    pub fn refuses_budget(&self, plan: &crate::plan::Plan, limits: Limits) -> Option<Refusal> {
+    pub fn refuses_budget(
+        &self,
+        plan: &crate::plan::Plan,
+        limits: SpendingLimits,
+    ) -> Option<Refusal> {
         let none = || plan.budget.is_none().then_some(Refusal::NoBudget);
-        let idle = || (limits == Limits::default()).then_some(Refusal::BadBudget);
+        let idle = || (limits == SpendingLimits::default()).then_some(Refusal::BadBudget);
         self.refusal_if_ended().or_else(none).or_else(idle)
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::budget::{Amount, Money, Usage};
+use crate::budget::{Amount, Money, TokensUsed};
 
 /// The budget has room for an attempt.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ pub struct AttemptUsed {
     pub attempt: u32,
     /// The tokens: `input` and `output`.
     #[serde(flatten)]
-    pub usage: Usage,
+    pub usage: TokensUsed,
     /// What they cost, in millionths; absent where the definition has no prices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Money>,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{BUDGETS_LOG_FORMAT, CHILDREN_LOG_FORMAT, MessageId, Origin, WAITS_LOG_FORMAT};
-use crate::budget::Limits;
+use crate::budget::SpendingLimits;
 use crate::child::ParentLink;
 use crate::failure::Failure;
 use crate::id::{DefinitionHash, ExecutionId, InstanceId};
@@ -64,7 +64,7 @@ pub enum RunEvent {
     BudgetSet {
         /// The new limits; what is absent stays as it is. Money in millionths.
         #[serde(flatten)]
-        limits: Limits,
+        limits: SpendingLimits,
         /// Why, as the request gave it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,

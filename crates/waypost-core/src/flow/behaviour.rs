@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{call, expression, split, template};
-use crate::budget::{Budget, Limits, Meter, Money, OnExhausted, Prices};
+use crate::budget::{Budget, Meter, Money, OnExhausted, Prices, SpendingLimits};
 use crate::kind::{
     ApprovalSpec, Behaviour, Case, Collect, Delay, DurationTemplate, EmitSpec, Escalation, Fail,
     Loop, LoopTest, MapSpec, SignalSpec, SignalsSpec, Tolerate, WorkflowCall,
@@ -15,7 +15,7 @@ use crate::time::Millis;
 pub(super) fn budget(text: &str) -> Budget {
     let words: Vec<&str> = text.split(' ').collect();
     let money = words.iter().position(|word| *word == "money").and_then(|at| words.get(at + 1));
-    let limits = Limits {
+    let limits = SpendingLimits {
         tokens: words[0].parse().ok(),
         money: money.map(|text| Money::parse(text).expect("money")),
     };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::State;
-use crate::budget::{Amount, Limits, Money, Usage};
+use crate::budget::{Amount, Money, SpendingLimits, TokensUsed};
 use crate::json::is_zero;
 use crate::path::At;
 use crate::plan::Plan;
@@ -16,7 +16,7 @@ use crate::plan::Plan;
 pub struct Spending {
     /// The tokens that were counted.
     #[serde(default)]
-    pub used: Usage,
+    pub used: TokensUsed,
     /// What they cost, as far as prices are known.
     #[serde(default)]
     pub cost: Money,
@@ -31,7 +31,7 @@ pub struct Spending {
     pub reserved: Amount,
     /// The limits that a person set.
     #[serde(default)]
-    pub set: Limits,
+    pub set: SpendingLimits,
     /// The nodes that are QUEUED and have reserved nothing yet.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub waiting: BTreeSet<At>,
@@ -73,7 +73,7 @@ impl Spending {
 
 impl State {
     /// The limits of its budget: those of the definition, or what a person set in their place.
-    pub fn budget_limits(&self, plan: &Plan) -> Option<Limits> {
+    pub fn budget_limits(&self, plan: &Plan) -> Option<SpendingLimits> {
         plan.budget.map(|budget| self.spending.set.or(budget.limits))
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 use waypost_core::apply::apply;
-use waypost_core::budget::{Amount, Limits, Usage};
+use waypost_core::budget::{Amount, SpendingLimits, TokensUsed};
 use waypost_core::child::ChildState;
 use waypost_core::event::{
     ApprovalWait, AttemptReserved, AttemptUsed, CancelReason, EndCause, Event, FailureEnd,
@@ -75,7 +75,7 @@ fn run_events(state: &State) -> Vec<RunEvent> {
         RunEvent::PauseRequested { now: false, reason: None, origin: origin.clone() },
         RunEvent::BudgetExhausted { node: "a".into(), reason: "it is".into() },
         RunEvent::BudgetSet {
-            limits: Limits { tokens: Some(1), money: None },
+            limits: SpendingLimits { tokens: Some(1), money: None },
             reason: None,
             origin: origin.clone(),
         },
@@ -153,7 +153,12 @@ fn node_events(attempt: u32) -> Vec<NodeEvent> {
             message: "emit-1-2".into(),
         },
         NodeEvent::Reserved(AttemptReserved { node: node(), attempt, amount: Amount::default() }),
-        NodeEvent::Used(AttemptUsed { node: node(), attempt, usage: Usage::default(), cost: None }),
+        NodeEvent::Used(AttemptUsed {
+            node: node(),
+            attempt,
+            usage: TokensUsed::default(),
+            cost: None,
+        }),
         NodeEvent::Started {
             node: node(),
             attempt,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use uuid::Uuid;
-use waypost_core::budget::{Limits, Money};
+use waypost_core::budget::{Money, SpendingLimits};
 use waypost_core::command::{Command, Mark, Outcome, Report, Request};
 use waypost_core::event::{Event, FailureEnd, NodeEvent, Origin, Wait};
 use waypost_core::failure::{Failure, kind};
@@ -536,7 +536,7 @@ impl<'a> Trial<'a> {
                 self.command(Command::Admit);
             }
             if !self.run.state.moves() {
-                let limits = Limits { tokens: Some(1 << 30), money: Some(Money(1 << 60)) };
+                let limits = SpendingLimits { tokens: Some(1 << 30), money: Some(Money(1 << 60)) };
                 let request = Request::Budget { limits, reason: None };
                 self.command(Command::Request(request, Origin::default()));
                 self.command(Command::Request(Request::Resume { reason: None }, Origin::default()));

@@ -20,7 +20,7 @@
 
 use serde_json::Value;
 use uuid::Uuid;
-use waypost_core::budget::{Limits, Money};
+use waypost_core::budget::{Money, SpendingLimits};
 use waypost_core::child::{Callee, ChildEnd, Launch, NewChild, SentSignal};
 use waypost_core::command::{
     ApprovalDecision, ApprovalVerdict, Command, Effect, Mark, Outcome, Refusal, Report, Request,
@@ -194,7 +194,7 @@ impl Line<'_, '_> {
             }
             ["budget", tokens, ref rest @ ..] => {
                 let money = rest.first().filter(|text| !text.starts_with('#'));
-                let limits = Limits {
+                let limits = SpendingLimits {
                     tokens: tokens.parse().ok(),
                     money: money.map(|text| Money::parse(text).expect("money")),
                 };

@@ -2,7 +2,7 @@
 //! about how many.
 
 use serde_json::Value;
-use waypost_core::budget::{Budget, Limits, Meter, Money, OnExhausted, PriceTable, Prices};
+use waypost_core::budget::{Budget, Meter, Money, OnExhausted, PriceTable, Prices, SpendingLimits};
 use waypost_core::kind::KindSpec;
 
 use crate::diagnostics::{Code, Faults};
@@ -42,7 +42,10 @@ pub(super) fn read(entry: &TreeEntry, faults: &mut Faults) -> Option<BudgetBlock
         Some("pause") => OnExhausted::Pause,
         _ => OnExhausted::Fail,
     };
-    Some(BudgetBlock { budget: Budget { limits: Limits { tokens, money }, on_exhausted }, prices })
+    Some(BudgetBlock {
+        budget: Budget { limits: SpendingLimits { tokens, money }, on_exhausted },
+        prices,
+    })
 }
 
 fn read_limit(what: &str, tree: &Tree, faults: &mut Faults) -> Option<Money> {

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::to_vec;
-use waypost_core::budget::Limits;
+use waypost_core::budget::SpendingLimits;
 use waypost_core::command::{ApprovalDecision, ApprovalVerdict, Request, Tuning};
 use waypost_core::event::MessageId;
 use waypost_core::id::{ExecutionId, WaitId};
@@ -214,7 +214,7 @@ requests! {
         false => Request::Cancel { reason: text(self.reason) },
     };
     SetBudget(self) => Request::Budget {
-        limits: Limits { tokens: self.tokens, money: self.money.map(|money| money.0) },
+        limits: SpendingLimits { tokens: self.tokens, money: self.money.map(|money| money.0) },
         reason: text(self.reason),
     };
     Retry(self) => Request::Retry { reason: text(self.reason) };
@@ -300,7 +300,7 @@ pub fn call_of(
             let path = vec!["waits".to_owned(), wait, "decide".to_owned()];
             (path, to_vec(&Decide { decision, comment, form, by, message_id }))
         }
-        Request::Budget { limits: Limits { tokens, money }, reason } => {
+        Request::Budget { limits: SpendingLimits { tokens, money }, reason } => {
             let (money, reason) = (money.map(MoneyText), reason.map(Short));
             (path("budget"), to_vec(&SetBudget { tokens, money, reason, message_id }))
         }

@@ -1,7 +1,7 @@
 //! `waypost budget`: changes what an execution may spend on tokens.
 
 use anyhow::Result;
-use waypost_core::budget::{Limits, Money};
+use waypost_core::budget::{Money, SpendingLimits};
 use waypost_core::command::Request;
 
 use super::requests::{Stated, send};
@@ -27,8 +27,8 @@ fn money(text: &str) -> Result<Money, String> {
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<Exit> {
     let Args { named, tokens, money, stated: Stated { reason, sent } } = args;
-    let limits = Limits { tokens, money };
-    if limits == Limits::default() {
+    let limits = SpendingLimits { tokens, money };
+    if limits == SpendingLimits::default() {
         return Err(Usage("say what to change: --tokens N, --money AMOUNT, or both".into()).into());
     }
     send(&named, Request::Budget { limits, reason }, sent, context).await

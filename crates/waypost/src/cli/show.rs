@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use serde::Serialize;
-use waypost_core::budget::{Limits, Money};
+use waypost_core::budget::{Money, SpendingLimits};
 use waypost_core::json::Json;
 use waypost_core::status::NodeStatus;
 use waypost_core::time::Timestamp;
@@ -138,7 +138,8 @@ fn spent(spending: &wire::execution::Spending) -> Vec<String> {
         lines.push(format!("reserved   {tokens} tokens{cost}"));
     }
     if let Some(budget) = budget {
-        let limits = Limits { tokens: budget.tokens, money: budget.money.map(|money| money.0) };
+        let limits =
+            SpendingLimits { tokens: budget.tokens, money: budget.money.map(|money| money.0) };
         lines.push(format!("budget     {limits}; if exhausted: {}", budget.on_exhausted));
     }
     lines

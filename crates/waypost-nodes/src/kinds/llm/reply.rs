@@ -5,7 +5,7 @@ mod openai;
 
 use reqwest::Response;
 use serde::Serialize;
-use waypost_core::budget::{Prices, Usage};
+use waypost_core::budget::{Prices, TokensUsed};
 use waypost_core::failure::Failure;
 use waypost_core::json::Json;
 
@@ -31,7 +31,7 @@ impl TokenUsage {
     /// The cost as a number of JSON: the shortest one that means these millionths.
     fn cost(self, prices: Prices) -> Option<Json> {
         let (input, output) = (self.input_tokens?, self.output_tokens?);
-        Json::parse(&prices.cost(Usage { input, output }).to_string()).ok()
+        Json::parse(&prices.cost(TokensUsed { input, output }).to_string()).ok()
     }
 }
 
