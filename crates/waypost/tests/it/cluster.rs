@@ -21,12 +21,14 @@
 //! | `killed_workers` | a map at workers that are killed |
 //! | `forgetting` | remote workers that forget what they began |
 //! | `upgrading` | instances of two builds |
+//! | `children` | executions that others start, while instances are killed |
 //! | `webhooks` | messages to webhook endpoints, while their senders are killed |
 //! | `counting` | what is written, counted on the database |
 //!
 //! Lengths and counts are a part of the full ones here; `make cluster` has the full ones.
 
 mod absent;
+mod children;
 mod counting;
 mod database;
 mod flows;
