@@ -19,6 +19,7 @@
 //! in `waypost-engine`.
 
 mod attempts;
+mod breaker;
 mod budget;
 mod chain;
 mod children;

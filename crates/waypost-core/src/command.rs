@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::breaker::BreakerHold;
 use crate::budget::SpendingLimits;
 use crate::child::{Birth, ChildEnd, Launch, SentMessage};
 use crate::event::{
@@ -304,6 +305,8 @@ pub enum Outcome {
     Lost(Failure),
     /// It continues, and has recorded a mark.
     Checkpoint(Mark),
+    /// It was not made: its circuit breaker keeps it waiting.
+    Blocked(Box<BreakerHold>),
 }
 
 /// A mark of an attempt, from which a later one may continue.

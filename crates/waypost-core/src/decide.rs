@@ -11,6 +11,7 @@
 //!          ├─ body.rs      containers: groups and loops
 //!          ├─ budget.rs    what attempts reserve before they start, and use
 //!          ├─ children.rs  executions that nodes start; emit.rs: signals to others
+//!          ├─ breaker.rs   attempts that wait for a circuit breaker
 //!          ├─ graph.rs     what a settled node opens, skips or ends
 //!          ├─ time.rs      due timers
 //!          └─ recover.rs   continuing after a take-over: the same steps from a loaded state
@@ -23,6 +24,7 @@
 mod approval;
 mod awaiting;
 mod body;
+mod breaker;
 mod budget;
 mod children;
 mod emit;
@@ -51,7 +53,7 @@ use crate::state::{NodeState, State};
 use crate::status::{NodeStatus, Status};
 
 pub(crate) use report::{outcome_unknown, stopped_by_worker};
-pub use scope::{idempotency_key, render_task};
+pub use scope::{idempotency_key, render_breaker, render_task};
 
 /// Decides the first frame of a new execution. A signal that comes with it is there before the first node
 /// begins.

@@ -64,7 +64,7 @@ impl Ended {
             && self.token == report.token
             && match &report.outcome {
                 Outcome::Started => true,
-                Outcome::Checkpoint(_) => false,
+                Outcome::Checkpoint(_) | Outcome::Blocked(_) => false,
                 Outcome::Completed(output) => {
                     self.said == Said::completed(Some(output))
                         || matches!(self.said, Said::Failed { made: true, .. })

@@ -27,7 +27,7 @@ pub use budget::{AttemptReserved, AttemptUsed};
 pub use ends::{CancelReason, FailureEnd};
 pub use node::NodeEvent;
 pub use run::{EndCause, PauseReason, RunCreated, RunEvent};
-pub use wait::{ApprovalWait, Wait};
+pub use wait::{ApprovalWait, BreakerWait, Wait};
 
 /// The newest log format that this build reads; a frame names the lowest one that can read it.
 ///
@@ -50,7 +50,8 @@ pub use wait::{ApprovalWait, Wait};
 /// decide (`NodeReminded`), and a signal may take several frames to reach all who wait for it (`SignalDelivered`).
 ///
 /// 8: nodes send signals to other executions (`SignalSent`); attempts reserve tokens and money, and their usage is
-/// counted (`NodeReserved`, `NodeUsed`, `RunBudgetSet`, `RunBudgetExhausted`).
+/// counted (`NodeReserved`, `NodeUsed`, `RunBudgetSet`, `RunBudgetExhausted`); attempts wait for circuit breakers
+/// (`NodeWaiting` with `breaker`, `NodeRequeued`).
 pub const LOG_FORMAT: u16 = 8;
 
 /// The log format with signals from one execution to another.
@@ -58,6 +59,9 @@ pub const EMIT_LOG_FORMAT: u16 = 8;
 
 /// The log format with budgets. A definition that uses tokens cannot be started in an older one.
 pub const BUDGETS_LOG_FORMAT: u16 = 8;
+
+/// The log format with circuit breakers. A definition that has some cannot be started in an older one.
+pub const BREAKERS_LOG_FORMAT: u16 = 8;
 
 /// The log format with executions that start others.
 pub const CHILDREN_LOG_FORMAT: u16 = 7;

@@ -30,6 +30,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::breaker::{BreakerPolicy, BreakerSpec};
 use crate::expr::{Expression, Template};
 use crate::id::{DefinitionHash, NodeIx};
 use crate::kind::{Behaviour, Family};
@@ -138,6 +139,7 @@ pub fn node(id: &str, behaviour: Behaviour, needs: Vec<Condition>) -> PlanNode {
         timeout: None,
         heartbeat: None,
         deadline: None,
+        breaker: None,
         on_error: OnError::Fail,
         on_definition_errors: false,
         delivery: Delivery::AtLeastOnce,
@@ -220,6 +222,7 @@ const CLAUSES: &[&str] = &[
     "once",
     "set",
     "handler",
+    "breaker",
     "meter",
 ];
 
@@ -289,6 +292,15 @@ impl<'a> Statement<'a> {
                 "deadline" => node.deadline = Some(millis(text)),
                 "meter" => node.meter = Some(behaviour::meter(&words)),
                 "once" => node.delivery = Delivery::AtMostOnce,
+                "breaker" => {
+                    let key = template(&json!(words[0].trim_matches('\'')));
+                    let policy = BreakerPolicy {
+                        failures: words.get(1).map_or(3, |text| text.parse().expect("a number")),
+                        cooldown: words.get(2).map_or(Millis(1000), |text| millis(text)),
+                        ..BreakerPolicy::default()
+                    };
+                    node.breaker = Some(Box::new(BreakerSpec { key, policy }));
+                }
                 "handler" => {
                     let Behaviour::Task { handler, .. } = &mut node.behaviour else {
                         panic!("{:?} has no handler", node.behaviour)

@@ -26,6 +26,7 @@
 //! | `slot` | which limit of an instance an attempt counts against |
 //! | `child` | executions that other executions start, and what they tell each other |
 //! | `retry`, `failure` | failures as data, and what follows them |
+//! | `breaker` | circuit breakers: one rule for all stores |
 //! | `blob` | references to payloads outside of the log |
 //! | `id`, `time`, `json`, `status`, `limits` | the small values |
 //!
@@ -36,6 +37,7 @@
 
 pub mod apply;
 pub mod blob;
+pub mod breaker;
 pub mod budget;
 pub mod check;
 pub mod child;

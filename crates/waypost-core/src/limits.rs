@@ -23,6 +23,16 @@ pub const NODE_ID_CHARS_MAX: usize = 64;
 pub const WORKFLOW_NAME_CHARS_MAX: usize = 128;
 /// Bytes of a concurrency key, once it is evaluated.
 pub const CONCURRENCY_KEY_BYTES_MAX: usize = 512;
+/// Bytes of a circuit breaker's key, once it is evaluated.
+pub const BREAKER_KEY_BYTES_MAX: usize = 256;
+/// The maximum of `failures` of a circuit breaker.
+pub const BREAKER_FAILURES_MAX: u32 = 100;
+/// The minimum of `period` and `cooldown` of a circuit breaker.
+pub const BREAKER_SPAN_MIN: Millis = Millis(100);
+/// The maximum of `period` and `cooldown` of a circuit breaker.
+pub const BREAKER_SPAN_MAX: Millis = Millis::from_secs(24 * 3_600);
+/// Bytes of the last failure's message that a circuit breaker keeps.
+pub const BREAKER_MESSAGE_BYTES_MAX: usize = 300;
 /// Bytes of one payload in the log: an input, an output, a signal's body.
 pub const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes of an output that a handler makes in memory. Above the inline limit it is kept as a blob.

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::breaker::BreakerSpec;
 use crate::budget::{Budget, Meter};
 use crate::expr::{Expression, Template};
 use crate::failure::Failure;
@@ -113,6 +114,8 @@ pub struct PlanNode {
     pub heartbeat: Option<Millis>,
     /// How long all attempts and the waits between them may take.
     pub deadline: Option<Millis>,
+    /// The circuit breaker of its attempts.
+    pub breaker: Option<Box<BreakerSpec>>,
     pub on_error: OnError,
     /// Does `on_error` handle mistakes of the definition, too?
     pub on_definition_errors: bool,
@@ -325,6 +328,7 @@ impl Plan {
                 mentions.extend(ids.filter_map(|found| self.find_from(node.scope, &found.id)));
             };
             node.behaviour.visit(&mut note);
+            node.breaker.iter().for_each(|breaker| breaker.key.visit(&mut note));
             node.variables.iter().for_each(|(_, template)| template.visit(&mut note));
             mentions.sort_unstable();
             mentions.dedup();

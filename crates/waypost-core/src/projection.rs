@@ -451,6 +451,7 @@ impl NodeChange {
             | NodeEvent::Reserved(AttemptReserved { attempt, .. })
             | NodeEvent::Used(AttemptUsed { attempt, .. })
             | NodeEvent::Resumed { attempt, .. }
+            | NodeEvent::Requeued { attempt, .. }
             | NodeEvent::BodyOpened { attempt, .. }
             | NodeEvent::MapOpened { attempt, .. }
             | NodeEvent::ItemsOpened { attempt, .. }
@@ -479,6 +480,7 @@ fn wait_end(event: &NodeEvent) -> Option<WaitEnd> {
         NodeEvent::Resumed { timed_out: true, .. } => Some(WaitEnd::Timeout),
         NodeEvent::Scheduled { .. }
         | NodeEvent::Resumed { .. }
+        | NodeEvent::Requeued { .. }
         | NodeEvent::ChildEnded { .. }
         | NodeEvent::Completed { .. } => Some(WaitEnd::Completed),
         NodeEvent::Failed { end: FailureEnd::TimedOut, .. } => Some(WaitEnd::Timeout),
@@ -525,6 +527,7 @@ fn opened_wait(event: &NodeEvent) -> Option<Wait> {
         | NodeEvent::Signalled { .. }
         | NodeEvent::Reminded { .. }
         | NodeEvent::Resumed { .. }
+        | NodeEvent::Requeued { .. }
         | NodeEvent::BodyOpened { .. }
         | NodeEvent::MapOpened { .. }
         | NodeEvent::ItemsOpened { .. }

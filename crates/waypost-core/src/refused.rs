@@ -74,9 +74,11 @@ impl State {
                 mark.number <= node.marks && !is_planted(Bug::LateMark)
             }
             Outcome::Checkpoint(mark) => node.checkpoint.as_ref() == Some(&mark.data),
-            Outcome::Completed(_) | Outcome::Failed(_) | Outcome::Cancelled | Outcome::Lost(_) => {
-                false
-            }
+            Outcome::Completed(_)
+            | Outcome::Failed(_)
+            | Outcome::Cancelled
+            | Outcome::Lost(_)
+            | Outcome::Blocked(_) => false,
         };
         Ok(if known { AdmittedReport::Repeated } else { AdmittedReport::New })
     }

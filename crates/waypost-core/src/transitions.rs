@@ -247,6 +247,9 @@ machine! {
     NodeEvent::Resumed { .. } => "NodeResumed" "(by_hand)"
                       [ -   -   -  RUN WRT  -   -   -   -   -   -   - ] ACTING
         "A person ended the wait. A retry is due at once, and continues with NodeScheduled.";
+    NodeEvent::Requeued { .. } => "NodeRequeued"
+                      [ -   -   -  QUE  -   -   -   -   -   -   -   - ] ACTING
+        "An attempt that waited for a circuit breaker, and was not made, may be made: it asks the breaker again.";
     NodeEvent::BodyOpened { .. } => "BodyOpened"
                       [ -   -  WBO  -   -  WBO  -   -   -   -   -   - ] OWNED
         "A container opened its body: a group's nodes, or the next iteration of a loop.";

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::event::{ApprovalWait, EndCause, PauseReason, Wait};
+use crate::breaker::BreakerCause;
+use crate::event::{ApprovalWait, BreakerWait, EndCause, PauseReason, Wait};
 use crate::id::ExecutionId;
 use crate::kind::{Behaviour, Container};
 use crate::limits::CHILDREN_OPEN_MAX;
@@ -55,6 +56,8 @@ pub enum UnblockedBy {
     Retry,
     /// A person: release the map.
     Release,
+    /// A circuit breaker that closes: by time and a probe, or by a reset.
+    Breaker(Arc<str>),
     /// The end of an execution that it started.
     Execution(ExecutionId),
     /// A person: a larger budget, and resume.
@@ -212,12 +215,13 @@ fn open_signals(names: &[Arc<str>], need: u32, node: &NodeState) -> (String, Arc
 }
 
 /// An approval that is open.
-fn undecided(approval: &ApprovalWait) -> String {
+fn undecided(approval: &ApprovalWait) -> (String, Option<Timestamp>, UnblockedBy) {
     let by = match approval.approvers.is_empty() {
         true => String::new(),
         false => format!(" by {}", approval.approvers.join(" or ")),
     };
-    format!("waits for a decision{by}: {:?}", approval.title)
+    let what = format!("waits for a decision{by}: {:?}", approval.title);
+    (what, approval.due, UnblockedBy::Decision)
 }
 
 /// An attempt that has no reservation.
@@ -247,6 +251,32 @@ fn next_attempt(node: &NodeState) -> String {
     }
 }
 
+/// The wait for a circuit breaker.
+fn waits_for_breaker(wait: &BreakerWait) -> (String, Option<Timestamp>, UnblockedBy) {
+    let key = &wait.key;
+    let because = |last: &Option<Arc<str>>| {
+        last.as_ref().map_or_else(String::new, |last| format!(", last: {last}"))
+    };
+    let what = match &wait.cause {
+        BreakerCause::Open { until, failures, period, last } => {
+            let last = because(last);
+            let times = if *failures == 1 { "1 failure" } else { &format!("{failures} failures") };
+            format!("waits: breaker {key:?} is open until {until}, {times} within {period}{last}")
+        }
+        BreakerCause::Probing { last } => {
+            let last = because(last);
+            format!("waits: breaker {key:?} is half-open, and another attempt is its probe{last}")
+        }
+        BreakerCause::Crowded => {
+            format!("waits: breaker {key:?} lets few calls through until some are answered")
+        }
+        BreakerCause::Unknown => {
+            format!("waits: the store could not be asked about breaker {key:?}")
+        }
+    };
+    (what, Some(wait.due), UnblockedBy::Breaker(Arc::clone(key)))
+}
+
 /// Since when a node has been where it is.
 fn since(state: &State, node: &NodeState) -> Timestamp {
     let scheduled = node.scheduled.as_ref().map_or(state.updated_at, |first| first.at);
@@ -266,10 +296,9 @@ fn node_reason(plan: &Plan, state: &State, (at, node): (At, &NodeState)) -> Reas
             let (what, next) = open_signals(names, *need, node);
             (what, *due, UnblockedBy::Signal(next))
         }
-        (Some(Wait::Approval(approval)), _) => {
-            (undecided(approval), approval.due, UnblockedBy::Decision)
-        }
+        (Some(Wait::Approval(approval)), _) => undecided(approval),
         (Some(Wait::Retry { due }), _) => (next_attempt(node), Some(*due), UnblockedBy::Time),
+        (Some(Wait::Breaker(breaker)), _) => waits_for_breaker(breaker),
         (Some(Wait::Body), _) if let Some(held) = held(node) => {
             let what =
                 format!("is {} and opens no items; it {}", held.describe(), progress_of(node));

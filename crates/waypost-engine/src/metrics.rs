@@ -53,6 +53,9 @@ crate::metrics! {
         ownership_lost_total: Counter, "Executions dropped because another instance owns them.";
         executions_scheduled_too_long: Gauge, "Executions in memory with a node that has waited too long to start.";
         attempts_ended_total: CounterFamily("outcome", &AttemptEnd::NAMES), "Attempts that ended on this instance, including nodes that the engine evaluates itself, by outcome; handed_over: interrupted by an orderly stop.";
+        breaker_waits_total: Counter, "Attempts that this instance did not make because of a circuit breaker; an attempt that asks several times is counted as often.";
+        breaker_probes_total: Counter, "Attempts of this instance that were the probe of a circuit breaker.";
+        breaker_reports_lost_total: Counter, "Ends of calls that were not reported to their circuit breaker because the store failed.";
         slots_busy: Gauge, "Slots in use, without those of attempts that only await I/O.";
         slots: Gauge, "Slots for concurrent attempts: the setting slots.";
         io_slots_busy: Gauge, "Slots in use by attempts that only await I/O.";

@@ -12,6 +12,7 @@
 //! ```
 
 mod batch_queue;
+mod breakers;
 mod ending;
 mod inputs;
 mod items;
@@ -34,6 +35,7 @@ mod vitals;
 mod worker;
 
 pub(crate) use batch_queue::BatchQueue;
+pub(crate) use breakers::BreakerGate;
 pub(crate) use ending::Ending;
 pub(crate) use inputs::InputQueues;
 pub use items::{BadItems, ItemLists};

@@ -7,13 +7,14 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
+use waypost_core::breaker::BreakerPolicy;
 use waypost_core::budget::OnExhausted;
 use waypost_core::plan::{ConcurrencyPolicy, Condition, Delivery, FailurePolicy, Join, OnError};
 use waypost_core::retry::{Matcher, RetryPolicy};
 
 use crate::check::Graph;
 use crate::definition::{
-    BudgetBlock, ConcurrencyBlock, ParsedDefinition, ParsedNode, matcher_text,
+    BreakerBlock, BudgetBlock, ConcurrencyBlock, ParsedDefinition, ParsedNode, matcher_text,
 };
 
 /// The canonical text of a definition without faults.
@@ -94,6 +95,7 @@ fn node_fields<'d>(
     fields.put_some("timeout", node.timeout.map(|timeout| timeout.0));
     fields.put_some("heartbeat", node.heartbeat.map(|heartbeat| heartbeat.0));
     fields.put_some("deadline", node.deadline.map(|deadline| deadline.0));
+    fields.put_some("breaker", node.breaker.as_ref().map(breaker_value));
     let take = match on_error {
         OnError::Fail => None,
         OnError::Continue => Some("continue"),
@@ -112,6 +114,16 @@ fn node_fields<'d>(
     fields.put_unless("variables", variables.collect::<Map<_, _>>(), Map::new());
     fields.put_some("merge", node.merge_last.then_some("last"));
     fields
+}
+
+fn breaker_value(block: &BreakerBlock) -> Value {
+    let (policy, defaults) = (&block.spec.policy, BreakerPolicy::default());
+    let mut fields = Fields::default();
+    fields.put("key", block.key.as_str());
+    fields.put_unless("failures", policy.failures, defaults.failures);
+    fields.put_unless("period", policy.period.0, defaults.period.0);
+    fields.put_unless("cooldown", policy.cooldown.0, defaults.cooldown.0);
+    fields.finish()
 }
 
 fn concurrency_value(block: &ConcurrencyBlock<'_>) -> Value {

@@ -3,6 +3,7 @@
 //! Rules about several nodes at once (edges, cycles, references) are checked afterwards, in
 //! [`crate::check`]. The long form's spellings are resolved here; later modules do not see them.
 
+mod breaker;
 mod budget;
 mod concurrency;
 mod config;
@@ -26,12 +27,14 @@ use crate::input;
 use crate::source::{Source, Span};
 use crate::tree::{Tree, TreeEntry};
 
+pub(crate) use breaker::BreakerBlock;
 pub(crate) use budget::{BudgetBlock, MeterField, ON_EXHAUSTED, ParsedMeter};
 pub(crate) use concurrency::{ConcurrencyBlock, POLICIES};
 pub(crate) use retry::matcher_text;
 #[cfg(test)]
 pub(crate) use {
-    budget::BUDGET_FIELDS, concurrency::CONCURRENCY_FIELDS, node::NODE_FIELDS, retry::RETRY_FIELDS,
+    breaker::BREAKER_FIELDS, budget::BUDGET_FIELDS, concurrency::CONCURRENCY_FIELDS,
+    node::NODE_FIELDS, retry::RETRY_FIELDS,
 };
 
 pub(crate) const FIELDS: &[&str] = &[
@@ -89,7 +92,7 @@ pub(crate) struct ParsedNode<'t> {
     pub(crate) config: serde_json::Map<String, serde_json::Value>,
     /// Absent where the kind is unknown or refuses the config.
     pub(crate) behaviour: Option<Behaviour>,
-    /// All expressions of its config and variables.
+    /// All expressions of its config, its breaker and its variables.
     pub(crate) expressions: Vec<Located<'t>>,
     pub(crate) needs: Vec<Need>,
     /// Is an edge missing from `needs` because of a fault?
@@ -100,6 +103,7 @@ pub(crate) struct ParsedNode<'t> {
     pub(crate) timeout: Option<Millis>,
     pub(crate) heartbeat: Option<Millis>,
     pub(crate) deadline: Option<Millis>,
+    pub(crate) breaker: Option<BreakerBlock>,
     /// As written; absent where it was not.
     pub(crate) on_error: Option<OnError>,
     /// Does it handle mistakes of the definition, too?
@@ -161,6 +165,8 @@ pub(crate) enum ExpressionUse {
     With(&'static str),
     /// A variable, set when the node has completed.
     Variables,
+    /// The key of a `breaker`.
+    Breaker,
     /// The key of `concurrency`, which belongs to no node.
     Concurrency,
 }

@@ -136,6 +136,7 @@ fn plan(definition: ParsedDefinition<'_>, graph: Graph, hash: DefinitionHash) ->
             timeout: node.timeout,
             heartbeat: node.heartbeat,
             deadline: node.deadline,
+            breaker: node.breaker.map(|block| Box::new(block.spec)),
             on_error,
             on_definition_errors: node.on_definition_errors,
             delivery: node.delivery,

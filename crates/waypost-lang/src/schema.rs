@@ -5,7 +5,9 @@
 
 use serde_json::{Map, Value, json};
 use waypost_core::kind::{BodyKind, Catalog, Family, Field, KindSpec, Shape};
-use waypost_core::limits::{ATTEMPTS_MAX, NODE_ID_CHARS_MAX, NODES_MAX, WORKFLOW_NAME_CHARS_MAX};
+use waypost_core::limits::{
+    ATTEMPTS_MAX, BREAKER_FAILURES_MAX, NODE_ID_CHARS_MAX, NODES_MAX, WORKFLOW_NAME_CHARS_MAX,
+};
 
 use crate::definition::{FAILURE_POLICIES, ON_EXHAUSTED, POLICIES};
 
@@ -53,6 +55,7 @@ pub fn schema(catalog: &Catalog<'_>) -> Value {
         },
         "$defs": {
             "id": { "type": "string", "pattern": id },
+            "breaker": breaker(),
             "budget": budget(),
             "concurrency": concurrency(),
             "nodes": {
@@ -161,6 +164,10 @@ fn node(catalog: &Catalog<'_>) -> Value {
                 "How long all attempts and the waits between them may take.",
                 duration(),
             ),
+            "breaker": optional(
+                "The circuit breaker that its attempts wait for while it is open.",
+                reference("breaker"),
+            ),
             "onError": optional(
                 "What follows a failure: `fail`, `continue`, or a branch to take.",
                 on_error(),
@@ -230,6 +237,7 @@ fn config_of(spec: &KindSpec) -> Value {
     }
     if spec.family != Family::Action {
         then["properties"]["heartbeat"] = of("null");
+        then["properties"]["breaker"] = of("null");
     }
     if !needed.is_empty() {
         then["required"] = json!(needed);
@@ -271,6 +279,24 @@ fn on_error() -> Value {
         ),
     });
     json!({ "anyOf": [word, object("take", &fields), of("null")] })
+}
+
+fn breaker() -> Value {
+    let fields = json!({
+        "key": described(
+            "What nodes share the breaker by, in all workflows; secrets are not allowed in it.",
+            json!({ "type": ["string", "number", "boolean"], "examples": ["billing-api"] }),
+        ),
+        "failures": optional(
+            "So many failed attempts within `period` open it.",
+            json!({
+                "type": "integer", "minimum": 1, "maximum": BREAKER_FAILURES_MAX, "default": 5,
+            }),
+        ),
+        "period": optional("See `failures`; 60s by default.", duration()),
+        "cooldown": optional("How long it stays open before a probe; 30s by default.", duration()),
+    });
+    object("key", &fields)
 }
 
 fn concurrency() -> Value {
@@ -374,13 +400,16 @@ fn retry() -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::definition::{BUDGET_FIELDS, CONCURRENCY_FIELDS, FIELDS, NODE_FIELDS, RETRY_FIELDS};
+    use crate::definition::{
+        BREAKER_FIELDS, BUDGET_FIELDS, CONCURRENCY_FIELDS, FIELDS, NODE_FIELDS, RETRY_FIELDS,
+    };
 
     #[test]
     fn the_schema_has_the_fields_that_reading_knows() {
         let schema = schema(&Catalog(&[]));
         for (pointer, fields) in [
             ("/properties", FIELDS),
+            ("/$defs/breaker/properties", BREAKER_FIELDS),
             ("/$defs/budget/properties", BUDGET_FIELDS),
             ("/$defs/concurrency/properties", CONCURRENCY_FIELDS),
             ("/$defs/node/properties", NODE_FIELDS),

@@ -23,6 +23,7 @@
 //! | `definitions`, `instances` | lists of them |
 //! | `access` | API keys and the audit log |
 //! | `outbox`, `deliveries` | webhook endpoints and their messages; claims and results of these |
+//! | `breakers` | circuit breakers |
 //! | `hostile` | text that would do harm if it were more than text |
 //! | `inspect` | a checker's reads, and its repairs |
 //! | `blob_refs` | which executions name a blob |
@@ -37,6 +38,7 @@ pub mod access;
 pub mod births;
 pub mod blob_refs;
 pub mod blobs;
+pub mod breakers;
 pub mod chain;
 pub mod crashes;
 pub mod definitions;
@@ -300,6 +302,15 @@ macro_rules! conformance_tests {
                 claims_keep_to_the_limits_of_caller_and_endpoint,
                 cooling_endpoint_gets_one_probe_and_spends_no_other_attempts,
                 probe_of_a_dead_instance_is_sent_by_another,
+            ];
+            breakers: [
+                breaker_that_never_failed_has_no_row,
+                breaker_opens_probes_and_closes,
+                breakers_of_other_keys_are_not_affected,
+                breaker_is_reset,
+                breakers_are_listed_in_pages_by_key,
+                breakers_that_mean_nothing_any_more_are_dropped,
+                concurrent_failures_are_all_counted_and_one_asker_is_the_probe,
             ];
             hostile: [
                 keys_are_only_text,

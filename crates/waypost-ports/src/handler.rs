@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
+use waypost_core::breaker::BreakerRef;
 use waypost_core::expr::Placeholder;
 use waypost_core::failure::{Failure, kind};
 use waypost_core::id::{ExecutionId, Token};
@@ -36,6 +37,8 @@ pub struct Task {
     pub timeout: Option<Millis>,
     /// How long the attempt may give no sign of life; the caller enforces it.
     pub heartbeat: Option<Millis>,
+    /// The circuit breaker that the caller asks before it runs the handler.
+    pub breaker: Option<BreakerRef>,
     /// Where the attempt records its own marks, and gives signs of life.
     pub marks: Marks,
     /// The last mark of an earlier attempt of this node, from which this one may continue.

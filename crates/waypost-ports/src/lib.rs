@@ -5,6 +5,7 @@
 //! | `store` | the log and the rows beside it: for the engine |
 //! | `query` | lists and logs: for readers |
 //! | `access` | API keys, and the audit log |
+//! | `breakers` | the states of circuit breakers |
 //! | `outbox` | webhook endpoints, and the messages that wait for them |
 //! | `inspect` | everything of every execution: for a checker |
 //! | `migration` | the layouts of a store |
@@ -25,6 +26,7 @@
 
 pub mod access;
 pub mod blobs;
+pub mod breakers;
 pub mod clock;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;

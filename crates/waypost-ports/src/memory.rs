@@ -7,6 +7,7 @@
 
 mod access;
 mod blob_refs;
+mod breakers;
 mod claiming;
 mod inbox;
 mod inspect;

@@ -47,7 +47,7 @@ pub const LOG_PAGE_BYTES: usize = 4 * 1024 * 1024;
 pub const MAIL_PAGE_MAX: usize = 1_000;
 
 /// The engine's interface to a store.
-pub trait Store: Send + Sync {
+pub trait Store: crate::breakers::Breakers + Send + Sync {
     /// Announces or renews this instance's lease, and reserves numbers for new executions. An
     /// instance that never announced itself is not alive and cannot own anything.
     fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Renewal, StoreError>;

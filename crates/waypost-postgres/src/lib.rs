@@ -18,6 +18,7 @@
 //! | `history` | reading executions back |
 //! | `definitions` | versions of workflows |
 //! | `access` | API keys and the audit log |
+//! | `breakers` | circuit breakers |
 //! | `outbox` | webhook endpoints and their messages |
 //! | `blob_refs` | which executions name a blob |
 //! | `blobs` | blobs, where they are in the database |
@@ -44,6 +45,7 @@ mod address;
 mod append;
 mod blob_refs;
 mod blobs;
+mod breakers;
 mod claim;
 mod connection;
 mod definitions;

@@ -4,6 +4,7 @@
 pub(crate) mod administration;
 pub(crate) mod approvals;
 pub(crate) mod blobs;
+pub(crate) mod breakers;
 pub(crate) mod control;
 pub(crate) mod definitions;
 pub(crate) mod executions;

@@ -45,6 +45,7 @@ waypost_engine::metrics! {
         outbox_oldest_seconds: Reading, "How long the oldest message of an active webhook endpoint has waited; 0 if there is none.";
         dead_letters: Reading, "Messages that were given up and are kept for a replay.";
         webhook_endpoints: ByState, "Webhook endpoints, by state; cooling: active, and left alone for a while after failures.";
+        breakers_open: Reading, "Circuit breakers that are open or half-open; the same on every instance; at most 1,000 are counted; absent while the store does not respond.";
         audit_dropped_total: Counter, "Audit log entries that could not be written.";
     }
 }

@@ -73,6 +73,7 @@ codes! {
     UnknownWait => 404 "unknown_wait" "there is no such wait",
     UnknownBlob => 404 "unknown_blob" "there is no such blob",
     UnknownKey => 404 "unknown_key" "there is no such key",
+    UnknownBreaker => 404 "unknown_breaker" "there is no such circuit breaker",
     UnknownEndpoint => 404 "unknown_endpoint" "there is no such webhook endpoint",
     /// No event of the stream has this id.
     UnknownEvent => 404 "unknown_event" "there is no such event",

@@ -3,6 +3,7 @@
 //! The server uses it for requests, and the command line uses it on a folder without a server, so
 //! both answer the same.
 
+mod breakers;
 mod views;
 mod waits;
 pub(crate) mod webhook_views;

@@ -7,6 +7,7 @@
 
 mod administration;
 mod blobs;
+mod breakers;
 mod control;
 mod definitions;
 mod executions;
@@ -39,6 +40,7 @@ static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         control::ROUTES,
         workers::ROUTES,
         blobs::ROUTES,
+        breakers::ROUTES,
         system::ROUTES,
         webhooks::ROUTES,
         administration::ROUTES,

@@ -31,6 +31,7 @@ macro_rules! wire {
 }
 
 pub mod blob;
+pub mod breaker;
 pub mod control;
 pub mod definition;
 pub mod execution;
@@ -44,6 +45,7 @@ pub mod why;
 pub mod worker;
 
 pub use blob::Blob;
+pub use breaker::{Breaker, BreakerList, BreakerReset};
 pub use control::*;
 pub use definition::{Definition, DefinitionList, DefinitionSummary, Deployed};
 pub use execution::{

@@ -7,9 +7,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use waypost_core::blob::BlobDigest;
+use waypost_core::breaker::BreakerChange;
 use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::blobs::BlobRefs;
+use waypost_ports::breakers::{BreakerAnswer, BreakerRow, Breakers};
 use waypost_ports::memory::{Claimable, Pages, Tables};
 use waypost_ports::store::{
     Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Heartbeat, History,
@@ -107,6 +109,24 @@ impl Connection {
             true => Err(StoreError::Unavailable("the reply was lost".to_owned())),
             false => Ok(value),
         }
+    }
+}
+
+impl Breakers for Connection {
+    fn change_breaker(
+        &self,
+        key: &str,
+        change: &BreakerChange,
+    ) -> Result<BreakerAnswer, StoreError> {
+        self.call(true, |tables, now| tables.change_breaker(key, change, now))
+    }
+
+    fn list_breakers(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<BreakerRow>, StoreError> {
+        self.call(false, |tables, now| tables.list_breakers(after, limit, now))
     }
 }
 

@@ -24,6 +24,7 @@
 //! | `feed` | the frames of all executions, in the order of commits |
 //! | `definitions` | versions of workflows |
 //! | `access` | API keys and the audit log |
+//! | `breakers` | circuit breakers |
 //! | `outbox` | webhook endpoints and their messages |
 //! | `blob_refs` | which executions name a blob |
 //! | `query` | lists and logs for people |
@@ -41,6 +42,7 @@
 mod access;
 mod append;
 mod blob_refs;
+mod breakers;
 mod cache;
 mod checkpoint;
 mod claim;

@@ -16,6 +16,11 @@ queries! {
     BLOB_REF_INSERT = "blob_ref_insert";
     BLOB_SWEEP_TAKE = "blob_sweep_take";
     BLOBS_NAMED = "blobs_named";
+    BREAKER_DELETE = "breaker_delete";
+    BREAKER_LOAD = "breaker_load";
+    BREAKER_SAVE = "breaker_save";
+    BREAKERS_EXPIRE = "breakers_expire";
+    BREAKERS_LIST = "breakers_list";
     CLAIM_DUE = "claim_due";
     CLAIM_FORGOTTEN = "claim_forgotten";
     CLAIM_NEXT_DUE = "claim_next_due";

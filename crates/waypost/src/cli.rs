@@ -3,6 +3,7 @@
 
 mod bench;
 mod blob;
+mod breakers;
 mod budget;
 mod check;
 mod children;
@@ -129,10 +130,8 @@ enum Command {
     /// Verify every invariant of the logs and of the rows derived from them
     Check(check::Args),
     /// Store and read blobs: payloads by the digest of their content
-    Blob {
-        #[command(subcommand)]
-        action: blob::Action,
-    },
+    #[command(subcommand)]
+    Blob(blob::Action),
     /// List the processes that drive executions
     Instances,
     /// List workers and the tasks that wait for them
@@ -140,17 +139,16 @@ enum Command {
     /// List every limit
     Limits,
     /// Manage the API keys of a server
-    Keys {
-        #[command(subcommand)]
-        action: keys::Action,
-    },
+    #[command(subcommand)]
+    Keys(keys::Action),
     /// Show the audit log, newest first
     Audit(keys::AuditArgs),
+    /// List and reset circuit breakers
+    #[command(subcommand)]
+    Breakers(breakers::Action),
     /// Manage webhook endpoints, which get messages about executions
-    Webhooks {
-        #[command(subcommand)]
-        action: webhooks::Action,
-    },
+    #[command(subcommand)]
+    Webhooks(webhooks::Action),
     /// List messages that were given up, newest first
     DeadLetters(webhooks::PageArgs),
     /// Measure the engine on this machine
@@ -159,10 +157,8 @@ enum Command {
         scenario: waypost_bench::Scenario,
     },
     /// Manage projections, the tables behind `list`
-    Projections {
-        #[command(subcommand)]
-        action: projections::Action,
-    },
+    #[command(subcommand)]
+    Projections(projections::Action),
     /// Print every setting, its value and where it comes from
     Config,
     /// Bring the data folder's layout up to date (other commands do so by themselves)
@@ -338,7 +334,7 @@ async fn execute(cli: Cli, color: bool, color_errors: bool) -> Result<Exit> {
         Command::Init(args) => init::run(&args, &context),
         Command::Validate(args) => validate::run(&args, &context),
         Command::Check(args) => check::run(&args, &context),
-        Command::Projections { action } => projections::run(&action, &context),
+        Command::Projections(action) => projections::run(&action, &context),
         Command::Config => config::run(&context),
         Command::Migrate(args) => migrate::run(&args, &context),
         Command::Schema => validate::schema(),
@@ -372,14 +368,15 @@ async fn execute(cli: Cli, color: bool, color_errors: bool) -> Result<Exit> {
         Command::CompleteWait(args) => requests::complete_wait(args, &context).await,
         Command::Approve(args) => requests::approve(args, &context).await,
         Command::Reject(args) => requests::reject(args, &context).await,
-        Command::Blob { action } => blob::run(action, &context).await,
+        Command::Blob(action) => blob::run(action, &context).await,
         Command::Instances => system::instances(&context).await,
         Command::Worker(args) => worker::run(&args, &context).await,
         Command::Workers => worker::list(&context).await,
         Command::Limits => system::limits(&context).await,
-        Command::Keys { action } => keys::run(&action, &context).await,
+        Command::Keys(action) => keys::run(&action, &context).await,
         Command::Audit(args) => keys::audit(&args, &context).await,
-        Command::Webhooks { action } => webhooks::run(&action, &context).await,
+        Command::Breakers(action) => breakers::run(&action, &context).await,
+        Command::Webhooks(action) => webhooks::run(&action, &context).await,
         Command::DeadLetters(page) => webhooks::dead_letters(&page, &context).await,
         Command::Bench { scenario } => bench::run(&scenario, &context).await,
         Command::BenchRecoverChild { executions, folder } => {

@@ -213,6 +213,9 @@ fn change(event: &NodeEvent) -> Option<(NodeStatus, Option<u32>, String)> {
                     let until = due.map_or_else(String::new, |due| format!(" until {due}"));
                     format!("for {need} of signals {}{until}", names.join(", "))
                 }
+                Wait::Breaker(breaker) => {
+                    format!("for breaker {} until {}", breaker.key, breaker.due)
+                }
                 Wait::Body | Wait::Child { .. } => none,
             };
             (NodeStatus::Waiting, Some(*attempt), note)

@@ -78,6 +78,7 @@ pub(super) fn apply(
         | NodeEvent::Signalled { .. }
         | NodeEvent::Reminded { .. }
         | NodeEvent::Resumed { .. }
+        | NodeEvent::Requeued { .. }
         | NodeEvent::ChildStarted { .. }
         | NodeEvent::ChildReopened { .. }
         | NodeEvent::ChildEnded { .. }

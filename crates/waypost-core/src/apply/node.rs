@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::edges::{count, edge_end};
-use super::waits::{open_wait, reminded, resumed, signalled, waiting};
+use super::waits::{open_wait, reminded, requeued, resumed, signalled, waiting};
 use super::{SILENCE, Step, body, budget, children, refuse};
 use crate::ended::{Ended, Said};
 use crate::event::{AttemptReserved, AttemptUsed, FailureEnd, NodeEvent, Wait};
@@ -77,6 +77,7 @@ pub(super) fn apply(
         NodeEvent::Resumed { message, origin, more, .. } => {
             resumed(state, at, next, (message.as_ref(), *more, origin.message.as_ref()), now);
         }
+        NodeEvent::Requeued { origin, .. } => requeued(state, at, origin.message.as_ref())?,
         NodeEvent::BodyOpened { .. }
         | NodeEvent::MapOpened { .. }
         | NodeEvent::ItemsOpened { .. }
@@ -117,6 +118,7 @@ fn attempt_of(event: &NodeEvent) -> Option<u32> {
         | NodeEvent::Signalled { attempt, .. }
         | NodeEvent::Reminded { attempt, .. }
         | NodeEvent::Resumed { attempt, .. }
+        | NodeEvent::Requeued { attempt, .. }
         | NodeEvent::BodyOpened { attempt, .. }
         | NodeEvent::MapOpened { attempt, .. }
         | NodeEvent::ItemsOpened { attempt, .. }

@@ -21,6 +21,9 @@ pub(super) fn waiting(state: &mut State, at: At, wait: &Wait) -> Step {
     if matches!(wait, Wait::Child { .. }) {
         return refuse("a child is awaited from its ChildStarted on");
     }
+    if matches!(wait, Wait::Breaker(_)) && state.node(at).token.is_none() {
+        return refuse("only an attempt of a worker waits for a circuit breaker");
+    }
     move_to(state, at, NodeStatus::Waiting);
     open_wait(state, at, wait.clone());
     if let Wait::Signals { names, .. } = wait {
@@ -88,6 +91,18 @@ pub(super) fn open_wait(state: &mut State, at: At, wait: Wait) {
     let seq = state.seq + 1;
     let details = state.node_mut(at).details_mut();
     (details.wait, details.wait_seq) = (Some(wait), seq);
+}
+
+/// Queues an attempt again that waited for a circuit breaker.
+pub(super) fn requeued(state: &mut State, at: At, person: Option<&MessageId>) -> Step {
+    if !matches!(state.node(at).wait, Some(Wait::Breaker(_))) {
+        return refuse("the node does not wait for a circuit breaker");
+    }
+    move_to(state, at, NodeStatus::Queued);
+    if let Some(person) = person {
+        state.messages.remember(person);
+    }
+    Ok(())
 }
 
 /// Ends a wait, by the message of a person, a signal or time. A retry that a person ends is due now,

@@ -105,7 +105,8 @@ impl Nodes {
             NodeEvent::Waiting { .. }
             | NodeEvent::Signalled { .. }
             | NodeEvent::Reminded { .. }
-            | NodeEvent::Resumed { .. } => self.judge_wait(place, event, (at, seen), run),
+            | NodeEvent::Resumed { .. }
+            | NodeEvent::Requeued { .. } => self.judge_wait(place, event, (at, seen), run),
             NodeEvent::Skipped { cause, .. } => {
                 seen.is_pending()?;
                 self.is_justified(at, seen, cause, |turn| turn == Turn::Skip)
@@ -170,6 +171,7 @@ impl Seen {
                 Phase::Queued
             }
             NodeEvent::Started { .. } => Phase::Running,
+            NodeEvent::Requeued { .. } => Phase::Queued,
             NodeEvent::Checkpointed { number, .. } => {
                 self.marks = self.marks.max(*number);
                 Phase::Running

@@ -31,6 +31,7 @@ pub(super) fn message_of(event: &Event) -> Option<&MessageId> {
     let event = match event {
         Event::Node(
             NodeEvent::Resumed { origin, .. }
+            | NodeEvent::Requeued { origin, .. }
             | NodeEvent::BodyEnding { origin, .. }
             | NodeEvent::Tuned { origin, .. },
         ) => return origin.message.as_ref(),

@@ -145,6 +145,7 @@ impl Nodes {
             | NodeEvent::Signalled { .. }
             | NodeEvent::Reminded { .. }
             | NodeEvent::Resumed { .. }
+            | NodeEvent::Requeued { .. }
             | NodeEvent::ChildStarted { .. }
             | NodeEvent::ChildReopened { .. }
             | NodeEvent::ChildEnded { .. }

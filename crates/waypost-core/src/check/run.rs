@@ -197,6 +197,7 @@ impl RunCheck {
                 | NodeEvent::Signalled { .. }
                 | NodeEvent::Reminded { .. }
                 | NodeEvent::Resumed { .. }
+                | NodeEvent::Requeued { .. }
                 | NodeEvent::ChildStarted { .. }
                 | NodeEvent::ChildReopened { .. }
                 | NodeEvent::SignalSent { .. }

@@ -21,7 +21,16 @@ impl Nodes {
         run: &RunCheck,
     ) -> Verdict {
         match event {
-            NodeEvent::Waiting { attempt, wait, .. } => seen.may_wait(*attempt, wait),
+            NodeEvent::Waiting { attempt, wait, .. } => {
+                self.may_wait_for_breaker(at, wait)?;
+                seen.may_wait(*attempt, wait)
+            }
+            NodeEvent::Requeued { attempt, origin, .. } => {
+                let asked = origin.message.is_some();
+                let what = "a wait was completed while the execution was paused";
+                require(!asked || !run.held, PausesHold, what)?;
+                seen.may_be_requeued(place, *attempt, asked)
+            }
             NodeEvent::Signalled { attempt, which, message, .. } => {
                 seen.may_be_signalled(*attempt, *which, message, run)
             }

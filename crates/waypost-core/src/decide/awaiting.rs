@@ -133,7 +133,8 @@ impl Decider<'_> {
                 | Wait::Delay { .. }
                 | Wait::Retry { .. }
                 | Wait::Body
-                | Wait::Child { .. },
+                | Wait::Child { .. }
+                | Wait::Breaker(_),
             )
             | None => {
                 return;

@@ -12,6 +12,7 @@ use crate::command::Refusal;
 use crate::event::{EndCause, RunEvent};
 use crate::expr::Template;
 use crate::failure::{Failure, kind};
+use crate::json::Json;
 use crate::limits::CONCURRENCY_KEY_BYTES_MAX;
 use crate::status::Status;
 
@@ -74,26 +75,27 @@ impl Decider<'_> {
     /// field would wait for each other.
     fn concurrency_key(&self, template: &Template) -> Result<String, Failure> {
         let value = template.render(&outer_scope(self.state, self.env.now, &self.env.contents))?;
-        // A number is the name that it is written as: two of them that a float would take for one
-        // are two keys.
-        let is_number =
-            value.text().starts_with(|first: char| first == '-' || first.is_ascii_digit());
-        let parsed = if is_number { Value::from(value.text()) } else { value.to_value()? };
-        let key = match parsed {
-            Value::String(text) => text,
-            Value::Number(number) => number.to_string(),
-            Value::Bool(flag) => flag.to_string(),
-            Value::Null | Value::Array(_) | Value::Object(_) => {
-                let message = format!("a concurrency key must be a text or a number, not {value}");
-                return Err(invalid(message));
-            }
-        };
-        if key.is_empty() || key.len() > CONCURRENCY_KEY_BYTES_MAX {
-            return Err(invalid(format!(
-                "the concurrency key has {} bytes; from 1 to {CONCURRENCY_KEY_BYTES_MAX} are allowed",
-                key.len()
-            )));
-        }
-        Ok(key)
+        key_text(&value, "a concurrency key", CONCURRENCY_KEY_BYTES_MAX)
     }
+}
+
+/// A value as the name that others may share.
+pub(super) fn key_text(value: &Json, what: &str, max: usize) -> Result<String, Failure> {
+    // A number is the name that it is written as: two of them that a float would take for one
+    // are two keys.
+    let is_number = value.text().starts_with(|first: char| first == '-' || first.is_ascii_digit());
+    let parsed = if is_number { Value::from(value.text()) } else { value.to_value()? };
+    let key = match parsed {
+        Value::String(text) => text,
+        Value::Number(number) => number.to_string(),
+        Value::Bool(flag) => flag.to_string(),
+        Value::Null | Value::Array(_) | Value::Object(_) => {
+            return Err(invalid(format!("{what} must be a text or a number, not {value}")));
+        }
+    };
+    if key.is_empty() || key.len() > max {
+        let bytes = key.len();
+        return Err(invalid(format!("{what} has {bytes} bytes; from 1 to {max} are allowed")));
+    }
+    Ok(key)
 }

@@ -70,6 +70,7 @@ impl Decider<'_> {
             Outcome::Lost(failure) => self.attempt_lost(at, failure),
             // Unless the execution is ending, the log has no cancellation of it: it is abandoned.
             Outcome::Cancelled => self.attempt_lost(at, stopped_by_worker()),
+            Outcome::Blocked(hold) => self.blocked(at, *hold),
             Outcome::Checkpoint(Mark { data, number }) => {
                 self.emit_at(
                     at,
@@ -124,7 +125,7 @@ impl Decider<'_> {
         node.deadline.is_none_or(|deadline| due < deadline).then_some((due, wait))
     }
 
-    fn jitter(&self, at: At, tries: u32) -> u64 {
+    pub(super) fn jitter(&self, at: At, tries: u32) -> u64 {
         let execution = self.state.execution.0.unsigned_abs();
         let place = (u64::from(at.node.0) << 32) ^ at.scope.0.wrapping_mul(0xd6e8_feb8_6659_fd93);
         execution.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ place ^ u64::from(tries)

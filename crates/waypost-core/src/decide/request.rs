@@ -127,6 +127,7 @@ impl Decider<'_> {
                 self.resume_node(at, origin);
                 self.schedule(at);
             }
+            Some(Wait::Breaker(_)) => self.ask_breaker_again(at, origin),
             Some(Wait::Approval(_) | Wait::Body | Wait::Child { .. }) | None => {
                 unreachable!("a wait's position goes with the wait, and an approval is refused")
             }

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use super::graph::output_of;
+use super::queue::key_text;
+use crate::breaker::BreakerRef;
 use crate::expr::{Contents, Rendered, Scope, ScopeNode};
 use crate::failure::Failure;
 use crate::id::NodeIx;
 use crate::json::Json;
 use crate::kind::Behaviour;
+use crate::limits::BREAKER_KEY_BYTES_MAX;
 use crate::path::At;
 use crate::plan::Plan;
 use crate::planted::{Bug, is_planted};
@@ -114,7 +117,12 @@ pub fn render_task(
     let Some(config) = task.or_else(|| behaviour.call_config()) else {
         return Ok(Rendered { config: Json::null(), secrets: Vec::new() });
     };
-    let scope = match &state.node(at).scheduled {
+    config.render_around_secrets(&task_scope(plan, state, at, contents))
+}
+
+/// The scope of a task: the state as of the node's first `NodeScheduled`.
+fn task_scope(plan: &Plan, state: &State, at: At, contents: &Contents) -> Scope {
+    match &state.node(at).scheduled {
         Some(first) => {
             let moment = (first.at, &first.variables);
             scope(plan, state, at, moment, &first.unsettled, contents)
@@ -123,8 +131,20 @@ pub fn render_task(
             let moment = (state.updated_at, state.variables(at.scope));
             scope(plan, state, at, moment, &[], contents)
         }
-    };
-    config.render_around_secrets(&scope)
+    }
+}
+
+/// The key of a node's circuit breaker, if it has one: equal in every attempt, as the config is.
+pub fn render_breaker(
+    plan: &Plan,
+    state: &State,
+    at: At,
+    contents: &Contents,
+) -> Result<Option<BreakerRef>, Failure> {
+    let Some(breaker) = plan.node(at.node).breaker.as_deref() else { return Ok(None) };
+    let value = breaker.key.render(&task_scope(plan, state, at, contents))?;
+    let key = key_text(&value, "the key of a breaker", BREAKER_KEY_BYTES_MAX)?;
+    Ok(Some(BreakerRef { key: key.into(), policy: breaker.policy }))
 }
 
 /// The key by which outside systems deduplicate a node's calls: equal in every attempt.

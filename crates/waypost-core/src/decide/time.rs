@@ -58,7 +58,8 @@ impl Decider<'_> {
             Some(Wait::Approval(_)) => {
                 return self.has_variables_of(at, Some(&self.expired_output()));
             }
-            Some(Wait::Retry { .. } | Wait::Body | Wait::Child { .. }) | None => false,
+            Some(Wait::Retry { .. } | Wait::Body | Wait::Child { .. } | Wait::Breaker(_))
+            | None => false,
         };
         !completes || self.has_variables_of(at, self.arrived_at(at).as_ref())
     }
@@ -67,6 +68,7 @@ impl Decider<'_> {
         match self.node(at).wait.clone() {
             Some(Wait::Delay { .. }) => self.delay_passed(at, Origin::default()),
             Some(Wait::Retry { .. }) => self.schedule(at),
+            Some(Wait::Breaker(_)) => self.ask_breaker_again(at, Origin::default()),
             Some(Wait::Signal { .. } | Wait::Signals { .. }) => self.signals_late(at),
             Some(Wait::Approval(_)) => self.approval_expired(at),
             Some(Wait::Body | Wait::Child { .. }) | None => {

@@ -1,8 +1,9 @@
 //! The lowest log formats that can read the events of nodes.
 
 use super::{
-    BLOBS_LOG_FORMAT, BODIES_LOG_FORMAT, BUDGETS_LOG_FORMAT, CHILDREN_LOG_FORMAT, EMIT_LOG_FORMAT,
-    NodeEvent, REMOTE_LOG_FORMAT, STEERED_LOG_FORMAT, WAITS_LOG_FORMAT,
+    BLOBS_LOG_FORMAT, BODIES_LOG_FORMAT, BREAKERS_LOG_FORMAT, BUDGETS_LOG_FORMAT,
+    CHILDREN_LOG_FORMAT, EMIT_LOG_FORMAT, NodeEvent, REMOTE_LOG_FORMAT, STEERED_LOG_FORMAT,
+    WAITS_LOG_FORMAT,
 };
 
 impl NodeEvent {
@@ -22,6 +23,7 @@ impl NodeEvent {
             | Self::MapOpened { results_max: Some(_), .. } => BLOBS_LOG_FORMAT,
             Self::BodyEnding { origin, .. } if !origin.is_unknown() => STEERED_LOG_FORMAT,
             Self::Tuned { .. } => STEERED_LOG_FORMAT,
+            Self::Requeued { .. } => BREAKERS_LOG_FORMAT,
             Self::SignalSent { .. } => EMIT_LOG_FORMAT,
             Self::ChildStarted { .. } | Self::ChildReopened { .. } | Self::ChildEnded { .. } => {
                 CHILDREN_LOG_FORMAT

@@ -157,6 +157,17 @@ pub enum NodeEvent {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         more: bool,
     },
+    /// An attempt that waited for a circuit breaker, and was not made, is queued again.
+    #[serde(rename = "NodeRequeued")]
+    Requeued {
+        /// The node's path.
+        node: Arc<str>,
+        /// The number of the attempt, from 1.
+        attempt: u32,
+        /// Who ended the wait by hand, through which message.
+        #[serde(default, skip_serializing_if = "Origin::is_unknown")]
+        origin: Origin,
+    },
     /// A container opened its body: a group's only scope, or a loop's next iteration.
     BodyOpened {
         /// The container's path.
@@ -337,6 +348,7 @@ impl NodeEvent {
             | Self::Signalled { node, .. }
             | Self::Reminded { node, .. }
             | Self::Resumed { node, .. }
+            | Self::Requeued { node, .. }
             | Self::BodyOpened { node, .. }
             | Self::MapOpened { node, .. }
             | Self::ItemsOpened { node, .. }
@@ -368,6 +380,7 @@ impl NodeEvent {
             | Self::Signalled { .. }
             | Self::Reminded { .. }
             | Self::Resumed { .. }
+            | Self::Requeued { .. }
             | Self::BodyOpened { .. }
             | Self::Tuned { .. }
             | Self::ChildStarted { .. }

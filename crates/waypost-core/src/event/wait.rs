@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::WAITS_LOG_FORMAT;
+use super::{BREAKERS_LOG_FORMAT, WAITS_LOG_FORMAT};
+use crate::breaker::BreakerCause;
 use crate::id::ExecutionId;
 use crate::time::Timestamp;
 
@@ -49,6 +50,17 @@ pub enum Wait {
         /// Its id.
         child: ExecutionId,
     },
+    /// For a circuit breaker. The attempt has not been made, and asks again then.
+    Breaker(Box<BreakerWait>),
+}
+
+/// An attempt that waits for a circuit breaker.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct BreakerWait {
+    pub key: Arc<str>,
+    /// When it asks again.
+    pub due: Timestamp,
+    pub cause: BreakerCause,
 }
 
 /// What a person is asked to decide.
@@ -102,6 +114,7 @@ impl Wait {
             Self::Delay { due } | Self::Retry { due } => Some(*due),
             Self::Signal { due, .. } | Self::Signals { due, .. } => *due,
             Self::Approval(approval) => approval.due,
+            Self::Breaker(breaker) => Some(breaker.due),
             Self::Body | Self::Child { .. } => None,
         }
     }
@@ -116,7 +129,11 @@ impl Wait {
     pub fn is_answered(&self) -> bool {
         match self {
             Self::Signal { .. } | Self::Signals { .. } | Self::Approval(_) => true,
-            Self::Delay { .. } | Self::Retry { .. } | Self::Body | Self::Child { .. } => false,
+            Self::Delay { .. }
+            | Self::Retry { .. }
+            | Self::Body
+            | Self::Child { .. }
+            | Self::Breaker(_) => false,
         }
     }
 
@@ -124,6 +141,7 @@ impl Wait {
     pub(super) fn requires(&self) -> u16 {
         match self {
             Self::Signals { .. } | Self::Approval(_) => WAITS_LOG_FORMAT,
+            Self::Breaker(_) => BREAKERS_LOG_FORMAT,
             Self::Delay { .. }
             | Self::Signal { .. }
             | Self::Retry { .. }

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::{Plan, PlanFault, PlanNode, id_at, position};
 use crate::event::{
-    BODIES_LOG_FORMAT, BUDGETS_LOG_FORMAT, CHILDREN_LOG_FORMAT, EMIT_LOG_FORMAT,
-    HEARTBEAT_LOG_FORMAT, WAITS_LOG_FORMAT,
+    BODIES_LOG_FORMAT, BREAKERS_LOG_FORMAT, BUDGETS_LOG_FORMAT, CHILDREN_LOG_FORMAT,
+    EMIT_LOG_FORMAT, HEARTBEAT_LOG_FORMAT, WAITS_LOG_FORMAT,
 };
 use crate::id::NodeIx;
 use crate::kind::Behaviour;
@@ -29,8 +29,12 @@ pub struct PlanScope {
 impl Plan {
     /// The lowest log format in which its executions can be recorded.
     pub fn requires(&self) -> u16 {
-        if self.budget.is_some() || self.nodes.iter().any(|node| node.meter.is_some()) {
+        let metered = |node: &PlanNode| node.meter.is_some();
+        if self.budget.is_some() || self.nodes.iter().any(metered) {
             return BUDGETS_LOG_FORMAT;
+        }
+        if self.nodes.iter().any(|node| node.breaker.is_some()) {
+            return BREAKERS_LOG_FORMAT;
         }
         let heartbeat = self.nodes.iter().any(|node| node.heartbeat.is_some());
         let starts = |node: &PlanNode| matches!(node.behaviour, Behaviour::Workflow(_));

@@ -27,6 +27,7 @@ impl WaitTerms {
             // Never shown as a wait: the nodes of the body have their own rows.
             Wait::Body => ("BODY", None, None),
             Wait::Child { .. } => ("CHILD_WORKFLOW", None, None),
+            Wait::Breaker(breaker) => ("BREAKER", Some(breaker.due), None),
         };
         Self { kind, resume_at, expires_at }
     }
@@ -45,6 +46,9 @@ pub struct WaitDetail {
     /// Who may decide it, as it was asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub approvers: Vec<Arc<str>>,
+    /// The key of the circuit breaker that it waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub breaker: Option<Arc<str>>,
 }
 
 impl WaitDetail {
@@ -60,6 +64,9 @@ impl WaitDetail {
                 approvers: approval.approvers.clone(),
                 ..Self::default()
             }),
+            Wait::Breaker(breaker) => {
+                Some(Self { breaker: Some(Arc::clone(&breaker.key)), ..Self::default() })
+            }
             Wait::Delay { .. } | Wait::Retry { .. } | Wait::Body | Wait::Child { .. } => None,
         }
     }

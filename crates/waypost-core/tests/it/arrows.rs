@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 use waypost_core::apply::apply;
+use waypost_core::breaker::BreakerCause;
 use waypost_core::budget::{Amount, SpendingLimits, TokensUsed};
 use waypost_core::child::ChildState;
 use waypost_core::event::{
-    ApprovalWait, AttemptReserved, AttemptUsed, CancelReason, EndCause, Event, FailureEnd,
-    NodeEvent, Origin, PauseReason, RunEvent, Wait,
+    ApprovalWait, AttemptReserved, AttemptUsed, BreakerWait, CancelReason, EndCause, Event,
+    FailureEnd, NodeEvent, Origin, PauseReason, RunEvent, Wait,
 };
 use waypost_core::failure::Failure;
 use waypost_core::flow::plan;
@@ -24,8 +25,8 @@ use waypost_core::transitions::{NODE, NodePhase, RUN, RunPhase};
 use super::run::{Arrow, Arrows, EPOCH, Run};
 use super::script::check;
 use super::{
-    approvals, attempts, bodies, budgets, children, delivery, ending, pausing, queue, recovery,
-    remote, repair, rules, steering, waits,
+    approvals, attempts, bodies, breakers, budgets, children, delivery, ending, pausing, queue,
+    recovery, remote, repair, rules, steering, waits,
 };
 
 /// An execution of one node, in a phase; ready for every event that the phase allows.
@@ -199,6 +200,7 @@ fn node_events(attempt: u32) -> Vec<NodeEvent> {
         resumed(true, Origin::default()),
         resumed(false, Origin::default()),
         resumed(false, by_hand),
+        NodeEvent::Requeued { node: node(), attempt, origin: Origin::default() },
         NodeEvent::BodyOpened { node: node(), attempt, index: Some(1) },
         NodeEvent::MapOpened {
             node: node(),
@@ -356,6 +358,11 @@ fn open_scope_for(plan: &Plan, state: &mut State, row: &str) {
         };
         state.root.nodes[0].details_mut().wait = Some(Wait::Approval(Box::new(approval)));
     }
+    if row == "NodeRequeued" && state.root.nodes[0].phase() == NodePhase::Waiting {
+        let (key, cause) = ("k".into(), BreakerCause::Crowded);
+        let wait = Wait::Breaker(Box::new(BreakerWait { key, due: EPOCH, cause }));
+        state.root.nodes[0].details_mut().wait = Some(wait);
+    }
     if row == "BodyEnding" && state.root.nodes[0].phase() == NodePhase::WaitingBody {
         let mut running = execution_at(plan, "RUNNING");
         node_at(&mut running, "RUNNING");
@@ -507,6 +514,7 @@ fn the_tables_take_every_arrow() {
         delivery::CASES,
         queue::CASES,
         remote::CASES,
+        breakers::CASES,
     ] {
         let arrows = check(cases);
         taken.execution.extend(arrows.execution);

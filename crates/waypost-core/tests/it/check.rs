@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use uuid::Uuid;
+use waypost_core::breaker::{BreakerCause, BreakerHold};
 use waypost_core::check::{Invariant, LogCheck};
 use waypost_core::command::{Command, Outcome, Report, Request, Tuning};
+use waypost_core::event::Wait;
 use waypost_core::event::{
     CancelReason, Event, FailureEnd, NodeEvent, Origin, PauseReason, RunEvent,
 };
@@ -283,6 +285,20 @@ fn one_damage_gives_one_finding() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+const BREAKER: &str = "a breaker k";
+
+/// Created 1, owned 2, a scheduled 3, started 4 | waits for its breaker 5 | queued again 6, started 7 |
+/// completed 8, ended 9.
+fn blocked(draft: &mut Draft<'_>) {
+    let until = draft.run.now.plus(Millis(5_000));
+    let (spread, cause) = (Millis(1), BreakerCause::Crowded);
+    let hold = BreakerHold { key: "k".into(), until, spread, cause };
+    let outcome = Outcome::Blocked(Box::new(hold));
+    draft.command(Command::Report(draft.run.report("a", None, outcome)));
+    draft.pass("5s");
+    draft.complete("a");
+}
+
 const STEERED: &str = "m = map(5, at 1, tolerate 5) {a}";
 
 /// One item after the other, then three at once; then one is cancelled, and the map is held.
@@ -305,6 +321,31 @@ fn seq_of(frames: &[Frame], name: &str) -> u64 {
 }
 
 const CASES: &[Case] = &[
+    Case {
+        name: "an attempt asks its breaker again before it is due",
+        flow: BREAKER,
+        write: blocked,
+        damage: |frames| decide_and_store(&mut frames[2], 4_000),
+        finds: &[("wait.ends-once", 6)],
+    },
+    Case {
+        name: "a node with a breaker waits for something else",
+        flow: BREAKER,
+        write: blocked,
+        damage: |frames| {
+            if let Event::Node(NodeEvent::Waiting { wait, .. }) = event(frames, 5) {
+                *wait = Wait::Delay { due: EPOCH };
+            }
+        },
+        finds: &[("wait.ends-once", 5), ("log.readable", 6)],
+    },
+    Case {
+        name: "an attempt is made while it waits for its breaker",
+        flow: BREAKER,
+        write: blocked,
+        damage: |frames| remove(frames, 6),
+        finds: &[("attempt.once", 6)],
+    },
     Case {
         name: "more items are open than the map allows",
         flow: STEERED,

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `run` | one execution, driven by hand; checks replay and snapshots at every step |
 //! | `script` | the language of the tables: `command -> what must be so` |
-//! | `rules`, `attempts`, `bodies`, `budgets`, `steering`, `waits`, `pausing`, `ending`, `recovery`, `repair`, `delivery`, `remote`, `queue` | the tables |
+//! | `rules`, `attempts`, `bodies`, `breakers`, `budgets`, `steering`, `waits`, `pausing`, `ending`, `recovery`, `repair`, `delivery`, `remote`, `queue` | the tables |
 //! | `arrows` | both state machines, every pair, legal and refused |
 //! | `items` | the items of maps, listed |
 //! | `laws` | laws over random plans and random commands |
@@ -17,6 +17,7 @@ mod approvals;
 mod arrows;
 mod attempts;
 mod bodies;
+mod breakers;
 mod budgets;
 mod check;
 mod children;

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Commands: `start [input] [slots n] [within span]`, `born`, `hold` (evaluate by hand from here on),
-//! `evaluate node`, `start-queued node`, `slots n`, `complete|fail|lose|stopped|mark node[@attempt] …`,
+//! `evaluate node`, `start-queued node`, `slots n`, `complete|fail|lose|stopped|mark|block node[@attempt] …`,
 //! `forge node`, `far worker start|complete|fail|… node[@attempt] …` (a report from elsewhere), `unofferable node`,
 //! `cancel-item path [#message]`, `tune path hold|release|concurrency… [#message]`, `signal name [body] [#message]`, `end-wait node|seq [body] [#message]`, `decide node|seq approve|reject who [form] [#message]` (`who!`: by a link), `cancel|pause|pause-now|resume|reopen [#message]`,
 //! `hand-over` (the process stops in order), `take-over` (with recovery, by another instance), `own` and `recover` (its halves), `park`,
@@ -20,6 +20,7 @@
 
 use serde_json::Value;
 use uuid::Uuid;
+use waypost_core::breaker::{BreakerCause, BreakerHold};
 use waypost_core::budget::{Money, SpendingLimits};
 use waypost_core::child::{Callee, ChildEnd, Launch, NewChild, SentSignal};
 use waypost_core::command::{
@@ -35,6 +36,7 @@ use waypost_core::limits::ABANDONED_MAX;
 use waypost_core::path::{At, ScopeNo};
 use waypost_core::plan::Plan;
 use waypost_core::status::Status;
+use waypost_core::time::Millis;
 use waypost_core::why::why;
 
 use super::run::{Arrows, Run};
@@ -65,6 +67,14 @@ pub(crate) fn check(cases: &[Case]) -> Arrows {
     }
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
     arrows
+}
+
+/// Carries out one command.
+pub(crate) fn drive(run: &mut Run<'_>, command: &str) {
+    let words: Vec<&str> = command.split(' ').collect();
+    let mut line = Line { run, refusal: None };
+    line.command(&words);
+    assert_eq!(line.refusal.map(|refusal| refusal.to_string()), None, "{command}");
 }
 
 fn run(case: &Case) -> Result<Arrows, String> {
@@ -294,11 +304,22 @@ impl Line<'_, '_> {
             let (outcome, token) = (Outcome::Completed(Json::null()), Token(u128::MAX));
             return Report { token, ..self.run.report(id, attempt, outcome) };
         }
-        let outcome = outcome(verb, rest);
+        let outcome = match verb {
+            "block" => self.blocked(rest),
+            verb => outcome(verb, rest),
+        };
         if self.run.state.find(self.run.plan, id).is_none() {
             return Report { node: id.into(), attempt: 1, token: Token(0), worker: None, outcome };
         }
         self.run.report(id, attempt, outcome)
+    }
+
+    /// `block a 5s`: the breaker is open, for so long from now.
+    fn blocked(&self, rest: &[&str]) -> Outcome {
+        let until = self.run.now.plus(rest.first().map_or(Millis(0), |span| millis(span)));
+        let (failures, period, last) = (3, Millis::from_secs(60), Some("http: 503".into()));
+        let cause = BreakerCause::Open { until, failures, period, last };
+        Outcome::Blocked(Box::new(BreakerHold { key: "k".into(), until, spread: Millis(1), cause }))
     }
 
     /// What a remote worker says, under a token of its own for each attempt.

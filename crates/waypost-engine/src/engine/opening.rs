@@ -18,8 +18,8 @@ use crate::driver::{Driver, Input, driver_family};
 use crate::metrics::DriverGauges;
 use crate::sealed::Seal;
 use crate::shell::{
-    EngineThread, EngineThreadGuard, LocalWorker, Mirrored, Payloads, RemoteTasks, Shared,
-    StoreCalls, StoreThread, TasksOrder, TasksThread,
+    BreakerGate, EngineThread, EngineThreadGuard, LocalWorker, Mirrored, Payloads, RemoteTasks,
+    Shared, StoreCalls, StoreThread, TasksOrder, TasksThread,
 };
 use crate::tokens::TokenIssuer;
 
@@ -72,7 +72,9 @@ impl Engine {
         let seed = Uuid::new_v4().as_u128();
         let drivers = driver_family(&parts.config, shared.instance, seed, &issuer);
         // All of them first: those that are dropped because one cannot be started end the others.
-        let assemble = |driver| engine_thread(&shared, &parts, driver, (&attempts, &payloads));
+        let breakers = Arc::new(BreakerGate::new(Arc::clone(&parts.store), Arc::clone(&shared)));
+        let assemble =
+            |driver| engine_thread(&shared, &parts, driver, (&attempts, &payloads, &breakers));
         let engine_threads: Vec<_> = drivers.into_iter().enumerate().map(assemble).collect();
         for thread in engine_threads {
             threads.push(spawn(&format!("waypost-engine-{}", thread.at), move || thread.run())?);
@@ -106,7 +108,7 @@ fn engine_thread(
     shared: &Arc<Shared>,
     parts: &Parts,
     (at, mut driver): (usize, Driver),
-    (attempts, payloads): (&Arc<AtomicU32>, &Payloads),
+    (attempts, payloads, breakers): (&Arc<AtomicU32>, &Payloads, &Arc<BreakerGate>),
 ) -> EngineThread {
     let worker = LocalWorker {
         handlers: parts.handlers.clone(),
@@ -117,6 +119,7 @@ fn engine_thread(
         payloads: payloads.clone(),
         store: Arc::clone(&parts.store),
         plans: Arc::clone(&parts.plans),
+        breakers: Arc::clone(breakers),
     };
     let opened = Instant::now();
     driver.set_stopwatch(Box::new(move || opened.elapsed()));

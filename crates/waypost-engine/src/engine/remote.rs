@@ -115,7 +115,9 @@ impl Engine {
                 let details = failure.details.as_ref().map_or(0, |details| details.bytes());
                 details.saturating_add(failure.message.len()).saturating_add(failure.kind.len())
             }
-            Outcome::Started | Outcome::Completed(_) | Outcome::Cancelled => 0,
+            Outcome::Started | Outcome::Completed(_) | Outcome::Cancelled | Outcome::Blocked(_) => {
+                0
+            }
         };
         match outcome {
             _ if bytes > PAYLOAD_BYTES_MAX => Err(EngineError::TooLarge(bytes)),

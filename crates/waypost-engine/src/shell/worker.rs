@@ -21,6 +21,7 @@ use waypost_ports::handler::{Handler, Marks, Task};
 use waypost_ports::secret::Secrets;
 use waypost_ports::store::Store;
 
+use super::breakers::BreakerGate;
 use super::results::ResultsOf;
 use super::secrets::{Scrubber, supply};
 use super::{Payloads, Plans, Shared};
@@ -59,6 +60,7 @@ pub(crate) struct LocalWorker {
     /// For the results of maps.
     pub(crate) store: Arc<dyn Store>,
     pub(crate) plans: Arc<Plans>,
+    pub(crate) breakers: Arc<BreakerGate>,
 }
 
 impl LocalWorker {
@@ -69,6 +71,7 @@ impl LocalWorker {
         let secrets = Arc::clone(&self.secrets);
         let shared = Arc::clone(&self.shared);
         let payloads = self.payloads.clone();
+        let breakers = Arc::clone(&self.breakers);
         let token = cancel.clone();
         self.tasks.spawn_on(
             async move {
@@ -90,8 +93,14 @@ impl LocalWorker {
                     Some(Err(failure)) => Outcome::Failed(failure),
                     Some(Ok(config)) => {
                         task.config = config;
-                        let outcome =
-                            attempt_outcome(handler, secrets, task, token.clone(), &reporter).await;
+                        let breaker = task.breaker.take();
+                        let timeout = task.timeout;
+                        let attempt =
+                            attempt_outcome(handler, secrets, task, token.clone(), &reporter);
+                        let outcome = match breaker {
+                            None => attempt.await,
+                            Some(of) => breakers.guard(of, timeout, &token, attempt).await,
+                        };
                         payloads.keep_outcome(outcome, &token).await
                     }
                 };

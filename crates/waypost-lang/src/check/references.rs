@@ -162,6 +162,7 @@ impl Checker<'_> {
                     let place = match located.place {
                         ExpressionUse::Variables => "`variables`",
                         ExpressionUse::With(_) => "an expression about a response or a signal",
+                        ExpressionUse::Breaker => "the key of a breaker",
                         ExpressionUse::Config | ExpressionUse::Concurrency => {
                             "a node that the engine runs itself"
                         }
@@ -246,7 +247,7 @@ impl Checker<'_> {
 
     fn unknown_name(&mut self, name: &str, span: Span, place: ExpressionUse) -> Fault {
         let extra: &[&str] = match place {
-            ExpressionUse::Config | ExpressionUse::Concurrency => &[],
+            ExpressionUse::Config | ExpressionUse::Breaker | ExpressionUse::Concurrency => &[],
             ExpressionUse::With(name) => &[name],
             ExpressionUse::Variables => &["output"],
         };

@@ -5,8 +5,8 @@ use waypost_core::kind::{Behaviour, Family, Kind};
 use waypost_core::plan::{Delivery, Join, OnError};
 
 use super::{
-    ExpressionUse, ParsedMeter, ParsedNode, ReadContext, Variable, config, first_line, needs,
-    retry, scopes,
+    ExpressionUse, ParsedMeter, ParsedNode, ReadContext, Variable, breaker, config, first_line,
+    needs, retry, scopes,
 };
 use crate::diagnostics::{Code, Faults, did_you_mean, listed, quoted};
 use crate::fields;
@@ -26,6 +26,7 @@ pub(crate) const NODE_FIELDS: &[&str] = &[
     "timeout",
     "heartbeat",
     "deadline",
+    "breaker",
     "onError",
     "delivery",
     "variables",
@@ -82,6 +83,7 @@ pub(super) fn read<'t>(
         timeout: fields::get(entries, "timeout", faults, fields::time_limit),
         heartbeat: fields::get(entries, "heartbeat", faults, fields::time_limit),
         deadline: fields::get(entries, "deadline", faults, fields::time_limit),
+        breaker: None,
         on_error: None,
         on_definition_errors: false,
         on_error_span: on_error.map_or(0..0, |entry| entry.value.span.clone()),
@@ -96,6 +98,10 @@ pub(super) fn read<'t>(
     check_heartbeat(entries, &node, faults);
     if let Some(entry) = on_error {
         read_on_error(&entry.value, &mut node, faults);
+    }
+    if let Some(entry) = fields::present(entries, "breaker") {
+        breaker::check_kind(entry, &node, faults);
+        node.breaker = breaker::read(entry, &mut expressions, context);
     }
     if let Some(entry) = fields::present(entries, "variables") {
         node.variables = read_variables(&entry.value, &mut expressions, context);

@@ -66,6 +66,24 @@ fn heartbeat_is_in_the_canonical_form_as_milliseconds() {
     assert_eq!(of(", heartbeat: null"), of(""));
 }
 
+#[test]
+fn breaker_is_in_the_canonical_form_without_defaults() {
+    let of = |breaker: &str| {
+        let call = format!("{{id: a, type: api-call, config: {{url: /}}, breaker: {breaker}}}");
+        let text = canonical(&format!("name: x\nnodes: [{call}]"));
+        let definition: Value = serde_json::from_str(&text).expect("JSON");
+        definition["nodes"][0]["breaker"].to_string()
+    };
+    let short = r#"{"key":"api"}"#;
+    assert_eq!(of("{key: api}"), short);
+    assert_eq!(of("{key: api, failures: 5, period: 1m, cooldown: PT30S}"), short);
+    let whole = r#"{"cooldown":1000,"failures":3,"key":"${{ input.host }}","period":2000}"#;
+    let written = "{key: '${{ input.host }}', failures: 3, period: 2s, cooldown: 1s}";
+    assert_eq!(of(written), whole);
+    assert_eq!(of(whole), whole);
+    assert_eq!(of("null"), "null");
+}
+
 /// Limits and policies that are as by default are left out.
 #[test]
 fn canonical_form_has_every_retry_field_that_is_not_default() {

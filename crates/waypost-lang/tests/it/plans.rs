@@ -1,6 +1,7 @@
 //! What a definition compiles to.
 
-use waypost_core::event::HEARTBEAT_LOG_FORMAT;
+use waypost_core::breaker::BreakerPolicy;
+use waypost_core::event::{BREAKERS_LOG_FORMAT, HEARTBEAT_LOG_FORMAT};
 use waypost_core::id::NodeIx;
 use waypost_core::json::Json;
 use waypost_core::plan::{ConcurrencyPolicy, Delivery, FailurePolicy, Join, OnError, Plan};
@@ -98,6 +99,28 @@ fn every_field_reaches_the_plan() {
     assert_eq!(names, ["fixed", "who"]);
     assert_eq!(plan.node(NodeIx(2)).join, Join::Count { count: 1, cancel_rest: true });
     assert_eq!(plan.node(NodeIx(3)).on_error, OnError::Continue);
+}
+
+#[test]
+fn breaker_reaches_the_plan() {
+    let source = r#"
+name: x
+nodes:
+  - { id: first, type: noop }
+  - id: call
+    type: api-call
+    needs: first
+    config: { url: https://example.com/ }
+    breaker: { key: "${{ nodes.first.status }}-${{ input.region }}", failures: 3, period: 10s, cooldown: 2s }
+"#;
+    let plan = plan(source);
+    let call = plan.node(NodeIx(1));
+    let breaker = call.breaker.as_ref().expect("a breaker");
+    let (period, cooldown) = (Millis(10_000), Millis(2_000));
+    assert_eq!(breaker.policy, BreakerPolicy { failures: 3, period, cooldown });
+    assert!(!breaker.key.is_literal());
+    assert_eq!(call.mentions, [NodeIx(0)], "the key sees what the config sees");
+    assert_eq!(plan.requires(), BREAKERS_LOG_FORMAT);
 }
 
 #[test]

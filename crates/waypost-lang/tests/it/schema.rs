@@ -55,6 +55,7 @@ fn schema_and_parser_agree_on_empty_fields() {
             "registryId": "x", "needs": [], "join": null,
             "config": { "url": "/", "weight": 1 },
             "retry": { "maxAttempts": 3 }, "timeout": "1s", "heartbeat": "500ms", "deadline": "2s",
+            "breaker": { "key": "k", "failures": 3, "period": "10s", "cooldown": "1s" },
             "onError": "continue",
             "delivery": "at-least-once", "variables": { "v": 1 }, "merge": "last",
         }],
@@ -71,7 +72,9 @@ fn schema_and_parser_agree_on_empty_fields() {
     agree(&swapped, "both ids");
     swapped["nodes"][0]["id"] = serde_json::Value::Null;
     agree(&swapped, "the long form");
-    for place in ["", "/concurrency", "/nodes/0", "/nodes/0/retry", "/nodes/0/config"] {
+    for place in
+        ["", "/concurrency", "/nodes/0", "/nodes/0/retry", "/nodes/0/breaker", "/nodes/0/config"]
+    {
         let fields = whole.pointer(place).and_then(|at| at.as_object()).expect("an object");
         for field in fields.keys() {
             let mut empty = whole.clone();
@@ -100,6 +103,9 @@ fn bodies_are_described_as_the_parser_reads_them() {
         (r#""type": "noop", "heartbeat": null"#.into(), true),
         (r#""type": "api-call", "config": {"url": "/"}, "heartbeat": "1s""#.into(), true),
         (r#""type": "noop", "heartbeat": "1s""#.into(), false),
+        (r#""type": "noop", "breaker": {"key": "k"}"#.into(), false),
+        (r#""type": "api-call", "config": {"url": "/"}, "breaker": {"key": "k"}"#.into(), true),
+        (format!(r#""type": "group", "breaker": {{"key": "k"}}, {body}"#), false),
         (format!(r#""type": "group", "heartbeat": "1s", {body}"#), false),
         (r#""type": "group""#.into(), false),
         (r#""type": "group", "nodes": null"#.into(), false),

@@ -59,6 +59,7 @@ pub(crate) fn task(handler: &str, config: &Value) -> Task {
         secrets: Vec::new(),
         timeout: None,
         heartbeat: None,
+        breaker: None,
         marks: Marks::none(),
         checkpoint: None,
         idempotency_key: "exe_test/profile/1".into(),

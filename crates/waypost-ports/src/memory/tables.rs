@@ -13,6 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use waypost_core::breaker::BreakerState;
 use waypost_core::event::MessageId;
 use waypost_core::frame::FrameHeader;
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
@@ -56,6 +57,7 @@ pub struct Tables {
     pub(super) api_keys: Vec<KeyRow>,
     pub(super) blobs: BlobTables,
     pub(super) outbox: OutboxTables,
+    pub(super) breakers: BTreeMap<Arc<str>, BreakerState>,
     /// In the order in which it was recorded.
     pub(super) audit: Vec<AuditEntry>,
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use hyper::StatusCode;
 
 use waypost_core::time::Millis;
+use waypost_ports::breakers::BREAKERS_PAGE_MAX;
 use waypost_ports::mirror::Health;
 
 use crate::http::call::{Call, Reply};
@@ -46,11 +47,14 @@ pub(crate) async fn metrics(server: Arc<Server>, _: Call) -> Result<Reply, Probl
     let lag = server.blocking(|server| Ok(server.reader.backend().lag()?));
     let backlog = server.blocking(|server| Ok(server.reader.backend().backlog()?));
     let outbox = server.blocking(|server| Ok(server.reader.backend().outbox_stats()?));
+    let breakers = server
+        .blocking(|server| Ok(server.reader.backend().list_breakers(None, BREAKERS_PAGE_MAX)?));
     let depths = server.engine.depths();
-    let (lag, backlog, outbox, depths) = tokio::join!(
+    let (lag, backlog, outbox, breakers, depths) = tokio::join!(
         server.wait_for(PATIENCE, lag),
         server.wait_for(PATIENCE, backlog),
         server.wait_for(PATIENCE, outbox),
+        server.wait_for(PATIENCE, breakers),
         server.wait_for(PATIENCE, depths),
     );
     let mut readings = Readings::default();
@@ -68,6 +72,10 @@ pub(crate) async fn metrics(server: Arc<Server>, _: Call) -> Result<Reply, Probl
         readings.dead_letters.set(outbox.dead);
         let active = outbox.active.saturating_sub(outbox.cooling);
         readings.webhook_endpoints.set([active, outbox.cooling, outbox.paused, outbox.disabled]);
+    }
+    if let Some(Ok(breakers)) = breakers {
+        let open = breakers.iter().filter(|row| row.state.open.is_some()).count();
+        readings.breakers_open.set(u64::try_from(open).unwrap_or(u64::MAX));
     }
     for depth in depths.and_then(Result::ok).unwrap_or_default() {
         readings.tasks_waiting.add(&depth.handler, depth.waiting);

@@ -91,6 +91,7 @@ fn tags() -> Value {
         { "name": "blobs", "description": "Payloads by the digest of their content." },
         { "name": "streams", "description": "Events as they happen." },
         { "name": "system", "description": "The server itself." },
+        { "name": "breakers", "description": "Circuit breakers of nodes." },
         { "name": "webhooks", "description": "Endpoints that get messages about executions, and their messages." },
         { "name": "administration", "description": "Keys, and who did what." },
     ])

@@ -193,6 +193,7 @@ fn wait(found: &Found, node: &state::NodeState) -> Option<wire::Wait> {
         Wait::Approval(approval) => ("approval", Some(approval.title.to_string())),
         Wait::Retry { .. } => ("retry", None),
         Wait::Child { child } => ("child", Some(child.to_string())),
+        Wait::Breaker(breaker) => ("breaker", Some(breaker.key.to_string())),
         // The nodes of the body have their own.
         Wait::Body => return None,
     };
@@ -253,6 +254,7 @@ fn unblocked_by(by: &UnblockedBy) -> (&'static str, Option<String>) {
         UnblockedBy::Retry => ("retry", None),
         UnblockedBy::Release => ("release", None),
         UnblockedBy::Execution(_) => ("execution", None),
+        UnblockedBy::Breaker(_) => ("breaker", None),
         UnblockedBy::Budget => ("budget", None),
         UnblockedBy::Nothing => ("nothing", None),
     }

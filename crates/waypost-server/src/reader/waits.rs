@@ -10,10 +10,10 @@ use crate::wire;
 use crate::wire::payload::Time;
 
 /// The kinds of waits that lists can be filtered by.
-pub const WAIT_KINDS: &[&str] = &["delay", "signal", "retry", "approval"];
+pub const WAIT_KINDS: &[&str] = &["delay", "signal", "retry", "approval", "breaker"];
 
 /// Their names in rows, in the same order.
-const STORED_KINDS: &[&str] = &["DELAY", "WAIT_EVENTS", "RETRY", "APPROVAL"];
+const STORED_KINDS: &[&str] = &["DELAY", "WAIT_EVENTS", "RETRY", "APPROVAL", "BREAKER"];
 
 /// Events of one node after its wait that are looked at for its decision: a reminder, an escalation and
 /// two for the end, and some in between where it is retried.
@@ -102,6 +102,7 @@ fn listed(row: &WaitRow) -> wire::ListedWait {
         due: row.due.map(Time),
         signals: row.detail.signals.iter().map(ToString::to_string).collect(),
         title: row.detail.title.as_deref().map(str::to_owned),
+        breaker: row.detail.breaker.as_deref().map(str::to_owned),
         approvers: row.detail.approvers.iter().map(ToString::to_string).collect(),
     }
 }

@@ -260,7 +260,7 @@ wire! {
     pub struct Wait {
         /// The wait's id, for `POST /v1/waits/{id}/complete`.
         pub id: String,
-        /// `delay`, `signal`, `retry` or `approval`.
+        /// `delay`, `signal`, `retry`, `approval` or `breaker`.
         pub kind: String,
         /// The signal's name.
         pub name?: String,

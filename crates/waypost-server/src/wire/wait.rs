@@ -18,7 +18,7 @@ wire! {
     pub struct ListedWait {
         /// The wait's id: `POST /v1/waits/{id}/complete` ends it.
         pub id: String,
-        /// What is awaited: `delay`, `signal`, `retry` or `approval`.
+        /// What is awaited: `delay`, `signal`, `retry`, `approval` or `breaker`.
         pub kind: String,
         /// The execution's id.
         pub execution: String,
@@ -35,6 +35,8 @@ wire! {
         pub signals: Vec<String>,
         /// What is to be decided, if it is an approval.
         pub title?: String,
+        /// The key of the circuit breaker that it waits for.
+        pub breaker?: String,
         /// Who may decide it, as it was asked for; an escalation adds others.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub approvers: Vec<String>,

@@ -8,6 +8,7 @@ mod approvals;
 mod audit;
 mod bad_input;
 mod blobs;
+mod breakers;
 mod concurrency;
 mod control;
 mod current;

@@ -301,6 +301,7 @@ impl NodeRan {
             | NodeEvent::ChildReopened { .. }
             | NodeEvent::ChildEnded { .. } => self.read_child(seq, event),
             NodeEvent::Reminded { .. } | NodeEvent::SignalSent { .. } => {}
+            NodeEvent::Requeued { .. } => self.status = NodeStatus::Queued,
             NodeEvent::Reserved(_) | NodeEvent::Used(_) => {}
             NodeEvent::Signalled { which, .. } => drop(self.came.insert(*which as usize)),
             NodeEvent::Resumed { origin, .. } => {

@@ -182,6 +182,7 @@ impl Simulation {
             Outcome::Cancelled => "cancelled",
             Outcome::Lost(_) => "lost",
             Outcome::Checkpoint(_) => "checkpoint",
+            Outcome::Blocked(_) => "blocked",
         };
         self.note("report", &[life.into(), u64::from(task.attempt)], || {
             format!("p{life} x{} {} #{} {name}", order.execution.0, task.path, task.attempt)

@@ -12,7 +12,7 @@ use crate::target::Target;
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// Only waits of this kind: delay, signal, retry or approval
+    /// Only waits of this kind: delay, signal, retry, approval or breaker
     #[arg(long)]
     kind: Option<String>,
     /// Only waits of executions of this workflow
@@ -74,7 +74,7 @@ fn columns(wait: &wire::ListedWait) -> Vec<String> {
         match &wait.title {
             Some(title) if wait.approvers.is_empty() => title.clone(),
             Some(title) => format!("{title} ({})", wait.approvers.join(", ")),
-            None => wait.signals.join(", "),
+            None => wait.breaker.clone().unwrap_or_else(|| wait.signals.join(", ")),
         },
     ]
 }

@@ -41,6 +41,7 @@ impl Refused {
             "concurrency_limit" => "start it when one of them has ended; `waypost list` shows them",
             "cluster_too_old" => "upgrade the older instances; nothing was done",
             "unknown_key" => "`waypost keys list` shows those that exist",
+            "unknown_breaker" => "`waypost breakers list` shows those that are not closed",
             "unknown_endpoint" => "`waypost webhooks list` shows those that exist",
             "unknown_node" => "`waypost show` lists the nodes, and how many items a map has",
             "unknown_wait" => "`waypost why` names the waits that are open",

@@ -1,4 +1,4 @@
-//! Keys and the audit log: of the server that was named, with an administrator's key; else of the
+//! Keys, the audit log and circuit breakers: of the server that was named, with an administrator's key; else of the
 //! folder, also while its server runs. Write access to the folder needs no key.
 
 use std::sync::Arc;
@@ -75,6 +75,34 @@ impl AdminTarget {
                     return answered(Err(Problem::new(Code::UnknownKey, detail)));
                 }
                 record(store, "revokeKey", id, 204)
+            }
+        }
+    }
+
+    pub(crate) async fn breakers(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<wire::BreakerList> {
+        match self {
+            Self::Remote(client) => {
+                let ask =
+                    Ask::get(&["breakers"]).query("cursor", after).query("limit", Some(limit));
+                Ok(client.ask(ask).await?.body)
+            }
+            Self::Folder(store) => answered(reader(store).breakers(after, limit)),
+        }
+    }
+
+    pub(crate) async fn reset_breaker(&self, key: &str) -> Result<()> {
+        match self {
+            Self::Remote(client) => {
+                let asked = wire::BreakerReset { key: Short(key.to_owned()) };
+                client.tell(Ask::post(&["breakers", "reset"]).json(&asked)?).await
+            }
+            Self::Folder(store) => {
+                answered(reader(store).reset_breaker(key))?;
+                record(store, "resetBreaker", key, 204)
             }
         }
     }

@@ -149,6 +149,7 @@ impl TaskDelivery<'_> {
             secrets: Vec::new(),
             timeout: self.task.timeout_ms.map(Millis),
             heartbeat: self.task.heartbeat_ms.map(Millis),
+            breaker: None,
             marks: Marks::none(),
             idempotency_key: self.task.idempotency_key.clone(),
             token: Token(token),
@@ -206,7 +207,7 @@ impl TaskDelivery<'_> {
             Outcome::Failed(failure) => (TaskStatus::Failed, Json::null(), Some(failure)),
             Outcome::Lost(failure) => (TaskStatus::Abandoned, Json::null(), Some(failure)),
             Outcome::Cancelled => (TaskStatus::Cancelled, Json::null(), None),
-            Outcome::Started | Outcome::Checkpoint(_) => return None,
+            Outcome::Started | Outcome::Checkpoint(_) | Outcome::Blocked(_) => return None,
         };
         Some(wire::TaskReport {
             worker: WorkerKey(self.worker.id),

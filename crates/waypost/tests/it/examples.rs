@@ -32,6 +32,7 @@ const EXPECTED: &[(&str, &str, &str)] = &[
     ("order", "COMPLETED", r#"{"by":"courier","paid":120,"sent":"a wrapped lamp"}"#),
     ("poll", "COMPLETED", r#"{"job":"a report"}"#),
     ("race", "COMPLETED", r#"{"answered":false}"#),
+    ("breaker", "COMPLETED", r#""charged at attempt 3""#),
     ("retry", "COMPLETED", r#""attempt 3 worked""#),
     (
         "saga",
@@ -82,6 +83,7 @@ runs! {
     order "order"
     poll "poll"
     race "race"
+    breaker "breaker"
     retry "retry"
     saga "saga"
     shell_pipeline "shell-pipeline"

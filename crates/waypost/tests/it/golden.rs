@@ -35,7 +35,7 @@ const VIEWS: [(&str, &str); 3] = [
 const EVENTS: &str = "RunCreated RunOwned RunQueued RunAdmitted RunPauseRequested RunPaused RunResumed \
     RunQuarantined RunEnding RunCompleted RunFailed RunCancelled RunTimedOut RunReopened \
     SignalReceived SignalDelivered MessageIgnored NodeScheduled NodeStarted NodeCheckpointed NodeCompleted NodeFailed \
-    NodeWaiting NodeSignalled NodeReminded NodeResumed NodeSkipped NodeCancelled BodyOpened BodyEnding MapOpened ItemsOpened NodeTuned \
+    NodeWaiting NodeSignalled NodeReminded NodeResumed NodeRequeued NodeSkipped NodeCancelled BodyOpened BodyEnding MapOpened ItemsOpened NodeTuned \
     ChildStarted ChildReopened ChildEnded SignalSent \
     NodeReserved NodeUsed RunBudgetExhausted RunBudgetSet";
 

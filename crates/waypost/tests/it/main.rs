@@ -5,6 +5,7 @@
 mod bad_input;
 mod bench;
 mod blobs;
+mod breakers;
 mod budgets;
 mod chaos;
 mod check;

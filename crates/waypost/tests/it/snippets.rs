@@ -33,6 +33,7 @@ macro_rules! pages {
 }
 
 pages! {
+    breakers "docs/guides/breakers.md"
     child_workflows "docs/guides/child-workflows.md"
     definition "docs/reference/definition.md"
     errors_and_retries "docs/guides/errors-and-retries.md"

@@ -4,15 +4,17 @@ use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use waypost_core::breaker::BreakerRef;
 use waypost_core::command::{Effect, Outcome, Report};
-use waypost_core::decide::{idempotency_key, render_task};
-use waypost_core::expr::{Rendered, Wanted};
+use waypost_core::decide::{idempotency_key, render_breaker, render_task};
+use waypost_core::expr::{Contents, Rendered, Wanted};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::id::{ExecutionNo, Token, WorkerId};
 use waypost_core::kind::Behaviour;
 use waypost_core::path::At;
-use waypost_core::plan::Delivery;
+use waypost_core::plan::{Delivery, Plan};
 use waypost_core::slot::{SlotClass, SlotCounts};
+use waypost_core::state::State;
 use waypost_core::time::Timestamp;
 use waypost_ports::handler::{Marks, Task};
 use waypost_ports::tasks::OfferId;
@@ -127,14 +129,17 @@ impl Live {
             unreachable!("only tasks are run in slots");
         };
         let path = self.state.path(&self.plan, at);
-        let rendered = self.render(at).map_err(|(failure, missed)| {
-            if !missed.is_empty() {
-                return NotRendered::Missed(missed);
-            }
-            let (worker, outcome) = (None, Outcome::Failed(failure));
-            let node = Arc::clone(&path);
-            NotRendered::Failed(Box::new(Report { node, attempt, token, worker, outcome }))
-        })?;
+        let breaker = || self.render_with(at, "the key of the breaker", render_breaker);
+        let rendered = self.render(at).and_then(|rendered| Ok((rendered, breaker()?)));
+        let (rendered, breaker): (_, Option<BreakerRef>) =
+            rendered.map_err(|(failure, missed)| {
+                if !missed.is_empty() {
+                    return NotRendered::Missed(missed);
+                }
+                let (worker, outcome) = (None, Outcome::Failed(failure));
+                let node = Arc::clone(&path);
+                NotRendered::Failed(Box::new(Report { node, attempt, token, worker, outcome }))
+            })?;
         Ok(Task {
             execution: self.state.created.key.clone(),
             workflow: Arc::clone(&self.plan.workflow),
@@ -146,6 +151,7 @@ impl Live {
             secrets: Vec::new(),
             timeout: node.timeout,
             heartbeat: node.heartbeat,
+            breaker,
             marks: Marks::none(),
             checkpoint: self.state.node(at).checkpoint.clone(),
             idempotency_key: idempotency_key(&self.plan, &self.state, at),
@@ -155,10 +161,19 @@ impl Live {
 
     /// Renders the config of a task, or of what a node starts. A failure comes with the contents that were missed.
     pub(in crate::driver) fn render(&self, at: At) -> Result<Rendered, (Failure, Vec<Wanted>)> {
+        self.render_with(at, "the config", render_task)
+    }
+
+    fn render_with<T>(
+        &self,
+        at: At,
+        what: &str,
+        render: fn(&Plan, &State, At, &Contents) -> Result<T, Failure>,
+    ) -> Result<T, (Failure, Vec<Wanted>)> {
         let contents = self.fetches.contents();
-        let render = AssertUnwindSafe(|| render_task(&self.plan, &self.state, at, &contents));
+        let render = AssertUnwindSafe(|| render(&self.plan, &self.state, at, &contents));
         let rendered = catch_unwind(render).unwrap_or_else(|panic| {
-            let message = format!("rendering the config panicked: {}", panic_text(&*panic));
+            let message = format!("rendering {what} panicked: {}", panic_text(&*panic));
             Err(Failure::permanent(kind::EXPRESSION, message))
         });
         rendered.map_err(|failure| (failure, contents.missed()))
@@ -221,10 +236,14 @@ impl Live {
         runs
     }
 
-    /// May a task leave this process: does its config need no secret?
+    /// May a task leave this process: does its config need no secret, and does it have no breaker, which
+    /// a remote worker would not ask?
     pub(in crate::driver) fn may_leave(&self, at: At) -> bool {
         let mut secrets = false;
         if let Some(node) = self.plan.nodes.get(at.node.at()) {
+            if node.breaker.is_some() {
+                return false;
+            }
             node.behaviour.visit(&mut |hole| secrets |= hole.references().mentions("secrets"));
         }
         !secrets

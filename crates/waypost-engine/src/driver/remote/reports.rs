@@ -130,6 +130,7 @@ fn message_of(report: &Report) -> MessageId {
         Outcome::Cancelled => "cancelled",
         Outcome::Lost(_) => "lost",
         Outcome::Checkpoint(_) => "checkpoint",
+        Outcome::Blocked(_) => "blocked",
     };
     let outcome = serde_json::to_vec(&report.outcome).unwrap_or_default();
     let digest = blake3::hash(&outcome).to_hex();

@@ -50,7 +50,7 @@ impl Scrubber {
             }
             Outcome::Failed(failure) => Outcome::Failed(self.failure(failure)),
             Outcome::Lost(failure) => Outcome::Lost(self.failure(failure)),
-            Outcome::Cancelled | Outcome::Started => outcome,
+            Outcome::Cancelled | Outcome::Started | Outcome::Blocked(_) => outcome,
         }
     }
 

@@ -50,6 +50,7 @@ fn task(config: &str, places: &[(usize, &str)]) -> Task {
         placeholders: places.iter().map(place).collect(),
         secrets: Vec::new(),
         heartbeat: None,
+        breaker: None,
         marks: Marks::none(),
         checkpoint: None,
         timeout: None,

@@ -103,6 +103,7 @@ fn task() -> Task {
         placeholders: vec![Placeholder { at: 15, name: "key".into() }],
         secrets: Vec::new(),
         heartbeat: None,
+        breaker: None,
         marks: Marks::none(),
         checkpoint: None,
         timeout: Some(Millis(10)),
@@ -154,13 +155,16 @@ impl Handler for Brittle {
 async fn bug_an_attempt_whose_handler_panics_when_dropped_was_not_reported() {
     let begun = Arc::new(Notify::new());
     let clock = Arc::new(ManualClock::at(Timestamp(0)));
+    let shared = Shared::new(InstanceId(Uuid::nil()), &Config::default(), clock);
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
     let worker = LocalWorker {
         handlers: Handlers::from([("does", Arc::new(Brittle(Arc::clone(&begun))) as _)]),
         secrets: Arc::new(OneSecret),
         runtime: tokio::runtime::Handle::current(),
         tasks: tokio_util::task::TaskTracker::new(),
-        shared: Shared::new(InstanceId(Uuid::nil()), &Config::default(), clock),
-        store: Arc::new(MemoryStore::new(Arc::new(SystemClock))),
+        breakers: Arc::new(BreakerGate::new(Arc::clone(&store), Arc::clone(&shared))),
+        shared,
+        store,
         plans: Arc::new(Plans::new(Box::new(|_| Err("there are none".to_owned())))),
         payloads: Payloads::new(Arc::new(MemoryBlobs::new(Arc::new(SystemClock))), 1 << 20),
     };

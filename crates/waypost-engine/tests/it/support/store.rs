@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::watch;
+use waypost_core::breaker::BreakerChange;
 use waypost_core::id::{ExecutionNo, InstanceId};
+use waypost_ports::breakers::{BreakerAnswer, BreakerRow, Breakers};
 use waypost_ports::memory::MemoryStore;
 use waypost_ports::store::{
     Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Heartbeat, History,
@@ -162,6 +164,24 @@ impl TestStore {
         {
             last.body = Err("the checksum is wrong".to_owned());
         }
+    }
+}
+
+impl Breakers for TestStore {
+    fn change_breaker(
+        &self,
+        key: &str,
+        change: &BreakerChange,
+    ) -> Result<BreakerAnswer, StoreError> {
+        self.inner.change_breaker(key, change)
+    }
+
+    fn list_breakers(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<BreakerRow>, StoreError> {
+        self.inner.list_breakers(after, limit)
     }
 }
 

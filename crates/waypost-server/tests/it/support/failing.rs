@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use waypost_core::breaker::BreakerChange;
 use waypost_core::id::{ExecutionNo, InstanceId};
+use waypost_ports::breakers::{BreakerAnswer, BreakerRow, Breakers};
 use waypost_ports::memory::MemoryStore;
 use waypost_ports::store::{
     Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Heartbeat, History,
@@ -27,6 +29,24 @@ impl Failing {
 
     fn check(&self) -> Result<(), StoreError> {
         self.error.lock().clone().map_or(Ok(()), Err)
+    }
+}
+
+impl Breakers for Failing {
+    fn change_breaker(
+        &self,
+        key: &str,
+        change: &BreakerChange,
+    ) -> Result<BreakerAnswer, StoreError> {
+        self.store.change_breaker(key, change)
+    }
+
+    fn list_breakers(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<BreakerRow>, StoreError> {
+        self.store.list_breakers(after, limit)
     }
 }
 
