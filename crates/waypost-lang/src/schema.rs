@@ -3,13 +3,14 @@
 //! It is more permissive than validation (it has no rules for graphs or expressions) and never
 //! stricter: the schema accepts everything that [`crate::parse`] accepts. Tests compare the two.
 
+mod blocks;
+
 use serde_json::{Map, Value, json};
 use waypost_core::kind::{BodyKind, Catalog, Family, Field, KindSpec, Shape};
-use waypost_core::limits::{
-    ATTEMPTS_MAX, BREAKER_FAILURES_MAX, NODE_ID_CHARS_MAX, NODES_MAX, WORKFLOW_NAME_CHARS_MAX,
-};
+use waypost_core::limits::{ATTEMPTS_MAX, NODE_ID_CHARS_MAX, NODES_MAX, WORKFLOW_NAME_CHARS_MAX};
 
-use crate::definition::{FAILURE_POLICIES, ON_EXHAUSTED, POLICIES};
+use self::blocks::{breaker, budget, concurrency};
+use crate::definition::FAILURE_POLICIES;
 
 /// JSON Schema 2020-12 of a definition that uses these kinds.
 pub fn schema(catalog: &Catalog<'_>) -> Value {
@@ -279,72 +280,6 @@ fn on_error() -> Value {
         ),
     });
     json!({ "anyOf": [word, object("take", &fields), of("null")] })
-}
-
-fn breaker() -> Value {
-    let fields = json!({
-        "key": described(
-            "What nodes share the breaker by, in all workflows; secrets are not allowed in it.",
-            json!({ "type": ["string", "number", "boolean"], "examples": ["billing-api"] }),
-        ),
-        "failures": optional(
-            "So many failed attempts within `period` open it.",
-            json!({
-                "type": "integer", "minimum": 1, "maximum": BREAKER_FAILURES_MAX, "default": 5,
-            }),
-        ),
-        "period": optional("See `failures`; 60s by default.", duration()),
-        "cooldown": optional("How long it stays open before a probe; 30s by default.", duration()),
-    });
-    object("key", &fields)
-}
-
-fn concurrency() -> Value {
-    let fields = json!({
-        "key": described(
-            "What executions share the limit by, from the input; one text for all of them makes \
-             it a limit of the workflow.",
-            json!({ "type": ["string", "number", "boolean"], "examples": ["${{ input.userId }}"] }),
-        ),
-        "limit": optional(
-            "How many of one key may be under way at once.",
-            json!({ "type": "integer", "minimum": 1, "default": 1 }),
-        ),
-        "policy": optional(
-            "What happens to one more: it waits in the queue, it is refused, or the oldest is \
-             cancelled for it.",
-            json!({ "enum": POLICIES, "default": "queue" }),
-        ),
-    });
-    object("key", &fields)
-}
-
-fn budget() -> Value {
-    let money = || json!({ "type": ["number", "string"], "minimum": 0 });
-    let prices = json!({ "input": money(), "output": money() });
-    let mut prices = object("input", &prices);
-    prices["required"] = json!(["input", "output"]);
-    json!({
-        "type": "object",
-        "additionalProperties": false,
-        "properties": {
-            "tokens": optional(
-                "The most tokens that all attempts may use together.",
-                json!({ "type": "integer", "minimum": 1 }),
-            ),
-            "money": optional("The most that they may cost, in any currency.", money()),
-            "onExhausted": optional(
-                "What happens to an attempt for which nothing is left: its node fails, or the execution \
-                 is paused.",
-                json!({ "enum": ON_EXHAUSTED, "default": "fail" }),
-            ),
-            "prices": optional(
-                "Money per million tokens, by model; a node may have `prices` of its own.",
-                json!({ "type": "object", "additionalProperties": prices }),
-            ),
-        },
-        "anyOf": [{ "required": ["tokens"] }, { "required": ["money"] }],
-    })
 }
 
 fn need() -> Value {

@@ -213,9 +213,7 @@ fn change(event: &NodeEvent) -> Option<(NodeStatus, Option<u32>, String)> {
                     let until = due.map_or_else(String::new, |due| format!(" until {due}"));
                     format!("for {need} of signals {}{until}", names.join(", "))
                 }
-                Wait::Breaker(breaker) => {
-                    format!("for breaker {} until {}", breaker.key, breaker.due)
-                }
+                Wait::Breaker(of) => format!("for breaker {} until {}", of.key, of.due),
                 Wait::Body | Wait::Child { .. } => none,
             };
             (NodeStatus::Waiting, Some(*attempt), note)

@@ -54,9 +54,7 @@ pub(super) fn apply(
             }
             started(plan, state, at, (*token, *remote, *due), now);
         }
-        NodeEvent::Checkpointed { data, number, .. } => {
-            marked(state, at, data, *number);
-        }
+        NodeEvent::Checkpointed { data, number, .. } => marked(state, at, data, *number),
         NodeEvent::Completed { output, branch, variables, .. } => {
             completed(state, at, output.as_ref(), branch.as_ref());
             settle(plan, state, at, next, now);
@@ -71,13 +69,13 @@ pub(super) fn apply(
         NodeEvent::Signalled { which, message, more, .. } => {
             signalled(state, at, *which, (message, *more))?;
         }
-        NodeEvent::Reminded { escalated, .. } => {
-            reminded(state, at, *escalated)?;
-        }
+        NodeEvent::Reminded { escalated, .. } => reminded(state, at, *escalated)?,
         NodeEvent::Resumed { message, origin, more, .. } => {
             resumed(state, at, next, (message.as_ref(), *more, origin.message.as_ref()), now);
         }
-        NodeEvent::Requeued { origin, .. } => requeued(state, at, origin.message.as_ref())?,
+        NodeEvent::Requeued { origin, .. } => {
+            requeued(plan, state, at, origin.message.as_ref())?;
+        }
         NodeEvent::BodyOpened { .. }
         | NodeEvent::MapOpened { .. }
         | NodeEvent::ItemsOpened { .. }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::node::move_to;
-use super::{Step, refuse};
+use super::{Step, budget, refuse};
 use crate::event::{MessageId, Wait};
 use crate::path::At;
+use crate::plan::Plan;
 use crate::state::{Arrived, State, Timer};
 use crate::status::NodeStatus;
 use crate::time::Timestamp;
@@ -94,11 +95,12 @@ pub(super) fn open_wait(state: &mut State, at: At, wait: Wait) {
 }
 
 /// Queues an attempt again that waited for a circuit breaker.
-pub(super) fn requeued(state: &mut State, at: At, person: Option<&MessageId>) -> Step {
+pub(super) fn requeued(plan: &Plan, state: &mut State, at: At, person: Option<&MessageId>) -> Step {
     if !matches!(state.node(at).wait, Some(Wait::Breaker(_))) {
         return refuse("the node does not wait for a circuit breaker");
     }
     move_to(state, at, NodeStatus::Queued);
+    budget::scheduled(plan, state, at);
     if let Some(person) = person {
         state.messages.remember(person);
     }

@@ -133,16 +133,10 @@ impl Nodes {
                 seen.is_at(*attempt)?;
                 self.may_tune(at, seen, *held, *concurrency)
             }
-            NodeEvent::ChildStarted { attempt, execution, .. } => {
-                self.may_have_child(at, seen, *attempt, *execution)
-            }
-            NodeEvent::ChildReopened { attempt, execution, .. } => {
-                seen.may_wait_again(*attempt, *execution)
-            }
-            NodeEvent::ChildEnded { attempt, execution, generation, .. } => {
-                seen.may_take_end(*attempt, *execution, *generation)
-            }
-            NodeEvent::SignalSent { attempt, .. } => self.may_send(at, seen, *attempt),
+            NodeEvent::ChildStarted { .. }
+            | NodeEvent::ChildReopened { .. }
+            | NodeEvent::ChildEnded { .. }
+            | NodeEvent::SignalSent { .. } => self.judge_call(event, (at, seen)),
             NodeEvent::Cancelled { reason, .. } => {
                 seen.is_open()?;
                 self.may_leave_body(seen, event)?;

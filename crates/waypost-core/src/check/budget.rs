@@ -126,7 +126,8 @@ impl BudgetCheck {
             }
             NodeEvent::Completed { node, .. }
             | NodeEvent::Failed { node, .. }
-            | NodeEvent::Cancelled { node, .. } => self.close(node),
+            | NodeEvent::Cancelled { node, .. }
+            | NodeEvent::Requeued { node, .. } => self.close(node),
             NodeEvent::Scheduled { .. }
             | NodeEvent::Started { .. }
             | NodeEvent::Checkpointed { .. }

@@ -4,14 +4,31 @@ use super::attempts::{Phase, Seen};
 use super::invariant::Invariant::{ChildrenOnce, Justified};
 use super::nodes::Nodes;
 use super::{BrokenRule, Verdict, broken, require, require_with};
-use crate::event::Wait;
+use crate::event::{NodeEvent, Wait};
 use crate::id::ExecutionNo;
 use crate::kind::Behaviour;
 use crate::path::At;
 
 impl Nodes {
+    /// May it happen between this execution and another one? Other events may.
+    pub(super) fn judge_call(&self, event: &NodeEvent, (at, seen): (Option<At>, &Seen)) -> Verdict {
+        if let NodeEvent::ChildStarted { attempt, execution, .. } = event {
+            self.may_have_child(at, seen, *attempt, *execution)?;
+        }
+        if let NodeEvent::ChildReopened { attempt, execution, .. } = event {
+            seen.may_wait_again(*attempt, *execution)?;
+        }
+        if let NodeEvent::ChildEnded { attempt, execution, generation, .. } = event {
+            seen.may_take_end(*attempt, *execution, *generation)?;
+        }
+        if let NodeEvent::SignalSent { attempt, .. } = event {
+            self.may_send(at, seen, *attempt)?;
+        }
+        Ok(())
+    }
+
     /// May a node start this execution?
-    pub(super) fn may_have_child(
+    fn may_have_child(
         &self,
         at: Option<At>,
         seen: &Seen,
@@ -28,7 +45,7 @@ impl Nodes {
     }
 
     /// May a node send a signal?
-    pub(super) fn may_send(&self, at: Option<At>, seen: &Seen, attempt: u32) -> Verdict {
+    fn may_send(&self, at: Option<At>, seen: &Seen, attempt: u32) -> Verdict {
         seen.is_running(attempt)?;
         if let (Some(plan), Some(at)) = (&self.plan, at) {
             let sends = matches!(plan.node(at.node).behaviour, Behaviour::Emit(_));
@@ -47,17 +64,12 @@ impl Seen {
         }
     }
 
-    pub(super) fn may_wait_again(&self, attempt: u32, execution: ExecutionNo) -> Verdict {
+    fn may_wait_again(&self, attempt: u32, execution: ExecutionNo) -> Verdict {
         self.is_running(attempt)?;
         self.ended_of(execution).map(|_| ())
     }
 
-    pub(super) fn may_take_end(
-        &self,
-        attempt: u32,
-        execution: ExecutionNo,
-        generation: u32,
-    ) -> Verdict {
+    fn may_take_end(&self, attempt: u32, execution: ExecutionNo, generation: u32) -> Verdict {
         self.is_at(attempt)?;
         let waits = matches!(self.phase, Phase::Waiting { wait: Wait::Child { .. }, .. });
         require(waits, ChildrenOnce, "it does not wait for a child")?;

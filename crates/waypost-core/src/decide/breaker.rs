@@ -19,7 +19,8 @@ impl Decider<'_> {
         let BreakerHold { key, until, spread, cause } = hold;
         // Not all at once, and in another order each time: the first one is the probe, and a probe that
         // fails is a try of its node.
-        let mixed = self.jitter(at, self.node(at).attempt) ^ self.env.entropy as u64;
+        let entropy = u64::try_from(self.env.entropy >> 64).unwrap_or_default();
+        let mixed = self.jitter(at, self.node(at).attempt) ^ entropy;
         let mut due = until.max(self.env.now);
         due.0 = due.0.saturating_add_unsigned(mixed % spread.0.max(1));
         self.wait(at, Wait::Breaker(Box::new(BreakerWait { key, due, cause })), None);

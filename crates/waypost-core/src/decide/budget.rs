@@ -118,6 +118,7 @@ impl Decider<'_> {
             }
             Outcome::Completed(output) => TokensUsed::within(output.text()),
             Outcome::Failed(failure) => usage_of_failure(failure),
+            Outcome::Blocked(_) => Some(TokensUsed::default()),
             Outcome::Started | Outcome::Cancelled | Outcome::Lost(_) | Outcome::Checkpoint(_) => {
                 None
             }

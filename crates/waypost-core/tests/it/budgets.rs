@@ -26,6 +26,16 @@ pub(crate) const CASES: &[Case] = &[
     "#,
     ),
     case(
+        "an attempt that waits for a circuit breaker gives back what it reserved",
+        "budget 20\na meter 10 5 breaker k",
+        r#"
+        start      -> a RUNNING, reserved 15
+        block a 5s -> a WAITING, reserved 0, spent 0
+        wait 5s    -> a RUNNING, runs a, reserved 15
+        complete a {"usage":{"inputTokens":3,"outputTokens":2}} -> execution COMPLETED, reserved 0, spent 5
+    "#,
+    ),
+    case(
         "a small one does not overtake",
         "budget 40\na meter 20 10; b meter 20 10; c meter 1 1",
         r#"
