@@ -10,11 +10,8 @@ use waypost_core::kind::{Behaviour, ConfigFault, EmitSpec, Family, KindSpec, Sha
 use crate::NodeKind;
 use crate::config::{ConfigMap, optional, required};
 
-pub(crate) static KIND: NodeKind = NodeKind {
-    spec: &SPEC,
-    compile: |config| read(config).map(Behaviour::Emit).map_err(|fault| vec![fault]),
-    handler: None,
-};
+pub(crate) static KIND: NodeKind =
+    NodeKind { spec: &SPEC, compile: |config| read(config).map(Behaviour::Emit), handler: None };
 
 static SPEC: KindSpec = KindSpec {
     name: "emit",
@@ -34,23 +31,24 @@ static SPEC: KindSpec = KindSpec {
     ],
 };
 
-fn read(config: &ConfigMap) -> Result<EmitSpec, ConfigFault> {
-    for field in ["to", "signal"] {
-        let named = config.get(field).and_then(Value::as_str);
-        if named.is_none_or(|text| text.trim().is_empty()) {
-            let message = format!("`{field}` must be text and not empty");
-            return Err(ConfigFault::at(field, message));
-        }
+fn read(config: &ConfigMap) -> Result<EmitSpec, Vec<ConfigFault>> {
+    let is_empty = |field: &&str| {
+        config.get(*field).and_then(Value::as_str).is_none_or(|text| text.trim().is_empty())
+    };
+    let fault =
+        |field: &str| ConfigFault::at(field, format!("`{field}` must be text and not empty"));
+    let faults: Vec<_> =
+        ["to", "signal"].iter().filter(|f| is_empty(f)).map(|f| fault(f)).collect();
+    if !faults.is_empty() {
+        return Err(faults);
     }
     let sent = ["to", "signal", "body"];
     let sent =
         sent.into_iter().filter_map(|field| Some((field.to_owned(), config.get(field)?.clone())));
     let sent = Value::Object(sent.collect::<Map<_, _>>());
-    let config_template = Template::compile(&sent).map_err(|fault| ConfigFault {
-        path: fault.path,
-        message: fault.message,
-        hint: None,
+    let template = Template::compile(&sent).map_err(|fault| {
+        vec![ConfigFault { path: fault.path, message: fault.message, hint: None }]
     })?;
     let optional = config.get("optional").and_then(Value::as_bool) == Some(true);
-    Ok(EmitSpec { config: config_template, optional })
+    Ok(EmitSpec { config: template, optional })
 }

@@ -43,7 +43,7 @@ pub fn consumed_mail_does_not_wake<B: StoreUnderTest>(rig: &Rig<B>) {
 pub fn receivers_are_found_by_their_ids<B: StoreUnderTest>(rig: &Rig<B>) {
     let mut hand = rig.create("exe_a", "flow");
     let execution = hand.execution;
-    let found = |key: &str| rig.store().receiver(key).unwrap();
+    let found = |key: &str| rig.store().receiver(key).expect("the store answers");
     assert_eq!(found("exe_a"), Some(Receiver { execution, ended: false }));
     assert_eq!(found("exe_b"), None);
     rig.commit(hand.next(1).control(ControlChange::Ended));
