@@ -18,6 +18,16 @@ const UNREACHED: &[(&str, &str)] = &[
     ("WAITING", "RunEnding"),
     // Programs have no approvals.
     ("WAITING", "NodeReminded"),
+    // Nor have they budgets, circuit breakers, or signals to others.
+    ("RUNNING", "RunBudgetExhausted"),
+    ("SCHEDULING", "RunBudgetSet"),
+    ("RUNNING", "RunBudgetSet"),
+    ("PAUSED", "RunBudgetSet"),
+    ("QUARANTINED", "RunBudgetSet"),
+    ("QUEUED", "NodeReserved"),
+    ("RUNNING", "NodeUsed"),
+    ("WAITING", "NodeRequeued"),
+    ("RUNNING", "SignalSent"),
 ];
 
 /// The arrows of the tables that worlds take.

@@ -26,25 +26,11 @@ pub struct EmitSpec {
 impl Behaviour {
     /// The config of a node that concerns another execution: the shell finds out which.
     pub fn call_config(&self) -> Option<&Template> {
-        match self {
-            Self::Workflow(WorkflowCall { config, .. }) | Self::Emit(EmitSpec { config, .. }) => {
-                Some(config)
-            }
-            Self::Pass
-            | Self::Input
-            | Self::Gather
-            | Self::Value { .. }
-            | Self::Condition(_)
-            | Self::Switch { .. }
-            | Self::Fail(_)
-            | Self::Delay(_)
-            | Self::Signal { .. }
-            | Self::Signals(_)
-            | Self::Approval(_)
-            | Self::Task { .. }
-            | Self::Group
-            | Self::Loop(_)
-            | Self::Map(_) => None,
-        }
+        let (Self::Workflow(WorkflowCall { config, .. }) | Self::Emit(EmitSpec { config, .. })) =
+            self
+        else {
+            return None;
+        };
+        Some(config)
     }
 }
