@@ -1,2 +1,2 @@
--- claim_messages. Served by the key of webhook_endpoints.
+-- claim_messages, append (once a transaction). Served by the key of webhook_endpoints.
 SELECT EXISTS (SELECT 1 FROM webhook_endpoints)

@@ -121,12 +121,23 @@ fn add(write: &Write<'_>, endpoint: &NewEndpoint) -> rusqlite::Result<bool> {
     Ok(run(&write.tx, queries::ENDPOINT_INSERT, row)? > 0)
 }
 
+fn has_endpoints(write: &Write<'_>) -> rusqlite::Result<bool> {
+    if let Some(known) = write.has_endpoints.get() {
+        return Ok(*known);
+    }
+    let found = value(&write.tx, queries::ENDPOINTS_EXIST, [])?;
+    Ok(*write.has_endpoints.get_or_init(|| found))
+}
+
 /// Writes the messages of a frame that went in.
 pub(crate) fn enqueue(
     write: &Write<'_>,
     header: &FrameHeader,
     messages: &[Outgoing],
 ) -> rusqlite::Result<()> {
+    if messages.is_empty() || !has_endpoints(write)? {
+        return Ok(());
+    }
     for message in messages {
         let row = params![
             header.execution.0,
@@ -146,7 +157,7 @@ pub(crate) fn enqueue(
 fn claim(write: &Write<'_>, request: &MessageClaim) -> rusqlite::Result<ClaimedMessages> {
     let tx = &write.tx;
     let mut claimed = ClaimedMessages {
-        endpoints: value(tx, queries::ENDPOINTS_EXIST, [])?,
+        endpoints: has_endpoints(write)?,
         at: write.now,
         ..ClaimedMessages::default()
     };

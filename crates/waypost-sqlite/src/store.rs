@@ -1,6 +1,6 @@
 //! Opening, closing, and who may do what. The work itself is in the modules named after it.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -83,6 +83,8 @@ pub(crate) struct Write<'a> {
     pub(crate) now: Timestamp,
     instances: RefCell<&'a mut HashMap<InstanceId, i64>>,
     pub(crate) last_frames: &'a LastFrames,
+    /// Is there a webhook endpoint? Asked once, since no other process can add one before the commit.
+    pub(crate) has_endpoints: OnceCell<bool>,
 }
 
 impl SqliteStore {
@@ -238,7 +240,8 @@ fn transact<T>(
     let latest = connection::first(&tx, queries::TIME_LATEST, [], |row| row.get(0))?;
     let latest = latest.map_or(Timestamp(i64::MIN), Timestamp);
     let now = time.now(clock, latest);
-    let write = Write { tx, now, instances: RefCell::new(instances), last_frames };
+    let instances = RefCell::new(instances);
+    let write = Write { tx, now, instances, last_frames, has_endpoints: OnceCell::new() };
     let value = action(&write)?;
     write.tx.commit()?;
     Ok(value)
