@@ -194,7 +194,8 @@ impl Decider<'_> {
 
     /// Starts the children that had no room, if there is some now: a child has ended, or will not begin.
     pub(super) fn start_crowded_out(&mut self) {
-        if !self.crowded_out || !self.state.has_room_for_child() || !self.state.acts() {
+        let may_wait = self.crowded_out && self.state.queued > 0;
+        if !may_wait || !self.state.has_room_for_child() || !self.state.acts() {
             return;
         }
         let waits = |at: &At| {
