@@ -41,6 +41,20 @@ pub(crate) fn template(config: &ConfigMap, field: &str) -> Result<Option<Templat
     Ok(Some(compiled))
 }
 
+/// An object of these fields, where they are there, with its holes compiled.
+pub(crate) fn fields_template(
+    config: &ConfigMap,
+    fields: &[&str],
+) -> Result<Template, ConfigFault> {
+    let some =
+        fields.iter().filter_map(|name| Some(((*name).to_owned(), config.get(*name)?.clone())));
+    Template::compile(&Value::Object(some.collect())).map_err(|fault| ConfigFault {
+        path: fault.path,
+        message: fault.message,
+        hint: None,
+    })
+}
+
 /// The field with its holes compiled; it must be there.
 pub(crate) fn required_template(config: &ConfigMap, field: &str) -> Result<Template, ConfigFault> {
     template(config, field)?.ok_or_else(|| missing(field))

@@ -3,12 +3,11 @@
 //! The signal is sent with the commit that completes the node, so it can be neither lost nor doubled between
 //! the two executions.
 
-use serde_json::{Map, Value};
-use waypost_core::expr::Template;
+use serde_json::Value;
 use waypost_core::kind::{Behaviour, ConfigFault, EmitSpec, Family, KindSpec, Shape};
 
 use crate::NodeKind;
-use crate::config::{ConfigMap, optional, required};
+use crate::config::{ConfigMap, fields_template, optional, required};
 
 pub(crate) static KIND: NodeKind =
     NodeKind { spec: &SPEC, compile: |config| read(config).map(Behaviour::Emit), handler: None };
@@ -42,13 +41,7 @@ fn read(config: &ConfigMap) -> Result<EmitSpec, Vec<ConfigFault>> {
     if !faults.is_empty() {
         return Err(faults);
     }
-    let sent = ["to", "signal", "body"];
-    let sent =
-        sent.into_iter().filter_map(|field| Some((field.to_owned(), config.get(field)?.clone())));
-    let sent = Value::Object(sent.collect::<Map<_, _>>());
-    let template = Template::compile(&sent).map_err(|fault| {
-        vec![ConfigFault { path: fault.path, message: fault.message, hint: None }]
-    })?;
+    let sent = fields_template(config, &["to", "signal", "body"]).map_err(|fault| vec![fault])?;
     let optional = config.get("optional").and_then(Value::as_bool) == Some(true);
-    Ok(EmitSpec { config: template, optional })
+    Ok(EmitSpec { config: sent, optional })
 }

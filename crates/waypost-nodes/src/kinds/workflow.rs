@@ -1,11 +1,10 @@
 //! `workflow`: starts an execution of a workflow, and waits for its end.
 
-use serde_json::{Map, Value};
-use waypost_core::expr::Template;
+use serde_json::Value;
 use waypost_core::kind::{Behaviour, ConfigFault, Family, KindSpec, Shape, WorkflowCall};
 
 use crate::NodeKind;
-use crate::config::{ConfigMap, optional, required};
+use crate::config::{ConfigMap, fields_template, optional, required};
 
 pub(crate) static KIND: NodeKind = NodeKind {
     spec: &SPEC,
@@ -62,14 +61,6 @@ fn read(config: &ConfigMap) -> Result<WorkflowCall, ConfigFault> {
         let hint = "remove `wait: false`, or write `onParentEnd: leave`";
         return Err(ConfigFault::at("onParentEnd", message).hint(hint));
     }
-    let sent = ["workflow", "version", "input"];
-    let sent =
-        sent.into_iter().filter_map(|field| Some((field.to_owned(), config.get(field)?.clone())));
-    let sent = Value::Object(sent.collect::<Map<_, _>>());
-    let config = Template::compile(&sent).map_err(|fault| ConfigFault {
-        path: fault.path,
-        message: fault.message,
-        hint: None,
-    })?;
+    let config = fields_template(config, &["workflow", "version", "input"])?;
     Ok(WorkflowCall { config, detached, leave: detached || on_end == Some("leave") })
 }
