@@ -26,30 +26,31 @@ pub struct PlanScope {
     by_id: Vec<NodeIx>,
 }
 
+impl PlanNode {
+    /// The lowest log format in which it can be recorded.
+    fn requires(&self) -> u16 {
+        let has = [
+            (self.heartbeat.is_some(), HEARTBEAT_LOG_FORMAT),
+            (matches!(self.behaviour, Behaviour::Workflow(_)), CHILDREN_LOG_FORMAT),
+            (self.behaviour.needs_waits_format(), WAITS_LOG_FORMAT),
+            (matches!(self.behaviour, Behaviour::Emit(_)), EMIT_LOG_FORMAT),
+            (self.meter.is_some(), BUDGETS_LOG_FORMAT),
+            (self.breaker.is_some(), BREAKERS_LOG_FORMAT),
+        ];
+        has.into_iter().filter(|(has, _)| *has).map(|(_, format)| format).max().unwrap_or(1)
+    }
+}
+
 impl Plan {
     /// The lowest log format in which its executions can be recorded.
     pub fn requires(&self) -> u16 {
-        let metered = |node: &PlanNode| node.meter.is_some();
-        if self.budget.is_some() || self.nodes.iter().any(metered) {
-            return BUDGETS_LOG_FORMAT;
-        }
-        if self.nodes.iter().any(|node| node.breaker.is_some()) {
-            return BREAKERS_LOG_FORMAT;
-        }
-        let heartbeat = self.nodes.iter().any(|node| node.heartbeat.is_some());
-        let starts = |node: &PlanNode| matches!(node.behaviour, Behaviour::Workflow(_));
-        if self.nodes.iter().any(|node| matches!(node.behaviour, Behaviour::Emit(_))) {
-            return EMIT_LOG_FORMAT;
-        }
-        if self.nodes.iter().any(|node| node.behaviour.needs_waits_format()) {
-            return WAITS_LOG_FORMAT;
-        }
-        match heartbeat {
-            _ if self.nodes.iter().any(starts) || !self.callable => CHILDREN_LOG_FORMAT,
-            true => HEARTBEAT_LOG_FORMAT,
-            false if self.scopes.len() > 1 => BODIES_LOG_FORMAT,
-            false => 1,
-        }
+        let own = [
+            (self.scopes.len() > 1, BODIES_LOG_FORMAT),
+            (!self.callable, CHILDREN_LOG_FORMAT),
+            (self.budget.is_some(), BUDGETS_LOG_FORMAT),
+        ];
+        let own = own.into_iter().filter(|(has, _)| *has).map(|(_, format)| format);
+        own.chain(self.nodes.iter().map(PlanNode::requires)).max().unwrap_or(1)
     }
 
     /// The definition's own scope.
