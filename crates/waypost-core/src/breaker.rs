@@ -210,9 +210,7 @@ impl BreakerEvidence {
     }
 
     fn of_failure(failure: &Failure) -> Self {
-        let not_called = failure.is_definition_error()
-            || [kind::NO_HANDLER, kind::EGRESS_DENIED, kind::SECRET_HOST].contains(&&*failure.kind);
-        if failure.is_uncounted() || not_called {
+        if failure.is_uncounted() || failure.is_before_call() {
             Self::Nothing
         } else if failure.retryable || failure.kind == kind::TIMEOUT {
             Self::Failed(shortened(&format!("{}: {}", failure.kind, failure.message)))

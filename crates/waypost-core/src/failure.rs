@@ -81,6 +81,12 @@ impl Failure {
         self.kind == kind::BLOB_STORE
     }
 
+    /// Did the attempt fail before it could call anything?
+    pub fn is_before_call(&self) -> bool {
+        let kinds = [kind::NO_HANDLER, kind::EGRESS_DENIED, kind::SECRET_HOST];
+        self.is_definition_error() || kinds.contains(&&*self.kind)
+    }
+
     /// Is an attempt that was closed with this failure, to be made again, neither a try nor a loss?
     pub fn is_uncounted(&self) -> bool {
         self.is_handed_over() || self.is_blob_store()

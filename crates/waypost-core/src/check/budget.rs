@@ -107,44 +107,30 @@ impl BudgetCheck {
             Event::Run(_) => return,
             Event::Node(event) => event,
         };
-        match event {
-            NodeEvent::Reserved(AttemptReserved { node, amount, .. }) => {
-                let open = OpenAttempt { reserved: *amount, ..OpenAttempt::default() };
-                self.open.insert(Arc::clone(node), open);
+        if let NodeEvent::Reserved(AttemptReserved { node, amount, .. }) = event {
+            let open = OpenAttempt { reserved: *amount, ..OpenAttempt::default() };
+            self.open.insert(Arc::clone(node), open);
+        }
+        if let NodeEvent::Started { node, .. } = event
+            && meter(plan, node).is_some()
+        {
+            self.open.entry(Arc::clone(node)).or_default().started = true;
+        }
+        if let NodeEvent::Used(AttemptUsed { node, usage, cost, .. }) = event {
+            if let Some(open) = self.open.get_mut(node) {
+                (open.reserved, open.counted) = (Amount::default(), true);
             }
-            NodeEvent::Started { node, .. } if meter(plan, node).is_some() => {
-                self.open.entry(Arc::clone(node)).or_default().started = true;
-            }
-            NodeEvent::Used(AttemptUsed { node, usage, cost, .. }) => {
-                if let Some(open) = self.open.get_mut(node) {
-                    (open.reserved, open.counted) = (Amount::default(), true);
-                }
-                self.used.input = self.used.input.saturating_add(usage.input);
-                self.used.output = self.used.output.saturating_add(usage.output);
-                let cost = cost.map_or(0, |cost| cost.0);
-                self.cost = Money(self.cost.0.saturating_add(cost));
-            }
-            NodeEvent::Completed { node, .. }
-            | NodeEvent::Failed { node, .. }
-            | NodeEvent::Cancelled { node, .. }
-            | NodeEvent::Requeued { node, .. } => self.close(node),
-            NodeEvent::Scheduled { .. }
-            | NodeEvent::Started { .. }
-            | NodeEvent::Checkpointed { .. }
-            | NodeEvent::Waiting { .. }
-            | NodeEvent::Signalled { .. }
-            | NodeEvent::Reminded { .. }
-            | NodeEvent::Resumed { .. }
-            | NodeEvent::BodyOpened { .. }
-            | NodeEvent::MapOpened { .. }
-            | NodeEvent::ItemsOpened { .. }
-            | NodeEvent::BodyEnding { .. }
-            | NodeEvent::Tuned { .. }
-            | NodeEvent::ChildStarted { .. }
-            | NodeEvent::ChildReopened { .. }
-            | NodeEvent::ChildEnded { .. }
-            | NodeEvent::SignalSent { .. }
-            | NodeEvent::Skipped { .. } => {}
+            self.used.input = self.used.input.saturating_add(usage.input);
+            self.used.output = self.used.output.saturating_add(usage.output);
+            let cost = cost.map_or(0, |cost| cost.0);
+            self.cost = Money(self.cost.0.saturating_add(cost));
+        }
+        if let NodeEvent::Completed { node, .. }
+        | NodeEvent::Failed { node, .. }
+        | NodeEvent::Cancelled { node, .. }
+        | NodeEvent::Requeued { node, .. } = event
+        {
+            self.close(node);
         }
     }
 

@@ -155,9 +155,7 @@ impl Decider<'_> {
 /// The usage that a failure reports; nothing, where the request was not sent or not accepted.
 fn usage_of_failure(failure: &Failure) -> Option<TokensUsed> {
     let reported = failure.details.as_ref().and_then(|details| TokensUsed::within(details.text()));
-    let never_sent = [kind::NO_HANDLER, kind::EGRESS_DENIED, kind::SECRET_HOST];
-    let unsent =
-        failure.unsent || failure.is_definition_error() || never_sent.contains(&&*failure.kind);
+    let unsent = failure.unsent || failure.is_before_call();
     // Providers do not charge for a request that they answer with an error.
     let refused = failure.kind == kind::HTTP
         && failure.status.is_some_and(|status| !GATEWAY_STATUSES.contains(&status));
