@@ -27,6 +27,15 @@ fn child(world: &World, parent: ExecutionNo) -> ExecutionNo {
     *children(world, parent).last().expect("it has a child")
 }
 
+/// Goes on until an execution has started others.
+fn until_children(rig: &mut Rig<'_>, parent: ExecutionNo) {
+    rig.step();
+    while children(rig.world, parent).is_empty() {
+        rig.perform_all();
+        rig.step();
+    }
+}
+
 fn count(world: &World, execution: ExecutionNo, name: &str) -> usize {
     world.names(execution).iter().filter(|found| **found == name).count()
 }
@@ -61,11 +70,7 @@ fn child_is_claimed_by_another_instance_and_its_end_reaches_the_parent() {
     world.named("other", "a");
     let (mut one, mut two) = (Rig::new(&world), Rig::new(&world));
     let parent = one.start("c = workflow(other)");
-    one.step();
-    while children(&world, parent).is_empty() {
-        one.perform_all();
-        one.step();
-    }
+    until_children(&mut one, parent);
     // The child is due, and no instance has claimed it.
     world.check();
     two.settle();
@@ -143,11 +148,7 @@ fn ending_parent_leaves_memory_while_its_child_is_held() {
     world.named("other", "a");
     let (mut one, mut two) = (Rig::new(&world), Rig::new(&world));
     let parent = one.start("c = workflow(other)");
-    one.step();
-    while children(&world, parent).is_empty() {
-        one.perform_all();
-        one.step();
-    }
+    until_children(&mut one, parent);
     // The other instance has the child, and its handler does not end.
     two.settle_store();
     one.request(parent, CANCEL);
@@ -234,11 +235,7 @@ fn child_is_opened_again_by_an_instance_that_did_not_run_it() {
     world.named("other", "flaky");
     let (mut one, mut two) = (Rig::new(&world), Rig::new(&world));
     let parent = one.start("c = workflow(other) retry 5 wait 1s");
-    one.step();
-    while children(&world, parent).is_empty() {
-        one.perform_all();
-        one.step();
-    }
+    until_children(&mut one, parent);
     two.settle();
     let child = child(&world, parent);
     assert_eq!(world.status(child), Status::Failed, "the other instance ran it");
