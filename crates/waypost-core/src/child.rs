@@ -83,12 +83,22 @@ pub struct Callee {
 /// A signal that an `emit` node sends.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SentSignal {
-    /// The number of the execution that it is for.
-    pub execution: ExecutionNo,
-    /// The id of that execution.
-    pub receiver: ExecutionId,
+    pub to: SignalTo,
     pub name: Arc<str>,
     pub body: Json,
+}
+
+/// Who gets a signal that an `emit` node sends.
+#[derive(Clone, PartialEq, Debug)]
+pub enum SignalTo {
+    Execution {
+        number: ExecutionNo,
+        id: ExecutionId,
+    },
+    /// Every execution that waits for its name, which has a key; or the first that does in this time.
+    Waiting {
+        keep: Millis,
+    },
 }
 
 /// An execution that begins with the commit of a decision.

@@ -1,5 +1,6 @@
 //! Commands: requests to the core; and its reasons to reject them.
 
+mod decision;
 mod refusal;
 
 use std::sync::Arc;
@@ -8,14 +9,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::breaker::BreakerHold;
 use crate::budget::SpendingLimits;
-use crate::child::{Birth, ChildEnd, Launch, SentMessage};
+use crate::child::{ChildEnd, Launch};
 use crate::event::{
-    BUDGETS_LOG_FORMAT, CHILDREN_LOG_FORMAT, Event, MessageId, Origin, STEERED_LOG_FORMAT,
+    BUDGETS_LOG_FORMAT, CHILDREN_LOG_FORMAT, MessageId, Origin, STEERED_LOG_FORMAT,
     WAITS_LOG_FORMAT,
 };
-use crate::expr::{Contents, Wanted};
+use crate::expr::Contents;
 use crate::failure::Failure;
-use crate::id::{ExecutionNo, InstanceId, Token, WorkerId};
+use crate::id::{InstanceId, Token, WorkerId};
 use crate::json::Json;
 use crate::kind::{APPROVED, REJECTED};
 use crate::limits::MAP_CONCURRENCY_MAX;
@@ -23,6 +24,7 @@ use crate::path::At;
 use crate::slot::SlotCounts;
 use crate::time::Timestamp;
 
+pub use decision::{Decision, Effect};
 pub use refusal::Refusal;
 
 /// A request to an execution.
@@ -354,46 +356,4 @@ pub struct Env {
     ///
     /// [`MAP_RESULTS_BYTES_MAX`]: crate::limits::MAP_RESULTS_BYTES_MAX
     pub map_results_bytes_max: u64,
-}
-
-/// An action that follows a decision, once it is committed.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Effect {
-    /// Send [`Command::Evaluate`].
-    Evaluate { node: At, attempt: u32 },
-    /// Run the attempt in a slot, which is reserved.
-    Run { node: At, attempt: u32, token: Token },
-    /// Find out what the node starts, then send [`Command::Launch`].
-    Launch { node: At, attempt: u32 },
-    /// Find a slot, then send [`Command::Start`]; or, if the handler is remote, offer the task to
-    /// workers until one reports that it has started.
-    Offer { node: At, attempt: u32 },
-    /// Cancel the attempt at its worker. In one decision with the attempt's `Run`: do neither, and
-    /// report the attempt as cancelled.
-    Cancel {
-        /// The right to report, which names the attempt.
-        token: Token,
-        /// The remote worker that holds it.
-        worker: Option<WorkerId>,
-    },
-}
-
-/// A decision: its events, and the effects that follow.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Decision {
-    /// Facts, in order; already folded into the state that was decided on.
-    pub events: Vec<Event>,
-    /// Held back until the events are durable.
-    pub effects: Vec<Effect>,
-    /// Executions that begin with the events.
-    pub births: Vec<Birth>,
-    /// Messages to other executions, sent with the events.
-    pub sent: Vec<SentMessage>,
-    /// Executions that are reopened with the events, see [`Launch::Again`].
-    pub reopened: Vec<ExecutionNo>,
-    /// Why nothing changed, where all that happened is that a message was consumed.
-    pub refusal: Option<Refusal>,
-    /// What was missed by what could not be decided now. When it is at hand, [`Command::GoOn`]
-    /// continues.
-    pub missed: Vec<Wanted>,
 }

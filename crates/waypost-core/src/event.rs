@@ -52,7 +52,13 @@ pub use wait::{ApprovalWait, BreakerWait, Wait};
 /// 8: nodes send signals to other executions (`SignalSent`); attempts reserve tokens and money, and their usage is
 /// counted (`NodeReserved`, `NodeUsed`, `RunBudgetSet`, `RunBudgetExhausted`); attempts wait for circuit breakers
 /// (`NodeWaiting` with `breaker`, `NodeRequeued`).
-pub const LOG_FORMAT: u16 = 8;
+///
+/// 9: nodes send and wait for signals by key (`SignalSent` without a receiver).
+pub const LOG_FORMAT: u16 = 9;
+
+/// The log format with signals by key. A definition that has some cannot be started in an older one: an older
+/// instance would not subscribe to them.
+pub const KEYS_LOG_FORMAT: u16 = 9;
 
 /// The log format with signals from one execution to another.
 pub const EMIT_LOG_FORMAT: u16 = 8;

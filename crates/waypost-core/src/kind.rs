@@ -27,7 +27,9 @@ use crate::time::Millis;
 
 pub use call::{EmitSpec, WorkflowCall};
 pub use container::{Collect, Container, Loop, LoopTest, MapSpec, Tolerate};
-pub use waits::{APPROVED, ApprovalSpec, EXPIRED, Escalation, REJECTED, SignalSpec, SignalsSpec};
+pub use waits::{
+    APPROVED, ApprovalSpec, EXPIRED, Escalation, REJECTED, SignalName, SignalSpec, SignalsSpec,
+};
 
 /// The families of the definition language: the `type` of the long form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -199,7 +201,7 @@ pub enum Behaviour {
     Delay(Delay),
     /// Waits for a signal.
     Signal {
-        name: Template,
+        name: SignalName,
         /// Must hold for the signal to count; sees its body as `signal`.
         filter: Option<Expression>,
         /// Fails with kind `timeout` after this long, or selects a branch.

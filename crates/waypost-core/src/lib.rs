@@ -19,6 +19,7 @@
 //! | `command`, `decide` | commands, and decisions |
 //! | `ended` | ends of remote attempts, so that a repeated report is recognised |
 //! | `outbox` | messages to webhook endpoints: what causes one, and when it is sent |
+//! | `published` | signals by key, for every execution that waits for them |
 //! | `why` | what an execution waits for, in words |
 //! | `check` | the invariants that every log must satisfy |
 //! | `flow` | plans from a line of text, for tests; behind the feature of that name |
@@ -64,6 +65,7 @@ pub mod permits;
 pub mod plan;
 pub mod planted;
 pub mod projection;
+pub mod published;
 pub mod refused;
 pub mod retry;
 pub mod slot;

@@ -56,6 +56,14 @@ pub const EARLY_SIGNALS_MAX: usize = 1_000;
 /// Bytes of their bodies: the state is written and read as a whole, so this bounds what one more signal
 /// costs.
 pub const EARLY_SIGNALS_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Characters of a signal's correlation key, and of the name that goes with it.
+pub const SIGNAL_KEY_CHARS_MAX: usize = 256;
+/// How long a published signal is kept until an execution waits for it, unless its sender says so.
+pub const SIGNAL_KEEP: Millis = Millis::from_secs(24 * 3_600);
+/// The longest time for which it may be kept.
+pub const SIGNAL_KEEP_MAX: Millis = Millis::from_secs(30 * 24 * 3_600);
+/// Bytes of the body of a signal that is published from outside of executions.
+pub const PUBLISHED_BYTES_MAX: usize = 256 * 1024;
 /// Signals that one node waits for.
 pub const SIGNALS_OF_WAIT_MAX: usize = 64;
 /// Approvers of one approval.

@@ -49,7 +49,7 @@ use waypost_core::planted::{Bug, is_planted};
 use waypost_core::slot::SlotCounts;
 use waypost_core::time::{Now, Timestamp};
 
-pub use children::{FoundChild, LaunchOrder};
+pub use children::{Emits, FoundChild, LaunchOrder};
 pub use drivers::Drivers;
 pub(crate) use drivers::{driver_family, least};
 pub use io::{Answer, Committed, EndSummary, Input, Loaded};

@@ -5,6 +5,7 @@ mod payloads;
 mod relaying;
 mod remote;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ use waypost_core::time::Millis;
 use waypost_ports::blobs::Blobs;
 use waypost_ports::clock::Clock;
 use waypost_ports::mirror::{Health, Mirror};
-use waypost_ports::nudge::Nudges;
+use waypost_ports::nudge::{Nudge, Nudges};
 use waypost_ports::relay::Relay;
 use waypost_ports::secret::Secrets;
 use waypost_ports::store::{About, Store, StoreError, TakenName};
@@ -173,6 +174,7 @@ pub struct Engine {
     mirror: Arc<dyn Mirror>,
     payloads: Payloads,
     issuer: TokenIssuer,
+    nudges: Arc<dyn Nudges>,
     /// Locked while the threads are joined, away from the runtime: so every caller of `stop` waits
     /// for the same end, also after one that has given up.
     threads: Arc<Mutex<Vec<JoinHandle<()>>>>,
@@ -296,6 +298,24 @@ impl Engine {
     /// Claims now.
     pub fn nudge(&self) {
         self.shared.inputs.push(Input::Nudge);
+    }
+
+    /// Executions of these owners got mail, or some that have none can be claimed: they are looked for now,
+    /// here and at the instances that own them.
+    pub fn announce_mail(&self, owners: impl Iterator<Item = Option<InstanceId>>) {
+        let owners: BTreeSet<Option<InstanceId>> = owners.collect();
+        for owner in owners {
+            match owner {
+                Some(owner) if owner == self.instance() => {
+                    self.shared.inputs.push(Input::MailWaits);
+                }
+                Some(owner) => self.nudges.send(Nudge::Mail(owner)),
+                None => {
+                    self.nudge();
+                    self.nudges.send(Nudge::Claimable);
+                }
+            }
+        }
     }
 
     /// A question that takes a place in this queue until it is answered.

@@ -6,6 +6,7 @@
 use serde_json::{Map, Value};
 use waypost_core::expr::{Expression, Template};
 use waypost_core::kind::{Behaviour, ConfigFault, DurationTemplate, Field, Shape};
+use waypost_core::published::{key_of, keyed_name};
 use waypost_core::slot::SlotClass;
 use waypost_core::time::{BadDuration, Millis};
 
@@ -58,6 +59,16 @@ pub(crate) fn fields_template(
 /// The field with its holes compiled; it must be there.
 pub(crate) fn required_template(config: &ConfigMap, field: &str) -> Result<Template, ConfigFault> {
     template(config, field)?.ok_or_else(|| missing(field))
+}
+
+/// May this be the correlation key of a signal? Absent, it may.
+pub(crate) fn is_key(key: Option<&Value>, path: &[&str]) -> Result<(), ConfigFault> {
+    let Some(key) = key else { return Ok(()) };
+    if key.as_str().is_some_and(|text| text.contains("${{")) {
+        return Ok(());
+    }
+    let judged = key_of(key).and_then(|key| keyed_name("signal", &key));
+    judged.map(drop).map_err(|fault| fault_at(path, fault))
 }
 
 /// The field as a bare expression.

@@ -58,6 +58,7 @@ pub mod permits;
 pub mod reading;
 pub mod rig;
 pub mod tasks;
+pub mod topics;
 
 use std::sync::Arc;
 
@@ -185,6 +186,19 @@ macro_rules! conformance_tests {
                 mail_is_kept_exactly_and_in_order,
                 the_end_discards_mail,
                 a_fenced_frame_consumes_nothing,
+            ];
+            topics: [
+                a_published_signal_reaches_all_that_wait,
+                a_frame_publishes_to_those_who_wait,
+                a_signal_is_kept_for_the_first_that_waits,
+                signals_come_one_at_a_time_and_in_order,
+                waits_of_one_execution_share_a_signal,
+                a_closed_wait_gets_nothing,
+                a_signal_is_kept_for_its_time,
+                a_message_is_published_once,
+                a_fenced_frame_changes_no_topic,
+                both_sides_may_be_in_one_batch,
+                a_repeated_frame_publishes_once,
             ];
             permits: [
                 a_free_permit_is_given_at_birth,

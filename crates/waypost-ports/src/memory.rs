@@ -17,6 +17,7 @@ mod query;
 mod reading;
 mod tables;
 mod tasks;
+mod topics;
 mod waits;
 
 use std::sync::Arc;
@@ -28,7 +29,8 @@ use waypost_core::time::Timestamp;
 use crate::clock::Clock;
 use crate::store::{
     Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Heartbeat, History,
-    Mail, MailDelivery, MailOf, NewDefinition, Receiver, Renewal, Store, StoreError, StoredFrame,
+    Mail, MailDelivery, MailOf, NewDefinition, Publication, Published, Receiver, Renewal, Store,
+    StoreError, StoredFrame,
 };
 
 pub use claiming::Claimable;
@@ -118,6 +120,10 @@ impl Store for MemoryStore {
 
     fn receiver(&self, key: &str) -> Result<Option<Receiver>, StoreError> {
         self.with(|tables, _| Ok(tables.receiver(key)))
+    }
+
+    fn publish(&self, publication: &Publication) -> Result<Published, StoreError> {
+        self.with(|tables, now| Ok(tables.publish(publication, now)))
     }
 
     fn define(&self, new: &NewDefinition) -> Result<Defined, StoreError> {

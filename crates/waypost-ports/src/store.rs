@@ -13,6 +13,7 @@ mod permit;
 mod share;
 mod submission;
 mod suspicion;
+mod topics;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -33,6 +34,10 @@ pub use permit::{Permit, cancel_message};
 pub use share::Share;
 pub use submission::TakenName;
 pub use suspicion::{SUSPECT_FROM, Settled, crashes_after_death};
+pub(crate) use topics::SubscriptionRow;
+pub use topics::{
+    Publication, Published, Subscription, Topics, signal_blobs, signal_body, signal_mail,
+};
 pub use waypost_core::command::Urgency;
 
 /// How long an instance counts as alive after a heartbeat, by the store's time, unless it requests
@@ -117,6 +122,10 @@ pub trait Store: crate::breakers::Breakers + Send + Sync {
 
     /// Finds the execution of this id, as the receiver of a message.
     fn receiver(&self, key: &str) -> Result<Option<Receiver>, StoreError>;
+
+    /// Publishes a signal by its key: to every execution that waits for it, or to the first that does while
+    /// it is kept. A message id is good for one publication, as long as the first one is kept.
+    fn publish(&self, publication: &Publication) -> Result<Published, StoreError>;
 
     /// Stores a definition; equal content is the same version. Makes that version the current one
     /// of its workflow if [`NewDefinition::make_current`] is set, or if there was none yet. Calls
@@ -241,6 +250,8 @@ pub struct Side {
     pub mail: Vec<Mail>,
     /// Each becomes a row of the [outbox](crate::outbox) for every endpoint that subscribes to it.
     pub messages: Vec<Outgoing>,
+    /// Signals by key.
+    pub topics: Topics,
 }
 
 /// A change of a control row.

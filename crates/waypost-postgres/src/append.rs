@@ -14,7 +14,7 @@
 
 mod rows;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use waypost_core::id::ExecutionNo;
 use waypost_core::time::Timestamp;
@@ -30,6 +30,7 @@ use crate::permits;
 use crate::queries::sql;
 use crate::store::PostgresStore;
 use crate::text::get;
+use crate::topics;
 
 /// Frames in one statement. Their places share 16 bits, and arrays of this length fill a round trip.
 const FRAMES_MAX: usize = 2_000;
@@ -122,7 +123,10 @@ fn parts(batch: &[Append], round: &[usize]) -> Vec<Vec<usize>> {
 
 /// Does the frame have rows that further statements write, in one transaction with it?
 fn needs_transaction(side: &Side) -> bool {
-    !side.blobs.is_empty() || !side.births.is_empty() || !side.mail.is_empty()
+    !side.blobs.is_empty()
+        || !side.births.is_empty()
+        || !side.mail.is_empty()
+        || !side.topics.is_empty()
 }
 
 /// Appends frames of different executions; where the data of one is refused, the others in halves.
@@ -222,7 +226,7 @@ pub(crate) async fn write_further_rows(
         let named = taken.map(|(mail, _)| (mail.execution, &mail.blobs[..]));
         blob_refs::insert(db, named).await?;
     }
-    Ok(())
+    topics::change(db, &went_in).await
 }
 
 #[derive(Default)]
@@ -354,8 +358,8 @@ async fn look_up(db: &mut Connection, losers: &[&Append]) -> Result<Vec<Appended
     Ok(outcomes)
 }
 
-/// After the commit: wakes executions that got mail with it, or while they were being parked, and promotes
-/// rows of queues that have changed. If this fails, the frames are still committed, and the next claim
+/// After the commit: wakes executions that got mail with it, or while they were being parked, promotes
+/// rows of queues that have changed, and routes signals by key. If this fails, the frames are still committed, and the next claim
 /// sweeps.
 pub(crate) async fn after_commit(
     db: &mut Connection,
@@ -364,6 +368,9 @@ pub(crate) async fn after_commit(
     inserted: &Inserted,
 ) {
     let appends = part.iter().map(|index| &batch[*index]);
+    // Also of those that an earlier call committed, whose reply was lost.
+    let names: BTreeSet<_> =
+        appends.clone().flat_map(|append| append.side.topics.names()).collect();
     let went_in = appends.filter(|append| inserted.at.contains_key(&append.header.execution.0));
     let parked: Vec<i64> = went_in
         .flat_map(|append| {
@@ -377,6 +384,9 @@ pub(crate) async fn after_commit(
     }
     if result.is_ok() && !inserted.released.is_empty() {
         result = permits::promote_released(db, &inserted.released).await;
+    }
+    if result.is_ok() && !names.is_empty() {
+        result = topics::route(db, &names).await.map(drop);
     }
     if let Err(error) = result {
         tracing::debug!(%error, "left to the next sweep");

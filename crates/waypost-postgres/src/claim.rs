@@ -22,6 +22,7 @@ use crate::permits;
 use crate::queries::sql;
 use crate::store::PostgresStore;
 use crate::text::{array, count, from_stored, get, limit, text, time};
+use crate::topics;
 
 /// How often claims look for work that a dead process left half done.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
@@ -85,6 +86,7 @@ pub(crate) fn claim(store: &PostgresStore, request: &ClaimRequest) -> Result<Cla
             permits::sweep(db).await?;
             if from == 0 {
                 db.execute(sql!("instances_forget"), &[&GONE_FOR_MS]).await?;
+                topics::sweep(db).await?;
             }
         }
         let (executions, claims) = take(db, request).await?;

@@ -15,6 +15,7 @@
 //! | `claim` | taking ownership |
 //! | `instances` | leases and numbers |
 //! | `mail` | the inbox |
+//! | `topics` | signals by key: who waits for them, and what waits for a wait |
 //! | `history` | reading executions back |
 //! | `definitions` | versions of workflows |
 //! | `access` | API keys and the audit log |
@@ -68,6 +69,7 @@ mod sent;
 mod store;
 mod tasks;
 mod text;
+mod topics;
 mod waiting;
 
 pub use blobs::PostgresBlobs;

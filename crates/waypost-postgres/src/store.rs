@@ -8,7 +8,8 @@ use waypost_ports::mirror::Mirror;
 use waypost_ports::query::Query;
 use waypost_ports::store::{
     Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Heartbeat, History,
-    Mail, MailDelivery, MailOf, NewDefinition, Receiver, Renewal, Store, StoreError, StoredFrame,
+    Mail, MailDelivery, MailOf, NewDefinition, Publication, Published, Receiver, Renewal, Store,
+    StoreError, StoredFrame,
 };
 
 use crate::address::Address;
@@ -22,7 +23,7 @@ use crate::projections::Projections;
 use crate::queries::sql;
 use crate::sent::{Sent, Statements};
 use crate::waiting::{Threads, wait};
-use crate::{append, claim, definitions, history, instances, mail, migrate};
+use crate::{append, claim, definitions, history, instances, mail, migrate, topics};
 
 /// Connections that append.
 const WRITERS: usize = 2;
@@ -196,6 +197,10 @@ impl Store for PostgresStore {
     fn receiver(&self, key: &str) -> Result<Option<Receiver>, StoreError> {
         let Some(execution) = Query::find(self, Some(key))? else { return Ok(None) };
         Ok(Some(Receiver { execution, ended: !self.is_unfinished(execution)? }))
+    }
+
+    fn publish(&self, publication: &Publication) -> Result<Published, StoreError> {
+        self.run(Role::Api, async |db| topics::publish(db, publication).await)
     }
 
     fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {

@@ -9,6 +9,7 @@ pub(crate) mod control;
 pub(crate) mod definitions;
 pub(crate) mod executions;
 mod payloads;
+pub(crate) mod signals;
 pub(crate) mod starting;
 pub(crate) mod system;
 pub(crate) mod webhooks;

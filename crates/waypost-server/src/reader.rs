@@ -4,10 +4,12 @@
 //! both answer the same.
 
 mod breakers;
+mod signals;
 mod views;
 mod waits;
 pub(crate) mod webhook_views;
 
+pub use signals::PublishedTo;
 pub use waits::WAIT_KINDS;
 
 use std::sync::Arc;

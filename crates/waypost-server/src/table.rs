@@ -11,6 +11,7 @@ mod breakers;
 mod control;
 mod definitions;
 mod executions;
+mod signals;
 mod system;
 mod webhooks;
 mod workers;
@@ -41,6 +42,7 @@ static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         workers::ROUTES,
         blobs::ROUTES,
         breakers::ROUTES,
+        signals::ROUTES,
         system::ROUTES,
         webhooks::ROUTES,
         administration::ROUTES,

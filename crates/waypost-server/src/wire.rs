@@ -37,6 +37,7 @@ pub mod definition;
 pub mod execution;
 pub mod limits;
 pub mod payload;
+pub mod publish;
 pub mod request;
 pub mod system;
 pub mod wait;
@@ -53,6 +54,7 @@ pub use execution::{
     ExecutionSummary, Failure, Node, NodeList, Started, Wait,
 };
 pub use payload::Payload;
+pub use publish::{Publish, PublishResult};
 pub use request::{NewApiKey, Start};
 pub use system::{
     ApiKey, ApiKeyList, AuditList, AuditRow, Instance, InstanceList, Limits, MadeKey,

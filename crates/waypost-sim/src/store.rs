@@ -15,7 +15,8 @@ use waypost_ports::breakers::{BreakerAnswer, BreakerRow, Breakers};
 use waypost_ports::memory::{Claimable, Pages, Tables};
 use waypost_ports::store::{
     Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Heartbeat, History,
-    Mail, MailDelivery, MailOf, NewDefinition, Receiver, Renewal, Store, StoreError, StoredFrame,
+    Mail, MailDelivery, MailOf, NewDefinition, Publication, Published, Receiver, Renewal, Store,
+    StoreError, StoredFrame,
 };
 
 use crate::clock::TrueTime;
@@ -190,6 +191,10 @@ impl Store for Connection {
 
     fn receiver(&self, key: &str) -> Result<Option<Receiver>, StoreError> {
         self.call(false, |tables, _| tables.receiver(key))
+    }
+
+    fn publish(&self, publication: &Publication) -> Result<Published, StoreError> {
+        self.call(true, |tables, now| tables.publish(publication, now))
     }
 
     fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {

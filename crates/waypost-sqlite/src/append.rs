@@ -14,7 +14,7 @@ use waypost_ports::store::{
 
 use crate::connection::{checksum, first, is_about_data, run, to_stored, value};
 use crate::store::Write;
-use crate::{blob_refs, mail, outbox, permits, queries};
+use crate::{blob_refs, mail, outbox, permits, queries, topics};
 
 /// The fold that every control row can be assumed to need.
 const FIRST_LOG_FORMAT: u16 = 1;
@@ -301,6 +301,9 @@ fn write_side(write: &Write<'_>, header: &FrameHeader, side: &Side) -> rusqlite:
     outbox::enqueue(write, header, &side.messages)?;
     // Last: it may be for what was born with this frame.
     mail::deliver(write, &side.mail)?;
+    if !side.topics.is_empty() {
+        topics::change(write, header, side)?;
+    }
     Ok(())
 }
 

@@ -20,6 +20,7 @@
 //! | `claim` | taking ownership |
 //! | `instances` | leases and numbers |
 //! | `mail` | the inbox |
+//! | `topics` | signals by key: who waits for them, and what waits for a wait |
 //! | `history` | reading executions back |
 //! | `feed` | the frames of all executions, in the order of commits |
 //! | `definitions` | versions of workflows |
@@ -63,6 +64,7 @@ mod projections;
 mod queries;
 mod query;
 mod store;
+mod topics;
 
 pub use lock::{EngineProcess, engine_of};
 pub use migrate::{migrate, migrations};

@@ -119,6 +119,11 @@ queries! {
     PERMIT_RELEASE = "permit_release";
     PERMIT_SUPERSEDE = "permit_supersede";
     PERMIT_WAITING = "permit_waiting";
+    PUBLISHED_DELETE = "published_delete";
+    PUBLISHED_EXPIRE = "published_expire";
+    PUBLISHED_INSERT = "published_insert";
+    PUBLISHED_NEXT = "published_next";
+    PUBLISHED_TAKEN = "published_taken";
     SNAPSHOT_DISCARD = "snapshot_discard";
     SNAPSHOT_LOAD = "snapshot_load";
     SNAPSHOT_SAVE = "snapshot_save";
@@ -131,6 +136,10 @@ queries! {
     SUBMISSION_BY_KEY = "submission_by_key";
     SUBMISSION_DELETE = "submission_delete";
     SUBMISSION_INSERT = "submission_insert";
+    SUBSCRIPTION_DELETE = "subscription_delete";
+    SUBSCRIPTION_HUNGRY = "subscription_hungry";
+    SUBSCRIPTION_INSERT = "subscription_insert";
+    SUBSCRIPTIONS_FEED = "subscriptions_feed";
     TIME_LATEST = "time_latest";
     AUDIT_BY_ACTOR = "audit_by_actor";
     AUDIT_INSERT = "audit_insert";

@@ -14,7 +14,8 @@ use waypost_ports::clock::Clock;
 use waypost_ports::query::Query;
 use waypost_ports::store::{
     Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Heartbeat, History,
-    Mail, MailDelivery, MailOf, NewDefinition, Receiver, Renewal, Store, StoreError, StoredFrame,
+    Mail, MailDelivery, MailOf, NewDefinition, Publication, Published, Receiver, Renewal, Store,
+    StoreError, StoredFrame,
 };
 
 use crate::cache::{self, PageCache};
@@ -24,7 +25,7 @@ use crate::last_frames::LastFrames;
 use crate::lock::FolderLock;
 use crate::options::Options;
 use crate::projections::Projections;
-use crate::{append, claim, definitions, history, instances, lock, mail, migrate, queries};
+use crate::{append, claim, definitions, history, instances, lock, mail, migrate, queries, topics};
 
 /// The log's file, in its folder.
 pub(crate) const LOG_FILE: &str = "log.db";
@@ -362,6 +363,12 @@ impl Store for SqliteStore {
     fn receiver(&self, key: &str) -> Result<Option<Receiver>, StoreError> {
         let Some(execution) = Query::find(self, Some(key))? else { return Ok(None) };
         Ok(Some(Receiver { execution, ended: !self.is_unfinished(execution)? }))
+    }
+
+    fn publish(&self, publication: &Publication) -> Result<Published, StoreError> {
+        let published = self.write(|write| topics::publish(write, publication))?;
+        self.wrote(1);
+        Ok(published)
     }
 
     fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {

@@ -20,8 +20,10 @@ mod interrupts;
 mod items;
 mod keys;
 mod list;
+mod logging;
 mod migrate;
 mod projections;
+mod publish;
 mod requests;
 mod resume;
 mod retry;
@@ -44,10 +46,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde::Serialize;
-use tracing_subscriber::EnvFilter;
 
 use crate::client::Refused;
-use crate::output::{self, Color, Format, LogWriter, complain, print_json, print_line};
+use crate::output::{self, Color, Format, complain, print_json, print_line};
 use crate::settings::{Flags, Settings};
 
 /// Runs workflows that survive crashes, restarts and long waits.
@@ -119,6 +120,8 @@ enum Command {
     Retry(retry::Args),
     /// Send a signal to an execution
     Signal(requests::SignalArgs),
+    /// Publish a signal by its key, to every execution that waits for it
+    Publish(publish::Args),
     /// Complete a wait early: skip a delay, retry now, or supply a signal
     CompleteWait(requests::CompleteWaitArgs),
     /// Approve what an execution asks for
@@ -250,7 +253,7 @@ const GLOBAL_OPTIONS: &str = "Global options: see `waypost --help`";
 
 /// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
-    log_panics();
+    logging::log_panics();
     let parsed = command().try_get_matches();
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
@@ -258,7 +261,7 @@ pub fn main() -> ExitCode {
     };
     let color = cli.color.is_wanted(std::io::stdout().is_terminal());
     let color_errors = cli.color.is_wanted(std::io::stderr().is_terminal());
-    if let Err(error) = start_logging(&cli.log, color_errors) {
+    if let Err(error) = logging::start(&cli.log, color_errors) {
         return fail(&error);
     }
     match block_on(execute(cli, color, color_errors)) {
@@ -295,32 +298,6 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     let refused = error.downcast_ref::<Refused>().is_some_and(Refused::is_wrong);
     let wrong = refused || error.downcast_ref::<Usage>().is_some();
     if wrong { Exit::Wrong.into() } else { Exit::Failed.into() }
-}
-
-/// Panics go to the log, which never panics itself; those of handlers that hold secrets without their
-/// text.
-fn log_panics() {
-    std::panic::set_hook(Box::new(|panic| {
-        if waypost_engine::holds_secrets() {
-            let location = panic.location().map(ToString::to_string).unwrap_or_default();
-            tracing::error!(location, "a handler that holds secrets panicked");
-        } else {
-            tracing::error!("{panic}");
-        }
-    }));
-}
-
-fn start_logging(filter: &str, color: bool) -> Result<()> {
-    let filter = EnvFilter::try_new(filter)
-        .map_err(|error| anyhow::anyhow!("--log {filter:?} is not a log filter: {error}"))?;
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(move || LogWriter { color })
-        .with_ansi(color)
-        // It would do so on standard error, and panic where that cannot be written either.
-        .log_internal_errors(false)
-        .init();
-    Ok(())
 }
 
 async fn execute(cli: Cli, color: bool, color_errors: bool) -> Result<Exit> {
@@ -363,6 +340,7 @@ async fn execute(cli: Cli, color: bool, color_errors: bool) -> Result<Exit> {
         Command::Cancel(args) => requests::cancel(args, &context).await,
         Command::Retry(args) => retry::run(args, &context).await,
         Command::Signal(args) => requests::signal(args, &context).await,
+        Command::Publish(args) => publish::run(args, &context).await,
         Command::Budget(args) => budget::run(args, &context).await,
         Command::Tune(args) => requests::tune(args, &context).await,
         Command::CompleteWait(args) => requests::complete_wait(args, &context).await,

@@ -240,7 +240,8 @@ fn change(event: &NodeEvent) -> Option<(NodeStatus, Option<u32>, String)> {
             (NodeStatus::Waiting, Some(*attempt), format!("execution {child} again"))
         }
         NodeEvent::SignalSent { attempt, receiver, signal, .. } => {
-            (NodeStatus::Running, Some(*attempt), format!("signal {signal} to {receiver}"))
+            let to = receiver.as_ref().map_or("all that wait for it", |receiver| receiver.as_str());
+            (NodeStatus::Running, Some(*attempt), format!("signal {signal} to {to}"))
         }
         NodeEvent::Skipped { .. } => (NodeStatus::Skipped, None, none),
         NodeEvent::Cancelled { reason, .. } => {

@@ -3,26 +3,27 @@
 use std::sync::Arc;
 
 use super::Decider;
-use super::evaluate::{duration, missed, text_of};
+use super::evaluate::{duration, invalid, missed, text_of};
 use super::signals::{FILTERS_WORK_MAX, Taker, too_much_filtering};
 use crate::event::{MessageId, NodeEvent, Origin, Wait};
-use crate::expr::{Expression, Template};
+use crate::expr::{Expression, Scope};
 use crate::failure::{Failure, kind};
 use crate::json::Json;
-use crate::kind::{DurationTemplate, SignalsSpec};
+use crate::kind::{DurationTemplate, SignalName, SignalsSpec};
 use crate::path::At;
+use crate::published::{key_of, keyed_name};
 use crate::status::NodeStatus;
 
 impl Decider<'_> {
     pub(super) fn await_signal(
         &mut self,
         at: At,
-        name: &Template,
+        name: &SignalName,
         filter: Option<&Expression>,
         timeout: Option<&DurationTemplate>,
     ) -> Result<(), Failure> {
         let scope = self.scope(at);
-        let name = text_of(&name.render(&scope)?, "a signal's name")?;
+        let name = name_of(name, &scope)?;
         let span = timeout.map(|timeout| duration(timeout, &scope)).transpose()?;
         let due = span.map(|span| self.env.now_max.plus(span));
         let early = self.find_early_signal(at, &name, filter)?;
@@ -30,7 +31,7 @@ impl Decider<'_> {
         if body.is_some_and(|body| !self.has_variables_of(at, Some(body))) {
             return Err(missed());
         }
-        self.wait(at, Wait::Signal { name: name.into(), due }, span);
+        self.wait(at, Wait::Signal { name, due }, span);
         if let Some((message, body)) = early {
             self.arrives(Taker { at, which: None }, &message, &body, false);
         }
@@ -63,7 +64,7 @@ impl Decider<'_> {
         let scope = self.scope(at);
         let mut names = Vec::with_capacity(spec.signals.len());
         for signal in &spec.signals {
-            names.push(Arc::from(text_of(&signal.name.render(&scope)?, "a signal's name")?));
+            names.push(name_of(&signal.name, &scope)?);
         }
         let span = spec.timeout.as_ref().map(|timeout| duration(timeout, &scope)).transpose()?;
         let due = span.map(|span| self.env.now_max.plus(span));
@@ -142,4 +143,12 @@ impl Decider<'_> {
         };
         self.attempt_failed(at, Failure::permanent(kind::TIMEOUT, message));
     }
+}
+
+/// The name of a signal that a node waits for, with its key.
+fn name_of(wanted: &SignalName, scope: &Scope) -> Result<Arc<str>, Failure> {
+    let name = text_of(&wanted.name.render(scope)?, "a signal's name")?;
+    let Some(key) = &wanted.key else { return Ok(name.into()) };
+    let key = key_of(&key.render(scope)?.to_value()?).map_err(invalid)?;
+    keyed_name(&name, &key).map_err(invalid)
 }

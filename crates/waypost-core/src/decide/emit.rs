@@ -5,13 +5,14 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::Decider;
-use crate::child::{Launch, SentBody, SentMessage, SentSignal};
+use crate::child::{Launch, SentBody, SentMessage, SentSignal, SignalTo};
 use crate::command::Request;
-use crate::event::NodeEvent;
+use crate::event::{MessageId, NodeEvent};
 use crate::failure::{Failure, kind};
 use crate::json::Json;
 use crate::kind::EmitSpec;
 use crate::path::At;
+use crate::published::{PublishedSignal, split_name};
 
 impl Decider<'_> {
     /// The receiver of a signal was found, or there is none.
@@ -27,24 +28,34 @@ impl Decider<'_> {
         }
     }
 
-    fn send_signal(&mut self, at: At, signal: SentSignal) {
-        let SentSignal { execution, receiver, name, body } = signal;
+    fn send_signal(&mut self, at: At, SentSignal { to, name, body }: SentSignal) {
         let (node, attempt) = (self.path(at), self.node(at).attempt);
-        let message = format!("emit-{}-{}", self.state.created.key, self.state.seq).into();
-        let output = json!({ "delivered": true, "execution": receiver });
+        let message: MessageId =
+            format!("emit-{}-{}", self.state.created.key, self.state.seq).into();
+        let (execution, receiver, output) = match &to {
+            SignalTo::Execution { number, id } => {
+                let output = json!({ "delivered": true, "execution": id });
+                (Some(*number), Some(id.clone()), output)
+            }
+            SignalTo::Waiting { .. } => {
+                let (signal, key) = split_name(&name);
+                (None, None, json!({ "published": true, "signal": signal, "key": key }))
+            }
+        };
+        let (signal, sent) = (Arc::clone(&name), Arc::clone(&message));
         self.emit_at(
             at,
-            NodeEvent::SignalSent {
-                node,
-                attempt,
-                execution,
-                receiver,
-                signal: Arc::clone(&name),
-                message: Arc::clone(&message),
-            },
+            NodeEvent::SignalSent { node, attempt, execution, receiver, signal, message: sent },
         );
-        let body = SentBody::Request(Request::Signal { name, body });
-        self.decision.sent.push(SentMessage { to: execution, message, body });
+        match to {
+            SignalTo::Execution { number, .. } => {
+                let body = SentBody::Request(Request::Signal { name, body });
+                self.decision.sent.push(SentMessage { to: number, message, body });
+            }
+            SignalTo::Waiting { keep } => {
+                self.decision.published.push(PublishedSignal { name, message, body, keep });
+            }
+        }
         self.complete_or_fail(at, Some(Json::from_value(&output)));
     }
 }

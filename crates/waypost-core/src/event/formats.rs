@@ -2,8 +2,8 @@
 
 use super::{
     BLOBS_LOG_FORMAT, BODIES_LOG_FORMAT, BREAKERS_LOG_FORMAT, BUDGETS_LOG_FORMAT,
-    CHILDREN_LOG_FORMAT, EMIT_LOG_FORMAT, NodeEvent, REMOTE_LOG_FORMAT, STEERED_LOG_FORMAT,
-    WAITS_LOG_FORMAT,
+    CHILDREN_LOG_FORMAT, EMIT_LOG_FORMAT, KEYS_LOG_FORMAT, NodeEvent, REMOTE_LOG_FORMAT,
+    STEERED_LOG_FORMAT, WAITS_LOG_FORMAT,
 };
 
 impl NodeEvent {
@@ -24,6 +24,7 @@ impl NodeEvent {
             Self::BodyEnding { origin, .. } if !origin.is_unknown() => STEERED_LOG_FORMAT,
             Self::Tuned { .. } => STEERED_LOG_FORMAT,
             Self::Requeued { .. } => BREAKERS_LOG_FORMAT,
+            Self::SignalSent { receiver: None, .. } => KEYS_LOG_FORMAT,
             Self::SignalSent { .. } => EMIT_LOG_FORMAT,
             Self::ChildStarted { .. } | Self::ChildReopened { .. } | Self::ChildEnded { .. } => {
                 CHILDREN_LOG_FORMAT

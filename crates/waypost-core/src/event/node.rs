@@ -307,11 +307,13 @@ pub enum NodeEvent {
         node: Arc<str>,
         /// The number of the attempt, from 1.
         attempt: u32,
-        /// The number of the execution that it is for.
-        execution: ExecutionNo,
+        /// The number of the execution that it is for; absent if it is for every execution that waits for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        execution: Option<ExecutionNo>,
         /// The id of that execution.
-        receiver: ExecutionId,
-        /// The name of the signal.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        receiver: Option<ExecutionId>,
+        /// The name of the signal, with its key if it has one: `paid[order-7]`.
         signal: Arc<str>,
         /// The message's id, by which the receiver knows duplicates.
         message: MessageId,

@@ -6,7 +6,7 @@ use super::{call, expression, split, template};
 use crate::budget::{Budget, Meter, Money, OnExhausted, Prices, SpendingLimits};
 use crate::kind::{
     ApprovalSpec, Behaviour, Case, Collect, Delay, DurationTemplate, EmitSpec, Escalation, Fail,
-    Loop, LoopTest, MapSpec, SignalSpec, SignalsSpec, Tolerate, WorkflowCall,
+    Loop, LoopTest, MapSpec, SignalName, SignalSpec, SignalsSpec, Tolerate, WorkflowCall,
 };
 use crate::slot::SlotClass;
 use crate::time::Millis;
@@ -132,8 +132,13 @@ fn workflow(text: &str) -> Behaviour {
 fn emit(text: &str) -> Behaviour {
     let parts = split(text, &[',']);
     let [to, signal, rest @ ..] = &*parts else { panic!("{text:?} names no receiver and signal") };
-    let config = template(&json!({ "to": to, "signal": signal, "body": { "from": "emit" } }));
-    Behaviour::Emit(EmitSpec { config, optional: rest == ["optional"] })
+    let (field, published) = match to.strip_prefix("key ") {
+        Some(_) => ("key", true),
+        None => ("to", false),
+    };
+    let to = to.strip_prefix("key ").unwrap_or(to);
+    let config = template(&json!({ field: to, "signal": signal, "body": { "from": "emit" } }));
+    Behaviour::Emit(EmitSpec { config, published, optional: rest == ["optional"] })
 }
 
 fn each(text: &str) -> Behaviour {
@@ -162,15 +167,18 @@ fn each(text: &str) -> Behaviour {
 
 fn signal(text: &str) -> Behaviour {
     let (mut name, mut filter, mut timeout, mut on_timeout) = (Value::Null, None, None, None);
+    let mut key = None;
     for part in split(text, &[',']) {
         match part.split_once(' ') {
             Some(("where", source)) => filter = Some(expression(source)),
+            Some(("by", text)) => key = Some(template(&json!(text))),
             Some(("within", span)) => timeout = Some(duration(span)),
             Some(("else", branch)) => on_timeout = Some(branch.into()),
             _ => name = json!(part),
         }
     }
-    Behaviour::Signal { name: template(&name), filter, timeout, on_timeout }
+    let name = SignalName { name: template(&name), key };
+    Behaviour::Signal { name, filter, timeout, on_timeout }
 }
 
 fn approval(text: &str) -> Behaviour {
@@ -207,11 +215,16 @@ fn signals(text: &str) -> Behaviour {
             Some(("within", span)) => spec.timeout = Some(duration(span)),
             Some(("else", branch)) => spec.on_timeout = Some(branch.into()),
             Some((name, rest)) => {
-                let source = rest.strip_prefix("where ").expect("a filter");
-                let filter = Some(expression(source));
-                spec.signals.push(SignalSpec { name: template(&json!(name)), filter });
+                let key = rest.strip_prefix("by ").map(|key| template(&json!(key)));
+                let filter = rest.strip_prefix("where ").map(expression);
+                assert!(key.is_some() || filter.is_some(), "{rest:?} is no key and no filter");
+                let name = SignalName { name: template(&json!(name)), key };
+                spec.signals.push(SignalSpec { name, filter });
             }
-            None => spec.signals.push(SignalSpec { name: template(&json!(part)), filter: None }),
+            None => {
+                let name = template(&json!(part)).into();
+                spec.signals.push(SignalSpec { name, filter: None });
+            }
         }
     }
     if spec.need == 0 {

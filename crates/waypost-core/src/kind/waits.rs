@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{Behaviour, DurationTemplate};
 use crate::expr::{Expression, Template};
 use crate::json::Json;
+use crate::plan::Plan;
 
 /// The branches of an approval.
 pub const APPROVED: &str = "approved";
@@ -25,10 +26,18 @@ pub struct SignalsSpec {
     pub on_timeout: Option<Arc<str>>,
 }
 
+/// Which signal a node waits for.
+#[derive(Debug, PartialEq)]
+pub struct SignalName {
+    pub name: Template,
+    /// The correlation key: with it, the signal may be [published](crate::published), too.
+    pub key: Option<Template>,
+}
+
 /// One of several signals.
 #[derive(Debug, PartialEq)]
 pub struct SignalSpec {
-    pub name: Template,
+    pub name: SignalName,
     /// Must hold for the signal to count; sees its body as `signal`.
     pub filter: Option<Expression>,
 }
@@ -55,6 +64,20 @@ pub struct Escalation {
     pub after: DurationTemplate,
     /// A list of names.
     pub to: Template,
+}
+
+impl From<Template> for SignalName {
+    /// A signal without a key.
+    fn from(name: Template) -> Self {
+        Self { name, key: None }
+    }
+}
+
+impl SignalName {
+    pub(super) fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
+        self.name.visit(visit);
+        self.key.iter().for_each(|key| key.visit(visit));
+    }
 }
 
 impl SignalsSpec {
@@ -95,6 +118,14 @@ impl Behaviour {
         matches!(self, Self::Signals(_)) || self.on_timeout().is_some()
     }
 
+    /// The keys of the signals that it waits for, by position.
+    pub(crate) fn signal_keys(&self) -> impl Iterator<Item = Option<&Template>> {
+        let one = if let Self::Signal { name, .. } = self { Some(name) } else { None };
+        let several = if let Self::Signals(spec) = self { &*spec.signals } else { &[] };
+        let names = one.into_iter().chain(several.iter().map(|signal| &signal.name));
+        names.map(|name| name.key.as_ref())
+    }
+
     /// The branch that a wait selects when it takes too long.
     pub fn on_timeout(&self) -> Option<&str> {
         match self {
@@ -124,5 +155,12 @@ impl Behaviour {
     pub fn is_aside(&self, branch: &str) -> bool {
         let rejected = matches!(self, Self::Approval(_)) && branch == REJECTED;
         rejected || self.on_timeout() == Some(branch)
+    }
+}
+
+impl Plan {
+    /// Does one of its nodes wait for a signal by its key?
+    pub fn has_keys(&self) -> bool {
+        self.nodes.iter().any(|node| node.behaviour.signal_keys().flatten().next().is_some())
     }
 }

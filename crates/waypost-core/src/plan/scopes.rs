@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{Plan, PlanFault, PlanNode, id_at, position};
 use crate::event::{
     BODIES_LOG_FORMAT, BREAKERS_LOG_FORMAT, BUDGETS_LOG_FORMAT, CHILDREN_LOG_FORMAT,
-    EMIT_LOG_FORMAT, HEARTBEAT_LOG_FORMAT, WAITS_LOG_FORMAT,
+    EMIT_LOG_FORMAT, HEARTBEAT_LOG_FORMAT, KEYS_LOG_FORMAT, WAITS_LOG_FORMAT,
 };
 use crate::id::NodeIx;
 use crate::kind::Behaviour;
@@ -34,6 +34,7 @@ impl PlanNode {
             (matches!(self.behaviour, Behaviour::Workflow(_)), CHILDREN_LOG_FORMAT),
             (self.behaviour.needs_waits_format(), WAITS_LOG_FORMAT),
             (matches!(self.behaviour, Behaviour::Emit(_)), EMIT_LOG_FORMAT),
+            (self.behaviour.has_key(), KEYS_LOG_FORMAT),
             (self.meter.is_some(), BUDGETS_LOG_FORMAT),
             (self.breaker.is_some(), BREAKERS_LOG_FORMAT),
         ];

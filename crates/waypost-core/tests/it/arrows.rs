@@ -148,8 +148,8 @@ fn node_events(attempt: u32) -> Vec<NodeEvent> {
         NodeEvent::SignalSent {
             node: node(),
             attempt,
-            execution: CHILD,
-            receiver: child(),
+            execution: Some(CHILD),
+            receiver: Some(child()),
             signal: "go".into(),
             message: "emit-1-2".into(),
         },

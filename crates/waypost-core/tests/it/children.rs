@@ -64,6 +64,19 @@ pub(super) const CASES: &[Case] = &[
          launch-fails o no_receiver -> o COMPLETED, execution COMPLETED",
     ),
     case(
+        "a signal by key is published with the frame that completes its node",
+        "e = emit(key 7, paid); d = value(${{ nodes.e.output }}) needs e",
+        "start             -> e RUNNING, launches e
+         publish e paid[7] -> sends 0, publishes paid[7], e COMPLETED, d gives {\"published\":true,\"signal\":\"paid\",\"key\":\"7\"}, execution COMPLETED",
+    ),
+    case(
+        "a node that was cancelled publishes nothing",
+        "e = emit(key 7, paid); a",
+        "start             -> launches e
+         cancel
+         publish e paid[7] -> publishes, e CANCELLED",
+    ),
+    case(
         "a node that was cancelled sends nothing",
         "e = emit(exe_other, go); a",
         "start       -> launches e

@@ -174,6 +174,7 @@ impl<'a> Run<'a> {
         self.last.effects.extend(decision.effects);
         self.last.births.extend(decision.births);
         self.last.sent.extend(decision.sent);
+        self.last.published.extend(decision.published);
         self.last.reopened.extend(decision.reopened);
         Ok(effects)
     }

@@ -22,7 +22,7 @@ use serde_json::Value;
 use uuid::Uuid;
 use waypost_core::breaker::{BreakerCause, BreakerHold};
 use waypost_core::budget::{Money, SpendingLimits};
-use waypost_core::child::{Callee, ChildEnd, Launch, NewChild, SentSignal};
+use waypost_core::child::{Callee, ChildEnd, Launch, NewChild, SentSignal, SignalTo};
 use waypost_core::command::{
     ApprovalDecision, ApprovalVerdict, Command, Effect, Mark, Outcome, Refusal, Report, Request,
     Tuning,
@@ -223,16 +223,14 @@ impl Line<'_, '_> {
                 let launch = Err(failure(rest));
                 Command::Launch { node: node(id), attempt: self.attempt_of(id), launch }
             }
-            ["signal-to", id] => Command::Launch {
-                node: node(id),
-                attempt: self.attempt_of(id),
-                launch: Ok(Launch::Signal(Box::new(SentSignal {
-                    execution: ExecutionNo(100),
-                    receiver: ExecutionId("exe_other".into()),
-                    name: "go".into(),
-                    body: Json::null(),
-                }))),
-            },
+            ["signal-to", id] => {
+                let number = ExecutionNo(100);
+                let to = SignalTo::Execution { number, id: ExecutionId("exe_other".into()) };
+                self.sent_signal(id, to, "go")
+            }
+            ["publish", id, name] => {
+                self.sent_signal(id, SignalTo::Waiting { keep: Millis(1_000) }, name)
+            }
             ["child", id, status, ref rest @ ..] => self.child_end(id, status, rest),
             ["force-cancel", ..] => {
                 Command::Request(Request::ForceCancel { reason: None }, origin(words))
@@ -262,6 +260,13 @@ impl Line<'_, '_> {
 
     fn send(&mut self, command: Command) {
         self.refusal = self.run.command(command).err();
+    }
+
+    fn sent_signal(&self, id: &str, to: SignalTo, name: &str) -> Command {
+        let (name, body) = (name.into(), Json::null());
+        let launch = Ok(Launch::Signal(Box::new(SentSignal { to, name, body })));
+        let node = self.run.state.find(self.run.plan, id).expect("a node");
+        Command::Launch { node, attempt: self.attempt_of(id), launch }
     }
 
     /// The end of the child that a node has: `child n COMPLETED [output] [generation g] [of number]`.
@@ -360,6 +365,11 @@ impl Line<'_, '_> {
             // `births 2`, `sends 1`, `reopens 1`: how many executions begin, get a message, begin again.
             ["births", number] => same(run.last.births.len().to_string(), number),
             ["sends", number] => same(run.last.sent.len().to_string(), number),
+            // `publishes paid[7]`: the names of signals by key.
+            ["publishes", ref names @ ..] => {
+                let found: Vec<_> = run.last.published.iter().map(|it| &*it.name).collect();
+                same(found.join(" "), &names.join(" "))
+            }
             ["reopens", number] => same(run.last.reopened.len().to_string(), number),
             // `logs RunEnding NodeCancelled …`: exactly these events.
             ["logs", ref names @ ..] => {

@@ -34,10 +34,17 @@ pub struct LaunchOrder {
     pub attempt: u32,
     /// The config of the node, rendered.
     pub config: Json,
-    /// Does it send a signal, instead of starting an execution?
-    pub emits: bool,
+    /// Whom it sends a signal to, where it starts no execution.
+    pub emits: Option<Emits>,
     /// The child of an earlier attempt.
     pub child: Option<ChildState>,
+}
+
+/// Whom a node sends a signal to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Emits {
+    ToExecution,
+    ByKey,
 }
 
 /// What a node starts.
@@ -215,7 +222,12 @@ impl Live {
         }
         let execution = self.state.execution;
         let child = self.state.get(node).and_then(|node| node.child.as_deref().cloned());
-        let emits = matches!(self.plan.node(node.node).behaviour, Behaviour::Emit(_));
+        let behaviour = &self.plan.node(node.node).behaviour;
+        let spec = if let Behaviour::Emit(spec) = behaviour { Some(spec) } else { None };
+        let emits = spec.map(|spec| match spec.published {
+            true => Emits::ByKey,
+            false => Emits::ToExecution,
+        });
         Ok(LaunchOrder { execution, node, attempt, config: rendered.config, emits, child })
     }
 }

@@ -6,7 +6,7 @@ mod frame;
 mod mailbox;
 mod orders;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use waypost_core::command::{Command, Decision, Env, FirstSignal};
@@ -18,6 +18,7 @@ use waypost_core::outbox::NOTIFY;
 use waypost_core::path::At;
 use waypost_core::plan::Plan;
 use waypost_core::planted::{Bug, is_planted};
+use waypost_core::published::WaitRef;
 use waypost_core::slot::SlotCounts;
 use waypost_core::state::State;
 use waypost_core::status::NodeStatus;
@@ -93,6 +94,10 @@ pub(super) struct Live {
     announced: Option<RunPhase>,
     /// Has its plan `notify` nodes?
     notifies: bool,
+    /// Does one of its nodes wait for signals by key?
+    has_keys: bool,
+    /// The waits for signals by key that the store knows of, or will with the frame in flight.
+    subscriptions: BTreeMap<WaitRef, Arc<str>>,
     /// The store's time of that frame.
     stored_at: Timestamp,
     /// Mail that was answered without an event; deleted with the next frame.
@@ -167,9 +172,14 @@ impl Live {
     }
 
     fn with(plan: Arc<Plan>, state: State, parent: Option<Parent>) -> Self {
+        let has_keys = plan.has_keys();
+        let known = parent.is_some() && has_keys;
+        let subscriptions = known.then(|| state.subscriptions(&plan)).unwrap_or_default();
         Self {
             announced: parent.map(|_| state.phase()),
             notifies: plan.nodes.iter().any(|node| node.kind == NOTIFY),
+            has_keys,
+            subscriptions,
             plan,
             state,
             parent,

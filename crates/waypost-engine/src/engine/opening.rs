@@ -86,6 +86,7 @@ impl Engine {
             mirror,
             payloads,
             issuer,
+            nudges: parts.nudges,
             threads: Arc::new(Mutex::new(threads)),
         })
     }

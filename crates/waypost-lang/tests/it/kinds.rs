@@ -96,7 +96,7 @@ kinds! {
     Wait: "wait-for-events" ["wait"], Logic,
         [field("name", Shape::Text, true), field("filter", Shape::ExpressionWith("signal"), false)],
         |config| Ok(Behaviour::Signal {
-            name: template(config, "name"),
+            name: template(config, "name").into(),
             filter: expression(config, "filter"),
             timeout: None,
             on_timeout: None,

@@ -5,9 +5,10 @@
 
 use serde_json::Value;
 use waypost_core::kind::{Behaviour, ConfigFault, EmitSpec, Family, KindSpec, Shape};
+use waypost_core::published::keyed_name;
 
 use crate::NodeKind;
-use crate::config::{ConfigMap, fields_template, optional, required};
+use crate::config::{ConfigMap, duration, fields_template, is_key, optional, required};
 
 pub(crate) static KIND: NodeKind =
     NodeKind { spec: &SPEC, compile: |config| read(config).map(Behaviour::Emit), handler: None };
@@ -17,11 +18,27 @@ static SPEC: KindSpec = KindSpec {
     aliases: &["send-signal"],
     family: Family::Logic,
     body: None,
-    summary: "Sends a signal to another execution, which it waits for with `wait-for-events`.",
+    summary: "Sends a signal to another execution, or to all that wait for it by its key.",
     fields: &[
-        required("to", Shape::Text, "The id of the execution that receives it."),
+        optional(
+            "to",
+            Shape::Text,
+            "The id of the execution that receives it. Required, or `key`.",
+        ),
+        optional(
+            "key",
+            Shape::Text,
+            "A correlation key: every execution receives it that waits for the signal with this key. A text, \
+             a number or a boolean.",
+        ),
         required("signal", Shape::Text, "The name of the signal."),
         optional("body", Shape::Any, "What it carries; null if absent."),
+        optional(
+            "keep",
+            Shape::Duration,
+            "With `key`: how long it is kept for the first execution that waits for it, if none does yet. \
+             Default: 1 day; at most 30 days.",
+        ),
         optional(
             "optional",
             Shape::Boolean,
@@ -31,17 +48,52 @@ static SPEC: KindSpec = KindSpec {
 };
 
 fn read(config: &ConfigMap) -> Result<EmitSpec, Vec<ConfigFault>> {
-    let is_empty = |field: &&str| {
-        config.get(*field).and_then(Value::as_str).is_none_or(|text| text.trim().is_empty())
-    };
-    let fault =
-        |field: &str| ConfigFault::at(field, format!("`{field}` must be text and not empty"));
+    let published = config.contains_key("key");
     let faults: Vec<_> =
-        ["to", "signal"].iter().filter(|f| is_empty(f)).map(|f| fault(f)).collect();
+        [addressee(config), signal(config)].into_iter().filter_map(Result::err).collect();
     if !faults.is_empty() {
         return Err(faults);
     }
-    let sent = fields_template(config, &["to", "signal", "body"]).map_err(|fault| vec![fault])?;
+    let sent = fields_template(config, &["to", "key", "signal", "body", "keep"]);
     let optional = config.get("optional").and_then(Value::as_bool) == Some(true);
-    Ok(EmitSpec { config: sent, optional })
+    Ok(EmitSpec { config: sent.map_err(|fault| vec![fault])?, published, optional })
+}
+
+fn signal(config: &ConfigMap) -> Result<(), ConfigFault> {
+    text(config, "signal")?;
+    let name = config.get("signal").and_then(Value::as_str).unwrap_or_default();
+    let literal = config.contains_key("key") && !name.contains("${{");
+    match literal.then(|| keyed_name(name, "key")) {
+        Some(Err(fault)) => Err(ConfigFault::at("signal", fault)),
+        Some(Ok(_)) | None => Ok(()),
+    }
+}
+
+/// It is for one execution, or for all that wait for it.
+fn addressee(config: &ConfigMap) -> Result<(), ConfigFault> {
+    if !config.contains_key("key") {
+        if config.contains_key("keep") {
+            let fault = ConfigFault::at("keep", "`keep` is about signals with a `key`");
+            return Err(fault.hint("the execution that gets it keeps it"));
+        }
+        return text(config, "to");
+    }
+    for (field, message) in [
+        ("to", "`to` and `key` exclude each other"),
+        ("optional", "`optional` is about `to`: a signal with a `key` needs no receiver"),
+    ] {
+        if config.contains_key(field) {
+            return Err(ConfigFault::at(field, message));
+        }
+    }
+    duration(config, "keep", None)?;
+    is_key(config.get("key"), &["key"])
+}
+
+fn text(config: &ConfigMap, field: &str) -> Result<(), ConfigFault> {
+    let text = config.get(field).and_then(Value::as_str);
+    match text.is_some_and(|text| !text.trim().is_empty()) {
+        true => Ok(()),
+        false => Err(ConfigFault::at(field, format!("`{field}` must be text and not empty"))),
+    }
 }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use waypost_core::expr::Template;
 use waypost_core::kind::{
-    Behaviour, ConfigFault, DurationTemplate, Family, KindSpec, Shape, SignalSpec, SignalsSpec,
+    Behaviour, ConfigFault, DurationTemplate, Family, KindSpec, Shape, SignalName, SignalSpec,
+    SignalsSpec,
 };
 use waypost_core::limits::SIGNALS_OF_WAIT_MAX;
 
 use crate::NodeKind;
 use crate::config::{
-    ConfigMap, bare_expression, duration, exactly_one, expression, fault_at, optional,
+    ConfigMap, bare_expression, duration, exactly_one, expression, fault_at, is_key, optional,
     required_template,
 };
 
@@ -31,11 +32,21 @@ static SPEC: KindSpec = KindSpec {
         ),
         optional("event", Shape::Text, "Another word for `name`."),
         optional(
+            "key",
+            Shape::Text,
+            "A correlation key: the signal comes by `emit` with this key, from any execution, or by \
+             `waypost publish`. A text, a number or a boolean.",
+        ),
+        optional(
             "filter",
             Shape::ExpressionWith("signal"),
             "Must give true for a signal to count; sees its body as `signal`.",
         ),
-        optional("events", Shape::Custom, "Several signals instead: a list of `{name, filter}`."),
+        optional(
+            "events",
+            Shape::Custom,
+            "Several signals instead: a list of `{name, key, filter}`.",
+        ),
         optional(
             "need",
             Shape::Custom,
@@ -60,7 +71,7 @@ fn compile(config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
     if config.contains_key("events") {
         return several(config, timeout, on_timeout);
     }
-    let name = signal_name(config);
+    let name = signal_name(config).and_then(|name| Ok(SignalName { name, key: key(config, &[])? }));
     let filter = expression(config, "filter");
     let need = match config.contains_key("need") {
         true => Err(ConfigFault::at("need", "`need` is about `events`, which is not there")),
@@ -82,7 +93,7 @@ fn several(
     timeout: Result<Option<DurationTemplate>, ConfigFault>,
     on_timeout: Result<Option<Arc<str>>, ConfigFault>,
 ) -> Result<Behaviour, Vec<ConfigFault>> {
-    let mut faults: Vec<ConfigFault> = ["name", "event", "filter"]
+    let mut faults: Vec<ConfigFault> = ["name", "event", "key", "filter"]
         .into_iter()
         .filter(|field| config.contains_key(*field))
         .map(|field| {
@@ -96,8 +107,9 @@ fn several(
             all.filter_map(|entry| entry.map_err(|found| faults.extend(found)).ok()).collect()
         }
         _ => {
-            let message =
-                format!("`events` must be a list of 1 to {SIGNALS_OF_WAIT_MAX} `{{name, filter}}`");
+            let message = format!(
+                "`events` must be a list of 1 to {SIGNALS_OF_WAIT_MAX} `{{name, key, filter}}`"
+            );
             faults.push(ConfigFault::at("events", message));
             Vec::new()
         }
@@ -127,16 +139,16 @@ fn entry(at: usize, event: &Value) -> Result<SignalSpec, Vec<ConfigFault>> {
             &named
         }
         _ => {
-            let message = "an event must be `{name, filter}`";
+            let message = "an event must be `{name, key, filter}`";
             return Err(vec![fault_at(&["events", &at], message)]);
         }
     };
     let mut faults: Vec<ConfigFault> = fields
         .keys()
-        .filter(|key| !matches!(key.as_str(), "name" | "filter"))
+        .filter(|key| !matches!(key.as_str(), "name" | "key" | "filter"))
         .map(|key| {
             fault_at(&["events", &at, key], format!("an event has no field `{key}`"))
-                .hint("it has `name` and `filter`")
+                .hint("it has `name`, `key` and `filter`")
         })
         .collect();
     let name = match fields.get("name") {
@@ -150,6 +162,7 @@ fn entry(at: usize, event: &Value) -> Result<SignalSpec, Vec<ConfigFault>> {
         }
         None => Err(fault_at(&["events", &at], "an event needs `name`")),
     };
+    let name = name.and_then(|name| Ok(SignalName { name, key: key(fields, &["events", &at])? }));
     let filter = fields.get("filter");
     let filter = filter.map(|filter| bare_expression(filter, &["events", &at, "filter"]));
     match (name, filter.transpose()) {
@@ -159,6 +172,14 @@ fn entry(at: usize, event: &Value) -> Result<SignalSpec, Vec<ConfigFault>> {
             Err(faults)
         }
     }
+}
+
+/// The correlation key in a config, or in an event that is below it.
+fn key(fields: &Map<String, Value>, above: &[&str]) -> Result<Option<Template>, ConfigFault> {
+    let Some(key) = fields.get("key") else { return Ok(None) };
+    let path: Vec<&str> = above.iter().copied().chain(["key"]).collect();
+    is_key(Some(key), &path)?;
+    Template::compile(key).map(Some).map_err(|fault| fault_at(&path, fault.message))
 }
 
 fn need(config: &ConfigMap, count: usize) -> Result<u32, ConfigFault> {

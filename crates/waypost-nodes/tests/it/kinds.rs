@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use waypost_core::expr::{Expression, Template};
 use waypost_core::kind::{
     Behaviour, Case, Collect, ConfigFault, Delay, DurationTemplate, Fail, Loop, LoopTest,
-    SignalSpec, SignalsSpec,
+    SignalName, SignalSpec, SignalsSpec,
 };
 use waypost_core::slot::SlotClass;
 use waypost_core::time::Millis;
@@ -234,7 +234,7 @@ fn delay() {
 fn wait_for_events() {
     for field in ["name", "event"] {
         let behaviour = Behaviour::Signal {
-            name: template(&json!("paid-${{ input.id }}")),
+            name: template(&json!("paid-${{ input.id }}")).into(),
             filter: Some(expression("signal.amount > 3")),
             timeout: Some(DurationTemplate::Fixed(Millis::from_secs(3600))),
             on_timeout: None,
@@ -245,7 +245,7 @@ fn wait_for_events() {
             good(kind, &config, &behaviour);
         }
     }
-    let name = template(&json!("paid"));
+    let name = template(&json!("paid")).into();
     let behaviour = Behaviour::Signal { name, filter: None, timeout: None, on_timeout: None };
     good("wait", &json!({"name": "paid"}), &behaviour);
     bad("wait", &json!({}), &["name: either"]);
@@ -256,9 +256,35 @@ fn wait_for_events() {
 }
 
 #[test]
+fn wait_for_events_by_key() {
+    let named = |key: serde_json::Value| SignalName {
+        name: template(&json!("paid")),
+        key: Some(template(&key)),
+    };
+    for key in [json!("${{ input.order }}"), json!("order-7"), json!(7)] {
+        let (name, filter, timeout, on_timeout) = (named(key.clone()), None, None, None);
+        let behaviour = Behaviour::Signal { name, filter, timeout, on_timeout };
+        good("wait", &json!({"name": "paid", "key": key}), &behaviour);
+    }
+    let signals = vec![
+        SignalSpec { name: named(json!("a")), filter: None },
+        SignalSpec { name: template(&json!("paid")).into(), filter: None },
+    ];
+    let spec = SignalsSpec { signals, need: 2, timeout: None, on_timeout: None };
+    let config = json!({"events": [{"name": "paid", "key": "a"}, "paid"]});
+    good("wait", &config, &Behaviour::Signals(spec));
+    let config = json!({"name": "paid", "key": null});
+    bad("wait", &config, &["key: a text or a number, not null"]);
+    bad("wait", &json!({"name": "paid", "key": "k".repeat(257)}), &["key: 1 to 256"]);
+    let config = json!({"events": [{"name": "a", "key": []}]});
+    bad("wait", &config, &["events.0.key: not []"]);
+    bad("wait", &json!({"events": ["a"], "key": "b"}), &["key: exclude"]);
+}
+
+#[test]
 fn wait_for_several_events() {
     let signal = |name: &str, filter: Option<&str>| SignalSpec {
-        name: template(&json!(name)),
+        name: template(&json!(name)).into(),
         filter: filter.map(expression),
     };
     let behaviour = |need| {
@@ -297,7 +323,7 @@ fn wait_for_several_events() {
         &json!({"events": [{"filter": "a +"}]}),
         &["events.0: needs `name`", "events.0.filter: "],
     );
-    bad("wait", &json!({"events": [{"name": "a", "key": 1}]}), &["events.0.key: no field"]);
+    bad("wait", &json!({"events": [{"name": "a", "kee": 1}]}), &["events.0.kee: no field"]);
     bad("wait", &json!({"events": [5, ""]}), &["events.0: must be", "events.1.name: not empty"]);
     bad("wait", &json!({"name": "a", "need": 1}), &["need: about `events`"]);
     bad("wait", &json!({"name": "a", "onTimeout": "late"}), &["onTimeout: needs a `timeout`"]);
@@ -307,7 +333,7 @@ fn wait_for_several_events() {
         &["onTimeout: must be"],
     );
     let fails = Behaviour::Signal {
-        name: template(&json!("a")),
+        name: template(&json!("a")).into(),
         filter: None,
         timeout: Some(DurationTemplate::Fixed(Millis::from_secs(1))),
         on_timeout: None,

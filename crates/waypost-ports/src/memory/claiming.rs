@@ -37,7 +37,7 @@ enum ClaimReason {
 impl Tables {
     /// A whole claim, with nothing in between.
     pub fn claim(&mut self, request: &ClaimRequest, now: Timestamp) -> Claims {
-        self.sweep();
+        self.sweep(now);
         let listed = self.list_claimable(request, now);
         self.take_listed(listed, request, now)
     }
@@ -54,15 +54,16 @@ impl Tables {
         Claims { claimed, copied: 0, more, next_due, lapsed, at: now }
     }
 
-    /// Looks for mail whose addressee was not woken, because its sender died between the two; and for
-    /// free permits.
-    pub fn sweep(&mut self) {
+    /// Looks for mail whose addressee was not woken, because its sender died between the two; for free
+    /// permits; and for signals by key that wait for a wait that is there.
+    pub fn sweep(&mut self, now: Timestamp) {
         if is_planted(Bug::LookBeforeCommit) {
             return;
         }
         let addressees: Vec<_> = self.inbox.iter().map(|mail| mail.execution).collect();
         addressees.into_iter().for_each(|execution| self.make_ready(execution));
         self.promote_all();
+        self.route_all(now);
     }
 
     /// The executions that could be taken now.

@@ -24,6 +24,7 @@ use waypost_core::time::Timestamp;
 use super::blob_refs::BlobTables;
 use super::outbox::OutboxTables;
 use super::reading::Pages;
+use super::topics::TopicTables;
 use crate::access::{AuditEntry, KeyRow};
 use crate::store::{
     About, Append, Appended, Control, ControlChange, Definition, Heartbeat, Mail, Renewal, Settled,
@@ -57,6 +58,7 @@ pub struct Tables {
     pub(super) api_keys: Vec<KeyRow>,
     pub(super) blobs: BlobTables,
     pub(super) outbox: OutboxTables,
+    pub(super) topics: TopicTables,
     pub(super) breakers: BTreeMap<Arc<str>, BreakerState>,
     /// In the order in which it was recorded.
     pub(super) audit: Vec<AuditEntry>,
@@ -137,7 +139,7 @@ impl Tables {
     pub fn append(&mut self, batch: &[Append], now: Timestamp) -> Vec<Appended> {
         let parents = self.find_parents(batch);
         let inserted = self.insert(batch, &parents, now);
-        self.wake_parked(batch, &inserted);
+        self.wake_parked(batch, &inserted, now);
         batch.iter().zip(inserted).map(|(append, at)| self.outcome(append, at)).collect()
     }
 
@@ -200,6 +202,7 @@ impl Tables {
             for mail in &append.side.mail {
                 self.put(mail);
             }
+            self.topics.change(append, now);
             inserted.push(Inserted::At(now));
         }
         inserted
@@ -245,8 +248,8 @@ impl Tables {
 
     /// After the commit that parked them: executions whose mail came before it are made ready. Mail
     /// that comes after it finds them parked ([`wake`](Self::wake)). Whichever commits second sees
-    /// the other. So are those that the committed frames have sent mail to.
-    pub fn wake_parked(&mut self, batch: &[Append], inserted: &[Inserted]) {
+    /// the other. So are those that the committed frames have sent mail to, or a signal by key.
+    pub fn wake_parked(&mut self, batch: &[Append], inserted: &[Inserted], now: Timestamp) {
         for (append, inserted) in batch.iter().zip(inserted) {
             let parks = matches!(
                 append.side.control,
@@ -260,6 +263,9 @@ impl Tables {
             }
             for mail in &append.side.mail {
                 self.wake(mail);
+            }
+            for name in append.side.topics.names() {
+                self.route(name, now);
             }
         }
     }

@@ -20,6 +20,7 @@ mod order;
 mod paging;
 mod payloads;
 mod racing;
+mod signals;
 mod slow_readers;
 mod starting;
 mod steering;

@@ -311,7 +311,7 @@ impl Simulation {
     /// wakes.
     pub(super) fn check_open(&mut self) {
         // As the next claim of an instance with free capacity does.
-        self.store.with(|tables, _| tables.sweep());
+        self.store.with(|tables, now| tables.sweep(now));
         for execution in self.open_executions() {
             let examined = self.store.with(|tables, now| tables.examine(execution, now));
             let Some(examined) = examined else { continue };

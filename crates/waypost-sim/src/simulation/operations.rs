@@ -202,9 +202,9 @@ impl Simulation {
         if op.failovers != self.failovers {
             return self.append_fails(op, &StoreError::Unavailable("failover".to_owned()));
         }
-        let answers: Vec<_> = self.store.with(|tables, _| {
+        let answers: Vec<_> = self.store.with(|tables, now| {
             if looks {
-                tables.wake_parked(&op.batch, &op.inserted);
+                tables.wake_parked(&op.batch, &op.inserted, now);
             }
             let frames = op.batch.iter().zip(&op.inserted);
             frames
@@ -290,7 +290,7 @@ impl Simulation {
             let request =
                 ClaimRequest { instance, fold, limit, share, only, held, suspects, ahead };
             let listed = self.store.with(|tables, now| {
-                tables.sweep();
+                tables.sweep(now);
                 tables.list_claimable(&request, now)
             });
             let gap = self.random.between(1, 3_000);

@@ -1,4 +1,4 @@
-//! Keys, the audit log and circuit breakers: of the server that was named, with an administrator's key; else of the
+//! Keys, the audit log, circuit breakers and published signals: of the server that was named, with an administrator's key; else of the
 //! folder, also while its server runs. Write access to the folder needs no key.
 
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use waypost_server::wire::request::RoleName;
 
 use super::answered;
 use super::folder::reader;
+use super::requests::actor;
 use crate::backend::{self, Backend};
 use crate::client::{Address, Ask, Client};
 use crate::settings::Settings;
@@ -103,6 +104,20 @@ impl AdminTarget {
             Self::Folder(store) => {
                 answered(reader(store).reset_breaker(key))?;
                 record(store, "resetBreaker", key, 204)
+            }
+        }
+    }
+
+    pub(crate) async fn publish(&self, signal: wire::Publish) -> Result<wire::PublishResult> {
+        match self {
+            Self::Remote(client) => {
+                Ok(client.ask(Ask::post(&["signals"]).json(&signal)?).await?.body)
+            }
+            Self::Folder(store) => {
+                let subject = format!("{}[{}]", signal.name.0, signal.key.0);
+                let published = answered(reader(store).publish(signal, actor()))?;
+                record(store, "publishSignal", &subject, 200)?;
+                Ok(published.result)
             }
         }
     }

@@ -385,6 +385,7 @@ impl Batch {
         } else {
             self.decision.events.extend(decision.events);
             self.decision.effects.extend(decision.effects);
+            self.decision.published.extend(decision.published);
             self.decision.births.extend(decision.births);
             self.decision.sent.extend(decision.sent);
             self.decision.reopened.extend(decision.reopened);

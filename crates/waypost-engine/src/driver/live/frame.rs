@@ -7,17 +7,20 @@ use uuid::Uuid;
 use waypost_core::blob::BlobDigest;
 use waypost_core::child::SentMessage;
 use waypost_core::command::{Decision, Effect};
-use waypost_core::event::{BLOBS_LOG_FORMAT, Event, NodeEvent, RunEvent};
+use waypost_core::event::{BLOBS_LOG_FORMAT, Event, MessageId, NodeEvent, RunEvent};
 use waypost_core::frame::{FrameHeader, encode};
 use waypost_core::id::{AppendId, ExecutionNo};
 use waypost_core::json::{REFERENCE_BYTES_MIN, references};
 use waypost_core::outbox::{announce, announce_birth, announce_notes};
 use waypost_core::permits::PermitRequest;
 use waypost_core::planted::{Bug, is_planted};
+use waypost_core::published::PublishedSignal;
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 use waypost_ports::mirror::Context;
-use waypost_ports::store::{Append, ControlChange, Mail, MailBody, Settled, Side, Submission};
+use waypost_ports::store::{
+    Append, ControlChange, Mail, MailBody, Settled, Side, Submission, Subscription, Topics,
+};
 
 use super::deciding::Round;
 use super::orders::{Consequences, Leave};
@@ -127,6 +130,7 @@ impl Live {
         self.requires =
             self.requires.max(needed).max(self.plan.requires()).max(config.log_format_min);
         self.concern_others(&mut side, round, &decision);
+        side.topics = self.topics(decision.published.clone(), &side.consumed);
         let header = FrameHeader {
             execution: self.state.execution,
             first_seq: self.state.seq + 1 - count,
@@ -161,7 +165,7 @@ impl Live {
             reported: std::mem::take(&mut self.reported),
             parked,
             born: side.births.iter().map(|birth| birth.header.execution).collect(),
-            sent: !side.mail.is_empty(),
+            sent: !side.mail.is_empty() || !side.topics.is_empty(),
             consumes: !side.consumed.is_empty(),
             settled: side.settled,
         });
@@ -195,6 +199,27 @@ impl Live {
             let (message, body) = (Arc::clone(message), MailBody::from(body.clone()));
             let blobs = body.blobs();
             side.mail.push(Mail { execution: *to, message, actor: None, body, blobs });
+        }
+    }
+
+    /// What changes about signals by key.
+    fn topics(&mut self, published: Vec<PublishedSignal>, consumed: &[MessageId]) -> Topics {
+        if !self.has_keys {
+            return Topics { published, ..Topics::default() };
+        }
+        let now = self.state.subscriptions(&self.plan);
+        let before = std::mem::replace(&mut self.subscriptions, now);
+        let now = &self.subscriptions;
+        let opened = now.iter().filter(|(wait, _)| !before.contains_key(wait));
+        let opened =
+            opened.map(|(wait, name)| Subscription { wait: *wait, name: Arc::clone(name) });
+        let closed = before.keys().filter(|wait| !now.contains_key(wait)).copied();
+        let stay = now.iter().filter(|(wait, _)| !consumed.is_empty() && before.contains_key(wait));
+        Topics {
+            opened: opened.collect(),
+            closed: closed.collect(),
+            open: stay.map(|(_, name)| Arc::clone(name)).collect(),
+            published,
         }
     }
 

@@ -5,17 +5,18 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use waypost_core::child::{Callee, SentSignal};
+use waypost_core::child::{Callee, SentSignal, SignalTo};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
 use waypost_core::limits::PAYLOAD_BYTES_MAX;
 use waypost_core::planted::{Bug, is_planted};
+use waypost_core::published::{keep_of, key_of, keyed_name};
 use waypost_core::status::Status;
 use waypost_ports::store::{DefinitionRef, Receiver, StoreError};
 
 use super::{Damage, Performed, StoreCalls, fold_guarded};
-use crate::driver::{FoundChild, Input, LaunchOrder, StoreWork};
+use crate::driver::{Emits, FoundChild, Input, LaunchOrder, StoreWork};
 
 /// The config of a `workflow` node, rendered. The input stays text, because it may refer to blobs.
 #[derive(Deserialize)]
@@ -33,6 +34,10 @@ struct Fields<'a> {
 struct EmitFields<'a> {
     #[serde(default)]
     to: Value,
+    #[serde(default)]
+    key: Value,
+    #[serde(default)]
+    keep: Value,
     #[serde(default)]
     signal: Value,
     #[serde(borrow)]
@@ -71,8 +76,8 @@ impl StoreCalls {
     }
 
     fn find_child(&self, order: &LaunchOrder) -> Result<FoundChild, NotFound> {
-        if order.emits {
-            return self.find_receiver(&order.config).map(FoundChild::Signal);
+        if order.emits.is_some() {
+            return self.find_receiver(order).map(FoundChild::Signal);
         }
         if let Some(child) = &order.child
             && !is_planted(Bug::ChildStartedAnew)
@@ -99,20 +104,28 @@ impl StoreCalls {
         self.find_definition(&order.config).map(FoundChild::New)
     }
 
-    fn find_receiver(&self, config: &Json) -> Result<SentSignal, NotFound> {
+    fn find_receiver(&self, order: &LaunchOrder) -> Result<SentSignal, NotFound> {
         let invalid = |message: String| Failure::permanent(kind::INVALID_CONFIG, message);
-        let fields: EmitFields<'_> = serde_json::from_str(config.text())
+        let fields: EmitFields<'_> = serde_json::from_str(order.config.text())
             .map_err(|error| invalid(format!("the config cannot be read: {error}")))?;
         let text = |field: &str, value: &Value| match value.as_str() {
             Some(text) if !text.is_empty() => Ok(Arc::<str>::from(text)),
             _ => Err(invalid(format!("`{field}` gave {value}, which is not a text"))),
         };
-        let (to, name) = (text("to", &fields.to)?, text("signal", &fields.signal)?);
+        let name = text("signal", &fields.signal)?;
         let body = payload("body", fields.body)?;
+        if order.emits == Some(Emits::ByKey) {
+            let key = key_of(&fields.key).map_err(invalid)?;
+            let name = keyed_name(&name, &key).map_err(invalid)?;
+            let keep = keep_of(&fields.keep).map_err(invalid)?;
+            return Ok(SentSignal { to: SignalTo::Waiting { keep }, name, body });
+        }
+        let to = text("to", &fields.to)?;
         let unreceived = |message: String| Failure::permanent(kind::NO_RECEIVER, message);
         match self.store.receiver(&to)? {
             Some(Receiver { execution, ended: false }) => {
-                Ok(SentSignal { execution, receiver: ExecutionId(to), name, body })
+                let to = SignalTo::Execution { number: execution, id: ExecutionId(to) };
+                Ok(SentSignal { to, name, body })
             }
             Some(_) => Err(unreceived(format!("execution {to} has ended")).into()),
             None => Err(unreceived(format!("there is no execution {to}")).into()),

@@ -59,3 +59,61 @@ fn signal_without_a_receiver_says_why() {
     }
     world.check();
 }
+
+#[test]
+fn signal_by_key_reaches_all_that_wait_on_any_instance() {
+    let world = World::new();
+    let (mut one, mut two) = (Rig::new(&world), Rig::new(&world));
+    let wait = |key: &str| {
+        format!("w = signal(paid, by {key}); o = output(${{{{ nodes.w.output.from }}}}) needs w")
+    };
+    let receivers = [one.start(&wait("7")), one.start(&wait("7")), two.start(&wait("7"))];
+    let other = one.start(&wait("8"));
+    one.settle();
+    two.settle();
+    let sender = two.start("e = emit(key 7, paid)");
+    two.settle();
+    one.settle();
+    two.settle();
+    assert_eq!(world.status(sender), Status::Completed);
+    for receiver in receivers {
+        assert_eq!(output(&world, receiver), r#""emit""#);
+        assert_eq!(count(&world, receiver, "SignalReceived"), 1);
+    }
+    assert_eq!(world.status(other), Status::Waiting);
+    world.check();
+}
+
+/// Each wait takes one of the signals that came before it, in order.
+#[test]
+fn signals_by_key_that_came_early_are_taken_one_by_one() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let sender =
+        rig.start("m = map(3, at 1) {e = emit(key 7, paid)}; f = emit(key 7, paid) needs m");
+    rig.run_to_end();
+    assert_eq!(world.status(sender), Status::Completed);
+    let first = rig.start("w = signal(paid, by 7); v = signal(paid, by 7) needs w");
+    rig.settle();
+    assert_eq!(world.status(first), Status::Completed);
+    assert_eq!(count(&world, first, "SignalReceived"), 2);
+    let second = rig.start("m = map(4, at 1) {w = signal(paid, by 7)}");
+    rig.settle();
+    assert_eq!(world.status(second), Status::Waiting);
+    assert_eq!(count(&world, second, "SignalReceived"), 2);
+    world.check();
+}
+
+/// What a filter rejects is kept by the execution, as any signal is, and the wait gets the next.
+#[test]
+fn wait_by_key_with_a_filter_gets_the_next_signal() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    rig.start("e = emit(key 7, paid); f = emit(key 7, paid) needs e");
+    rig.run_to_end();
+    let receiver = rig.start("w = signal(paid, by 7, where signal.from == 'another')");
+    rig.settle();
+    assert_eq!(world.status(receiver), Status::Waiting);
+    assert_eq!(count(&world, receiver, "SignalReceived"), 2);
+    world.check();
+}

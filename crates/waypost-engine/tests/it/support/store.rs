@@ -11,7 +11,8 @@ use waypost_ports::breakers::{BreakerAnswer, BreakerRow, Breakers};
 use waypost_ports::memory::MemoryStore;
 use waypost_ports::store::{
     Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Heartbeat, History,
-    Mail, MailDelivery, MailOf, NewDefinition, Receiver, Renewal, Store, StoreError, StoredFrame,
+    Mail, MailDelivery, MailOf, NewDefinition, Publication, Published, Receiver, Renewal, Store,
+    StoreError, StoredFrame,
 };
 
 /// Which calls a fault concerns.
@@ -248,6 +249,10 @@ impl Store for TestStore {
 
     fn receiver(&self, key: &str) -> Result<Option<Receiver>, StoreError> {
         self.call(Call::Read, || self.inner.receiver(key))
+    }
+
+    fn publish(&self, publication: &Publication) -> Result<Published, StoreError> {
+        self.call(Call::Deliver, || self.inner.publish(publication))
     }
 
     fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {

@@ -9,7 +9,8 @@ use waypost_ports::breakers::{BreakerAnswer, BreakerRow, Breakers};
 use waypost_ports::memory::MemoryStore;
 use waypost_ports::store::{
     Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Heartbeat, History,
-    Mail, MailDelivery, MailOf, NewDefinition, Receiver, Renewal, Store, StoreError, StoredFrame,
+    Mail, MailDelivery, MailOf, NewDefinition, Publication, Published, Receiver, Renewal, Store,
+    StoreError, StoredFrame,
 };
 
 pub(crate) struct Failing {
@@ -104,6 +105,10 @@ impl Store for Failing {
 
     fn receiver(&self, key: &str) -> Result<Option<Receiver>, StoreError> {
         self.store.receiver(key)
+    }
+
+    fn publish(&self, publication: &Publication) -> Result<Published, StoreError> {
+        self.store.publish(publication)
     }
 
     fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {

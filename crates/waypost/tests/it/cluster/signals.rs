@@ -73,3 +73,80 @@ fn signals_sent_before_at_and_after_parking_all_arrive() {
         assert_eq!(cluster.sql("SELECT count(*) FROM inbox"), "0");
     }
 }
+
+const BY_KEY: &str = r#"
+name: by-key
+nodes:
+  - { id: paid, type: wait-for-events, config: { name: paid, key: "${{ input.order }}" } }
+  - { id: out, type: output, needs: [paid], config: { value: "${{ nodes.paid.output }}" } }
+"#;
+
+const EMITS: &str = r#"
+name: emits
+nodes:
+  - { id: pay, type: emit, config: { signal: paid, key: "${{ input.order }}", body: "${{ input.order }}" } }
+"#;
+
+/// Half of the signals come from executions, half from outside; a third before anything waits for them, the
+/// rest while it begins to.
+#[test]
+fn signals_by_key_reach_the_one_that_waits_once() {
+    for with in With::BOTH {
+        let cluster = Cluster::start(3, with);
+        cluster.deploy(BY_KEY);
+        cluster.deploy(EMITS);
+        let api = Arc::new(cluster.api.clone());
+        let count = scaled(10_000);
+        cluster.block_on(async {
+            let ids: Vec<String> = iter(0..count)
+                .map(|n| {
+                    let api = Arc::clone(&api);
+                    async move {
+                        let input = json!({ "order": n });
+                        let receiver = format!("r{n}");
+                        let receive = api.start(n, "by-key", &input, &receiver);
+                        let send = async {
+                            if n % 2 == 0 {
+                                api.start(n + 1, "emits", &input, &format!("e{n}")).await;
+                                return;
+                            }
+                            let (key, id) = (n.to_string(), format!("m{n}"));
+                            let body =
+                                json!({ "name": "paid", "key": key, "body": n, "messageId": id });
+                            for at in [n + 1, n + 2] {
+                                let sent = api.post(at, "/v1/signals", &body).await;
+                                assert!(sent.is_ok(), "{sent:?}");
+                            }
+                        };
+                        if n % 3 == 0 {
+                            send.await;
+                            return receive.await;
+                        }
+                        futures_util::future::join(receive, send).await.0
+                    }
+                })
+                .buffered(AT_ONCE)
+                .collect()
+                .await;
+            iter(ids.iter().enumerate())
+                .map(|(n, id)| {
+                    let api = Arc::clone(&api);
+                    async move {
+                        let ended = api.ended(id, LONG).await;
+                        assert_eq!(
+                            (&ended["status"], &ended["output"]),
+                            (&json!("COMPLETED"), &json!(n))
+                        );
+                    }
+                })
+                .buffer_unordered(AT_ONCE)
+                .collect::<Vec<()>>()
+                .await;
+        });
+        cluster.check();
+        for (table, left) in [("inbox", 0), ("subscriptions", 0)] {
+            assert_eq!(cluster.sql(&format!("SELECT count(*) FROM {table}")), left.to_string());
+        }
+        assert_eq!(cluster.sql("SELECT count(*) FROM published WHERE NOT taken"), "0");
+    }
+}

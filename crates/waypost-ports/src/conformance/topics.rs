@@ -1,0 +1,189 @@
+//! Signals by key. Whichever commits second, the wait or the signal, finds the other.
+
+use std::sync::Arc;
+
+use waypost_core::id::ExecutionNo;
+use waypost_core::json::Json;
+use waypost_core::published::{PublishedSignal, WaitRef};
+use waypost_core::time::Millis;
+
+use super::StoreUnderTest;
+use super::rig::{Hand, ONE, Rig};
+use crate::store::{
+    Append, Appended, ControlChange, Publication, Published, Store, Subscription, signal_mail,
+};
+
+const PARKED: ControlChange = ControlChange::Parked { next_due: None };
+const HOUR: Millis = Millis::from_secs(3_600);
+
+fn published(name: &str, message: &str) -> PublishedSignal {
+    let body = Json::parse(r#"{"zoë": [1, null]}"#).expect("it is JSON");
+    PublishedSignal { name: name.into(), message: message.into(), body, keep: HOUR }
+}
+
+fn wait(wait: u64, which: u32) -> WaitRef {
+    WaitRef { wait, which }
+}
+
+/// This frame, with which a wait for a signal begins.
+fn opening(append: impl Into<Append>, at: WaitRef, name: &str) -> Append {
+    let mut append = append.into();
+    append.side.topics.opened.push(Subscription { wait: at, name: name.into() });
+    append
+}
+
+fn emitting(append: impl Into<Append>, name: &str, message: &str) -> Append {
+    let mut append = append.into();
+    append.side.topics.published.push(published(name, message));
+    append
+}
+
+/// This frame, with which such a wait is over.
+fn closing(append: impl Into<Append>, at: WaitRef) -> Append {
+    let mut append = append.into();
+    append.side.topics.closed.push(at);
+    append
+}
+
+fn publish<B: StoreUnderTest>(rig: &Rig<B>, name: &str, message: &str) -> Published {
+    let publication = Publication { signal: published(name, message), actor: Some("ada".into()) };
+    rig.store().publish(&publication).expect("the signal is published")
+}
+
+/// The messages in an execution's inbox.
+fn inbox<B: StoreUnderTest>(rig: &Rig<B>, execution: ExecutionNo) -> Vec<Arc<str>> {
+    rig.load(execution).mail.into_iter().map(|mail| mail.message).collect()
+}
+
+/// A parked execution that waits for a signal.
+fn waiting<B: StoreUnderTest>(rig: &Rig<B>, name: &str) -> Hand {
+    let mut hand = rig.start(ONE);
+    rig.commit(opening(hand.next(1).control(PARKED), wait(2, 0), name));
+    hand
+}
+
+pub fn a_published_signal_reaches_all_that_wait<B: StoreUnderTest>(rig: &Rig<B>) {
+    let (one, two) = (waiting(rig, "paid[1]"), waiting(rig, "paid[1]"));
+    let other = waiting(rig, "paid[2]");
+    let receivers = vec![(one.execution, None), (two.execution, None)];
+    assert_eq!(publish(rig, "paid[1]", "m1"), Published::Accepted { receivers });
+    let mail = signal_mail(one.execution, &published("paid[1]", "m1"), Some("ada".into()));
+    assert_eq!(rig.load(one.execution).mail, [mail]);
+    assert_eq!(rig.claimed(ONE), [one.execution, two.execution]);
+    assert_eq!(inbox(rig, other.execution), []);
+}
+
+pub fn a_frame_publishes_to_those_who_wait<B: StoreUnderTest>(rig: &Rig<B>) {
+    let (parked, mut sender) = (waiting(rig, "paid[1]"), rig.start(ONE));
+    let mut owned = rig.start(ONE);
+    rig.commit(opening(owned.next(1), wait(2, 3), "paid[1]"));
+    rig.commit(emitting(sender.next(1), "paid[1]", "m1"));
+    assert_eq!(inbox(rig, owned.execution), ["m1".into()]);
+    assert_eq!(rig.claimed(ONE), [parked.execution]);
+}
+
+pub fn a_signal_is_kept_for_the_first_that_waits<B: StoreUnderTest>(rig: &mut Rig<B>) {
+    let mut sender = rig.start(ONE);
+    rig.commit(emitting(sender.next(1), "paid[1]", "m1"));
+    let accepted = Published::Accepted { receivers: Vec::new() };
+    assert_eq!(publish(rig, "paid[2]", "m2"), accepted);
+    rig.reopen();
+    rig.announce(ONE);
+    for (name, message) in [("paid[1]", "m1"), ("paid[2]", "m2")] {
+        let first = waiting(rig, name);
+        assert_eq!(inbox(rig, first.execution), [message.into()]);
+        let second = waiting(rig, name);
+        assert_eq!(inbox(rig, second.execution), []);
+    }
+}
+
+pub fn signals_come_one_at_a_time_and_in_order<B: StoreUnderTest>(rig: &Rig<B>) {
+    for message in ["m1", "m2", "m3"] {
+        publish(rig, "paid[1]", message);
+    }
+    let mut hand = rig.start(ONE);
+    rig.commit(opening(hand.next(1), wait(2, 0), "paid[1]"));
+    assert_eq!(inbox(rig, hand.execution), ["m1".into()]);
+    // It did not take the signal, and still waits.
+    let mut frame = Append::from(hand.next(1).consuming(&["m1"]));
+    frame.side.topics.open.push("paid[1]".into());
+    rig.commit(frame);
+    assert_eq!(inbox(rig, hand.execution), ["m2".into()]);
+    rig.commit(closing(hand.next(1).consuming(&["m2"]), wait(2, 0)));
+    assert_eq!(inbox(rig, hand.execution), []);
+    let next = waiting(rig, "paid[1]");
+    assert_eq!(inbox(rig, next.execution), ["m3".into()]);
+}
+
+pub fn waits_of_one_execution_share_a_signal<B: StoreUnderTest>(rig: &Rig<B>) {
+    let mut hand = rig.start(ONE);
+    let frame = opening(hand.next(1), wait(2, 0), "paid[1]");
+    rig.commit(opening(opening(frame, wait(2, 1), "paid[1]"), wait(3, 0), "paid[2]"));
+    publish(rig, "paid[1]", "m1");
+    publish(rig, "paid[2]", "m2");
+    publish(rig, "paid[2]", "m3");
+    assert_eq!(inbox(rig, hand.execution), ["m1".into(), "m2".into()]);
+}
+
+pub fn a_closed_wait_gets_nothing<B: StoreUnderTest>(rig: &Rig<B>) {
+    let (mut closed, mut ended) = (waiting(rig, "paid[1]"), waiting(rig, "paid[1]"));
+    rig.commit(closing(closed.next(1), wait(2, 0)));
+    rig.commit(closing(ended.next(1).control(ControlChange::Ended), wait(2, 0)));
+    let accepted = Published::Accepted { receivers: Vec::new() };
+    assert_eq!(publish(rig, "paid[1]", "m1"), accepted);
+    assert_eq!(inbox(rig, waiting(rig, "paid[1]").execution), ["m1".into()]);
+}
+
+pub fn a_signal_is_kept_for_its_time<B: StoreUnderTest>(rig: &Rig<B>) {
+    publish(rig, "paid[1]", "m1");
+    rig.advance(HOUR.0 - 1);
+    assert_eq!(publish(rig, "paid[1]", "m1"), Published::Duplicate);
+    rig.advance(2);
+    let late = waiting(rig, "paid[1]");
+    assert_eq!(inbox(rig, late.execution), []);
+}
+
+pub fn a_message_is_published_once<B: StoreUnderTest>(rig: &Rig<B>) {
+    let one = waiting(rig, "paid[1]");
+    publish(rig, "paid[1]", "m1");
+    assert_eq!(publish(rig, "paid[1]", "m1"), Published::Duplicate);
+    assert_eq!(publish(rig, "paid[2]", "m1"), Published::Duplicate);
+    assert_eq!(inbox(rig, one.execution), ["m1".into()]);
+    let next = waiting(rig, "paid[1]");
+    assert_eq!(inbox(rig, next.execution), []);
+}
+
+pub fn a_fenced_frame_changes_no_topic<B: StoreUnderTest>(rig: &Rig<B>) {
+    let mut hand = waiting(rig, "paid[1]");
+    let mut stale = hand.clone();
+    rig.commit(hand.next(1));
+    let frame = opening(emitting(stale.next(1), "paid[2]", "m2"), wait(9, 0), "paid[3]");
+    assert_eq!(rig.append(closing(frame, wait(2, 0))), Appended::Fenced);
+    publish(rig, "paid[1]", "m1");
+    publish(rig, "paid[3]", "m3");
+    assert_eq!(inbox(rig, hand.execution), ["m1".into()]);
+    assert_eq!(inbox(rig, waiting(rig, "paid[2]").execution), []);
+}
+
+pub fn both_sides_may_be_in_one_batch<B: StoreUnderTest>(rig: &Rig<B>) {
+    let (mut sender, mut receiver) = (rig.start(ONE), rig.start(ONE));
+    let (mut again, mut late) = (rig.start(ONE), rig.start(ONE));
+    rig.commit_all(&[
+        emitting(sender.next(1), "paid[1]", "m1"),
+        opening(receiver.next(1).control(PARKED), wait(2, 0), "paid[1]"),
+        opening(again.next(1).control(PARKED), wait(2, 0), "paid[2]"),
+        emitting(late.next(1), "paid[2]", "m2"),
+    ]);
+    assert_eq!(rig.claimed(ONE), [receiver.execution, again.execution]);
+}
+
+pub fn a_repeated_frame_publishes_once<B: StoreUnderTest>(rig: &Rig<B>) {
+    let mut sender = rig.start(ONE);
+    let frame = emitting(sender.next(1), "paid[1]", "m1");
+    rig.commit(frame.clone());
+    let one = waiting(rig, "paid[1]");
+    rig.commit(frame);
+    let two = waiting(rig, "paid[1]");
+    assert_eq!(inbox(rig, one.execution), ["m1".into()]);
+    assert_eq!(inbox(rig, two.execution), []);
+}

@@ -1,0 +1,159 @@
+//! Signals by key: who waits for them, and what waits for a wait. Each side commits its row and looks for the
+//! other's after that. One at a time routes a topic, so that a signal goes to each wait once, in order.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use tokio_postgres::Row;
+use uuid::Uuid;
+use waypost_core::id::{ExecutionNo, InstanceId};
+use waypost_core::json::Json;
+use waypost_core::published::PublishedSignal;
+use waypost_core::time::Millis;
+use waypost_ports::store::{
+    Append, Mail, MailDelivery, Publication, Published, Subscription, signal_mail,
+};
+
+use crate::connection::{Connection, Params};
+use crate::error::{DbError, Result};
+use crate::queries::sql;
+use crate::text::{get, text, text_or_none};
+use crate::{blob_refs, mail};
+
+/// Topics that are routed in one transaction, which locks each of them.
+const TOPICS_MAX: usize = 500;
+
+/// Inside of a transaction: the changes that come with frames that went in.
+pub(crate) async fn change(db: &mut Connection, appends: &[&Append]) -> Result<()> {
+    let (mut opened, mut closed) = (Waits::default(), Waits::default());
+    let mut topics: Vec<&[u8]> = Vec::new();
+    let (mut hungry, mut messages): (Vec<i64>, Vec<&[u8]>) = (Vec::new(), Vec::new());
+    for append in appends {
+        let (execution, of) = (append.header.execution, &append.side.topics);
+        for Subscription { wait, name } in &of.opened {
+            opened.push(execution, wait.wait, wait.which);
+            topics.push(name.as_bytes());
+        }
+        for wait in &of.closed {
+            closed.push(execution, wait.wait, wait.which);
+        }
+        for message in append.side.consumed.iter().filter(|_| !of.open.is_empty()) {
+            hungry.push(execution.0);
+            messages.push(message.as_bytes());
+        }
+    }
+    if !closed.executions.is_empty() {
+        let params: Params<'_> = &[&closed.executions, &closed.waits, &closed.which];
+        db.execute(sql!("subscriptions_delete"), params).await?;
+    }
+    if !opened.executions.is_empty() {
+        let params: Params<'_> = &[&opened.executions, &opened.waits, &opened.which, &topics];
+        db.execute(sql!("subscriptions_insert"), params).await?;
+    }
+    if !hungry.is_empty() {
+        db.execute(sql!("subscriptions_hungry"), &[&hungry, &messages]).await?;
+    }
+    let published: Vec<&PublishedSignal> =
+        appends.iter().flat_map(|append| &append.side.topics.published).collect();
+    if !published.is_empty() {
+        insert(db, &published, None, false).await?;
+    }
+    Ok(())
+}
+
+/// Publishes a signal from outside.
+pub(crate) async fn publish(db: &mut Connection, publication: &Publication) -> Result<Published> {
+    let Publication { signal, actor } = publication;
+    if insert(db, &[signal], actor.as_deref(), true).await? == 0 {
+        return Ok(Published::Duplicate);
+    }
+    let mail = route(db, &BTreeSet::from([&signal.name])).await?;
+    let executions: Vec<i64> = mail.iter().map(|mail| mail.execution.0).collect();
+    let read = |row: &Row| Ok((get(row, 0)?, get::<Option<Uuid>>(row, 1)?.map(InstanceId)));
+    let owners: HashMap<i64, _> =
+        db.query_map(sql!("control_owners"), &[&executions], read).await?;
+    let owned =
+        |execution: i64| (ExecutionNo(execution), owners.get(&execution).copied().flatten());
+    Ok(Published::Accepted { receivers: executions.into_iter().map(owned).collect() })
+}
+
+async fn insert(
+    db: &mut Connection,
+    signals: &[&PublishedSignal],
+    actor: Option<&str>,
+    from_outside: bool,
+) -> Result<u64> {
+    let topics: Vec<&[u8]> = signals.iter().map(|signal| signal.name.as_bytes()).collect();
+    let messages: Vec<&[u8]> = signals.iter().map(|signal| signal.message.as_bytes()).collect();
+    let bodies: Vec<&[u8]> = signals.iter().map(|signal| signal.body.text().as_bytes()).collect();
+    let keep = |signal: &&PublishedSignal| i64::try_from(signal.keep.0).unwrap_or(i64::MAX / 2);
+    let keeps: Vec<i64> = signals.iter().map(keep).collect();
+    let actor = actor.map(str::as_bytes);
+    let params: Params<'_> = &[&topics, &messages, &actor, &bodies, &keeps, &from_outside];
+    db.execute(sql!("published_insert"), params).await
+}
+
+/// Sends the next signal of each of these topics to those who wait for it, and wakes them. Returns what was
+/// sent.
+pub(crate) async fn route(db: &mut Connection, names: &BTreeSet<&Arc<str>>) -> Result<Vec<Mail>> {
+    let names: Vec<&[u8]> = names.iter().map(|name| name.as_bytes()).collect();
+    let mut sent = Vec::new();
+    for topics in names.chunks(TOPICS_MAX) {
+        sent.extend(route_some(db, topics).await?);
+    }
+    Ok(sent)
+}
+
+async fn route_some(db: &mut Connection, topics: &[&[u8]]) -> Result<Vec<Mail>> {
+    db.begin().await?;
+    db.execute(sql!("topics_lock"), &[&topics]).await?;
+    let read = |row: &Row| {
+        let (execution, body) = (ExecutionNo(get(row, 0)?), get::<&[u8]>(row, 4)?);
+        let body = std::str::from_utf8(body).ok().and_then(|body| Json::parse_own(body).ok());
+        let body = body.ok_or_else(|| DbError::Corrupt("a signal cannot be read".to_owned()))?;
+        let (name, message, keep) = (text(row, 1)?, text(row, 2)?, Millis(0));
+        let signal = PublishedSignal { name, message, body, keep };
+        Ok(signal_mail(execution, &signal, text_or_none(row, 3)?))
+    };
+    let mail: Vec<Mail> = db.query_map(sql!("topics_route"), &[&topics], read).await?;
+    if mail.is_empty() {
+        db.commit().await?;
+        return Ok(mail);
+    }
+    let deliveries = mail::put(db, &mail).await?;
+    let put = mail.into_iter().zip(deliveries);
+    let put = put.filter(|(_, delivery)| matches!(delivery, MailDelivery::Accepted { .. }));
+    let mail: Vec<Mail> = put.map(|(mail, _)| mail).collect();
+    blob_refs::insert(db, mail.iter().map(|mail| (mail.execution, &mail.blobs[..]))).await?;
+    db.commit().await?;
+    mail::wake(db, &mail).await?;
+    Ok(mail)
+}
+
+/// Routes what was left behind by processes that died before they did.
+pub(crate) async fn sweep(db: &mut Connection) -> Result<()> {
+    db.execute(sql!("published_expire"), &[]).await?;
+    let most = i64::try_from(TOPICS_MAX).unwrap_or(i64::MAX);
+    let topics: Vec<Arc<str>> =
+        db.query_map(sql!("topics_sweep"), &[&most], |row| text(row, 0)).await?;
+    if !topics.is_empty() {
+        route(db, &topics.iter().collect()).await?;
+    }
+    Ok(())
+}
+
+/// Waits, in columns.
+#[derive(Default)]
+struct Waits {
+    executions: Vec<i64>,
+    waits: Vec<i64>,
+    which: Vec<i32>,
+}
+
+impl Waits {
+    fn push(&mut self, execution: ExecutionNo, wait: u64, which: u32) {
+        self.executions.push(execution.0);
+        self.waits.push(i64::try_from(wait).unwrap_or(i64::MAX));
+        self.which.push(i32::try_from(which).unwrap_or(i32::MAX));
+    }
+}

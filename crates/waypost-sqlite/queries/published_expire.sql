@@ -1,0 +1,2 @@
+-- append, publish: signals that are not kept any longer. Served by published_expired.
+DELETE FROM published WHERE expires_at <= ?1

@@ -1,0 +1,2 @@
+-- append, publish: a signal from outside was taken; its message id stays. Served by the key of published.
+UPDATE published SET taken = 1, body = '' WHERE id = ?1
