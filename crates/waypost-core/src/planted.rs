@@ -114,6 +114,10 @@ bugs! {
     BirthOutsideCommit = "birth-outside-commit", "an execution that a node starts is appended after the frame that records it, and not with it";
     EndTakenTwice = "end-taken-twice", "a retry of a node takes the end of its child a second time instead of opening it again";
     ChildStartedAnew = "child-started-anew", "a retry of a node starts another execution instead of opening its child again";
+    // Signals by key.
+    WaitsUnsubscribed = "waits-unsubscribed", "a wait by key that begins with a frame that takes mail is not written as a subscription";
+    SubscriberBlind = "subscriber-blind", "a wait by key does not look for signals that came before it, and no sweep does";
+    FedForEver = "fed-for-ever", "a wait by key gets no other signal after one that did not end it";
     // Blobs.
     BlobAfterCommit = "blob-after-commit", "the frame that names a blob is committed before the blob is put";
     GcTakesFresh = "gc-takes-fresh", "the sweep of blobs ignores how young a blob is";

@@ -214,7 +214,8 @@ impl Checker<'_> {
             Cure::Snapshot => Some(Remedy::NoSnapshot),
             _ => {
                 let read = one::read(&mut history, plans, self.family(), None)?;
-                read.log.state().map(|state| rows::remedy(state, last.requires))
+                let plan = read.log.plan().map(|plan| &**plan);
+                read.log.state().map(|state| rows::remedy(state, plan, last.requires))
             }
         };
         if let Some(remedy) = remedy {

@@ -199,6 +199,7 @@ macro_rules! conformance_tests {
                 a_fenced_frame_changes_no_topic,
                 both_sides_may_be_in_one_batch,
                 a_repeated_frame_publishes_once,
+                subscriptions_are_examined_and_repaired,
             ];
             permits: [
                 a_free_permit_is_given_at_birth,

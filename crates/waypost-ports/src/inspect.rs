@@ -15,7 +15,7 @@ use waypost_core::projection::{ExecutionView, NodeChange, WaitChange};
 use waypost_core::time::Timestamp;
 
 use crate::query::Query;
-use crate::store::{Control, History, Permit, Store, StoreError, Urgency};
+use crate::store::{Control, History, Permit, Store, StoreError, Subscription, Urgency};
 
 /// Bytes of frames after which [`Inspect::examine`] stops.
 pub const EXAMINED_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -82,6 +82,8 @@ pub struct Examined {
     pub standing: Option<Standing>,
     /// Its place in the queue of its concurrency key, also where it has no control row.
     pub permit: Option<Permit>,
+    /// Its waits for signals by key, in their order.
+    pub subscriptions: Vec<Subscription>,
 }
 
 /// The parts of a control row that only the store uses.
@@ -209,8 +211,10 @@ pub enum Remedy {
         requires: u16,
         /// Its place in the queue of its concurrency key; none, and no row of one, where it has no key.
         permit: Option<DerivedPermit>,
+        /// Its waits for signals by key, and no others.
+        subscriptions: Vec<Subscription>,
     },
-    /// No control row, no mail, no snapshot and no place in a line: it has ended, or has no log.
+    /// No control row, no mail, no snapshot, no subscriptions and no place in a line: it has ended, or has no log.
     Nothing,
     /// Deletes the snapshot: it is not the state of the log.
     NoSnapshot,

@@ -170,26 +170,27 @@ async fn read_some(
 pub(crate) async fn load_with(
     db: &mut Connection,
     executions: &[ExecutionNo],
-    more: [&'static str; 3],
-) -> Result<(Vec<History>, [Vec<Row>; 3])> {
+    more: [&'static str; 4],
+) -> Result<(Vec<History>, [Vec<Row>; 4])> {
     let wanted: Vec<_> = executions.iter().map(|id| (*id, From::BEGINNING)).collect();
     let (numbers, starts) = columns(&wanted);
     let one: Params<'_> = &[&numbers];
     let logs: Params<'_> = &[&numbers, &starts, &BYTES_AT_ONCE, &FRAMES_AT_ONCE];
-    let all: [Question<'_>; 6] = [
+    let all: [Question<'_>; 7] = [
         (sql!("frames_load"), logs),
         (sql!("control_load"), one),
         (sql!("mail_examine"), one),
         (more[0], one),
         (more[1], one),
         (more[2], one),
+        (more[3], one),
     ];
-    let ([frames, controls, mails, first, second, third], ends) = read_all(db, all).await?;
+    let ([frames, controls, mails, first, second, third, fourth], ends) = read_all(db, all).await?;
     let mut all = assemble(&wanted, &controls, &frames, &ends)?;
     add_mail(&mut all, &mails, usize::MAX)?;
     let taken = executions.iter().filter_map(|execution| all.remove(execution));
     let histories = taken.map(|loaded| loaded.history).filter(|known| !known.frames.is_empty());
-    Ok((histories.collect(), [first, second, third]))
+    Ok((histories.collect(), [first, second, third, fourth]))
 }
 
 /// A statement and its parameters.

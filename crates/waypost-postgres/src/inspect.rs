@@ -13,7 +13,7 @@ use waypost_ports::inspect::{
     Chunk, ChunkRequest, DerivedRow, EXAMINED_BYTES_MAX, Examined, Inspect, Ownership, PermitQueue,
     Remedy, Repair, Shown, Standing, Stray, StrayKind,
 };
-use waypost_ports::store::{Control, StoreError, Urgency};
+use waypost_ports::store::{Control, StoreError, Subscription, Urgency};
 
 use crate::connection::{Connection, Params, Role};
 use crate::error::Result;
@@ -21,7 +21,7 @@ use crate::projections::shown;
 use crate::queries::sql;
 use crate::store::PostgresStore;
 use crate::text::{count, from_stored, get, limit, time, to_stored};
-use crate::{history, permits};
+use crate::{history, permits, topics};
 
 impl Inspect for PostgresStore {
     fn executions(&self, request: &ChunkRequest) -> Result<Chunk, StoreError> {
@@ -107,14 +107,24 @@ async fn first_bytes(db: &mut Connection, executions: &[ExecutionNo]) -> Result<
 }
 
 async fn examine(db: &mut Connection, executions: &[ExecutionNo]) -> Result<Vec<Examined>> {
-    let more = [sql!("snapshots_load"), sql!("control_standing"), sql!("permit_load")];
-    let (mut histories, [snapshots, standing, places]) =
+    let more = [
+        sql!("snapshots_load"),
+        sql!("control_standing"),
+        sql!("permit_load"),
+        sql!("subscriptions_load"),
+    ];
+    let (mut histories, [snapshots, standing, places, waits]) =
         history::load_with(db, executions, more).await?;
     let mut standings = HashMap::new();
     for row in &standing {
         standings.insert(get::<i64>(row, 0)?, read_standing(row)?);
     }
     let mut permits = places.iter().map(permits::read).collect::<Result<HashMap<_, _>, _>>()?;
+    let mut subscriptions: HashMap<ExecutionNo, Vec<Subscription>> = HashMap::new();
+    for row in &waits {
+        let (execution, subscription) = topics::read(row)?;
+        subscriptions.entry(execution).or_default().push(subscription);
+    }
     for row in &snapshots {
         let number: i64 = get(row, 0)?;
         // As it is stored, damaged or not.
@@ -125,7 +135,8 @@ async fn examine(db: &mut Connection, executions: &[ExecutionNo]) -> Result<Vec<
     let examined = histories.into_iter().map(|history| {
         let standing = standings.remove(&history.execution.0);
         let permit = permits.remove(&history.execution);
-        Examined { history, standing, permit }
+        let subscriptions = subscriptions.remove(&history.execution).unwrap_or_default();
+        Examined { history, standing, permit, subscriptions }
     });
     Ok(examined.collect())
 }
@@ -180,12 +191,14 @@ async fn apply_repair(db: &mut Connection, repair: &Repair) -> Result<bool> {
 
 async fn apply(db: &mut Connection, execution: i64, remedy: &Remedy) -> Result<()> {
     let sql: &[&'static str] = match remedy {
-        Remedy::Control { row, epoch, requires, permit } => {
+        Remedy::Control { row, epoch, requires, permit, subscriptions } => {
             derive(db, execution, row, *epoch, *requires).await?;
+            topics::replace(db, ExecutionNo(execution), subscriptions).await?;
             return permits::repair(db, ExecutionNo(execution), permit.as_ref()).await;
         }
         Remedy::Nothing => {
             permits::repair(db, ExecutionNo(execution), None).await?;
+            topics::replace(db, ExecutionNo(execution), &[]).await?;
             &[sql!("control_forget"), sql!("mail_forget"), sql!("snapshot_forget")]
         }
         Remedy::NoSnapshot => &[sql!("snapshot_forget")],

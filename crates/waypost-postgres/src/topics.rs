@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::json::Json;
-use waypost_core::published::PublishedSignal;
+use waypost_core::published::{PublishedSignal, WaitRef};
 use waypost_core::time::Millis;
 use waypost_ports::store::{
     Append, Mail, MailDelivery, Publication, Published, Subscription, signal_mail,
@@ -17,7 +17,7 @@ use waypost_ports::store::{
 use crate::connection::{Connection, Params};
 use crate::error::{DbError, Result};
 use crate::queries::sql;
-use crate::text::{get, text, text_or_none};
+use crate::text::{from_stored, get, text, text_or_none};
 use crate::{blob_refs, mail};
 
 /// Topics that are routed in one transaction, which locks each of them.
@@ -31,25 +31,19 @@ pub(crate) async fn change(db: &mut Connection, appends: &[&Append]) -> Result<(
     for append in appends {
         let (execution, of) = (append.header.execution, &append.side.topics);
         for Subscription { wait, name } in &of.opened {
-            opened.push(execution, wait.wait, wait.which);
+            opened.push(execution, *wait);
             topics.push(name.as_bytes());
         }
         for wait in &of.closed {
-            closed.push(execution, wait.wait, wait.which);
+            closed.push(execution, *wait);
         }
         for message in append.side.consumed.iter().filter(|_| !of.open.is_empty()) {
             hungry.push(execution.0);
             messages.push(message.as_bytes());
         }
     }
-    if !closed.executions.is_empty() {
-        let params: Params<'_> = &[&closed.executions, &closed.waits, &closed.which];
-        db.execute(sql!("subscriptions_delete"), params).await?;
-    }
-    if !opened.executions.is_empty() {
-        let params: Params<'_> = &[&opened.executions, &opened.waits, &opened.which, &topics];
-        db.execute(sql!("subscriptions_insert"), params).await?;
-    }
+    unsubscribe(db, &closed).await?;
+    subscribe(db, &opened, &topics).await?;
     if !hungry.is_empty() {
         db.execute(sql!("subscriptions_hungry"), &[&hungry, &messages]).await?;
     }
@@ -142,6 +136,48 @@ pub(crate) async fn sweep(db: &mut Connection) -> Result<()> {
     Ok(())
 }
 
+/// A wait in the columns of `subscriptions_load`.
+pub(crate) fn read(row: &Row) -> Result<(ExecutionNo, Subscription)> {
+    let which = u32::try_from(get::<i32>(row, 2)?).unwrap_or(u32::MAX);
+    let wait = WaitRef { wait: from_stored(get(row, 1)?), which };
+    Ok((ExecutionNo(get(row, 0)?), Subscription { wait, name: text(row, 3)? }))
+}
+
+/// Inside of a transaction: repairs the rows of an execution. What is on its way to one that stays is left.
+pub(crate) async fn replace(
+    db: &mut Connection,
+    execution: ExecutionNo,
+    all: &[Subscription],
+) -> Result<()> {
+    let found: Vec<(ExecutionNo, Subscription)> =
+        db.query_map(sql!("subscriptions_load"), &[&vec![execution.0]], read).await?;
+    let mut closed = Waits::default();
+    for (_, subscription) in found.iter().filter(|(_, found)| !all.contains(found)) {
+        closed.push(execution, subscription.wait);
+    }
+    unsubscribe(db, &closed).await?;
+    let mut opened = Waits::default();
+    all.iter().for_each(|subscription| opened.push(execution, subscription.wait));
+    let names: Vec<&[u8]> = all.iter().map(|subscription| subscription.name.as_bytes()).collect();
+    subscribe(db, &opened, &names).await
+}
+
+async fn unsubscribe(db: &mut Connection, closed: &Waits) -> Result<()> {
+    if !closed.executions.is_empty() {
+        let params: Params<'_> = &[&closed.executions, &closed.waits, &closed.which];
+        db.execute(sql!("subscriptions_delete"), params).await?;
+    }
+    Ok(())
+}
+
+async fn subscribe(db: &mut Connection, opened: &Waits, names: &[&[u8]]) -> Result<()> {
+    if !opened.executions.is_empty() {
+        let params: Params<'_> = &[&opened.executions, &opened.waits, &opened.which, &names];
+        db.execute(sql!("subscriptions_insert"), params).await?;
+    }
+    Ok(())
+}
+
 /// Waits, in columns.
 #[derive(Default)]
 struct Waits {
@@ -151,9 +187,9 @@ struct Waits {
 }
 
 impl Waits {
-    fn push(&mut self, execution: ExecutionNo, wait: u64, which: u32) {
+    fn push(&mut self, execution: ExecutionNo, wait: WaitRef) {
         self.executions.push(execution.0);
-        self.waits.push(i64::try_from(wait).unwrap_or(i64::MAX));
-        self.which.push(i32::try_from(which).unwrap_or(i32::MAX));
+        self.waits.push(i64::try_from(wait.wait).unwrap_or(i64::MAX));
+        self.which.push(i32::try_from(wait.which).unwrap_or(i32::MAX));
     }
 }

@@ -14,7 +14,7 @@ use waypost_ports::store::{Control, History, StoreError, StoredFrame, Urgency};
 
 use crate::connection::from_stored;
 use crate::store::{SqliteStore, Write};
-use crate::{history, permits, queries};
+use crate::{history, permits, queries, topics};
 
 /// How long a caller waits for the projections. They may be unable to follow: the disk may be full.
 const CATCH_UP_MAX: Duration = Duration::from_secs(10);
@@ -157,7 +157,9 @@ fn examine(
     });
     let standing = standing.optional()?;
     let permit = permits::find(connection, execution)?;
-    Ok(Some(Examined { history: History { snapshot, ..history }, standing, permit }))
+    let subscriptions = topics::of_execution(connection, execution)?;
+    let history = History { snapshot, ..history };
+    Ok(Some(Examined { history, standing, permit, subscriptions }))
 }
 
 fn apply_repair(write: &Write<'_>, repair: &Repair) -> rusqlite::Result<bool> {
@@ -171,14 +173,16 @@ fn apply_repair(write: &Write<'_>, repair: &Repair) -> rusqlite::Result<bool> {
     }
     let run = |sql| write.tx.prepare_cached(sql)?.execute([execution.0]);
     match &repair.remedy {
-        Remedy::Control { row, epoch, requires, permit } => {
+        Remedy::Control { row, epoch, requires, permit, subscriptions } => {
             derive(write, execution, row, *epoch, *requires)?;
+            topics::replace(write, execution, subscriptions)?;
             permits::repair(write, execution, permit.as_ref())?;
         }
         Remedy::Nothing => {
             run(queries::CONTROL_ENDED)?;
             run(queries::MAIL_DISCARD)?;
             run(queries::SNAPSHOT_DISCARD)?;
+            topics::replace(write, execution, &[])?;
             permits::release(write, execution)?;
         }
         Remedy::NoSnapshot => drop(run(queries::SNAPSHOT_DISCARD)?),

@@ -140,6 +140,7 @@ queries! {
     SUBSCRIPTION_HUNGRY = "subscription_hungry";
     SUBSCRIPTION_INSERT = "subscription_insert";
     SUBSCRIPTIONS_FEED = "subscriptions_feed";
+    SUBSCRIPTIONS_OF_EXECUTION = "subscriptions_of_execution";
     TIME_LATEST = "time_latest";
     AUDIT_BY_ACTOR = "audit_by_actor";
     AUDIT_INSERT = "audit_insert";

@@ -4,33 +4,28 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rusqlite::{Row, params};
+use rusqlite::{Connection, Row, params};
 use waypost_core::frame::FrameHeader;
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
-use waypost_core::published::PublishedSignal;
+use waypost_core::published::{PublishedSignal, WaitRef};
 use waypost_core::time::Millis;
-use waypost_ports::store::{Mail, MailDelivery, Publication, Published, Side, Topics, signal_mail};
+use waypost_ports::store::{
+    Mail, MailDelivery, Publication, Published, Side, Subscription, Topics, signal_mail,
+};
 
-use crate::connection::{all, first, run, to_stored};
+use crate::connection::{all, first, from_stored, run, to_stored};
 use crate::store::Write;
 use crate::{mail, queries};
 
 /// The changes that come with a frame.
 pub(crate) fn change(write: &Write<'_>, header: &FrameHeader, side: &Side) -> rusqlite::Result<()> {
     let Topics { opened, closed, open, published } = &side.topics;
-    let execution = header.execution.0;
-    for wait in closed {
-        let row = params![execution, to_stored(wait.wait)?, wait.which];
-        run(&write.tx, queries::SUBSCRIPTION_DELETE, row)?;
-    }
-    for subscription in opened {
-        let wait = subscription.wait;
-        let row = params![execution, to_stored(wait.wait)?, wait.which, &*subscription.name];
-        run(&write.tx, queries::SUBSCRIPTION_INSERT, row)?;
-    }
+    let execution = header.execution;
+    closed.iter().try_for_each(|wait| unsubscribe(write, execution, *wait))?;
+    opened.iter().try_for_each(|subscription| subscribe(write, execution, subscription))?;
     for message in side.consumed.iter().filter(|_| !open.is_empty()) {
-        run(&write.tx, queries::SUBSCRIPTION_HUNGRY, params![execution, &**message])?;
+        run(&write.tx, queries::SUBSCRIPTION_HUNGRY, params![execution.0, &**message])?;
     }
     for signal in published {
         insert(write, signal, None, false)?;
@@ -101,4 +96,43 @@ fn signal(row: &Row<'_>, name: &Arc<str>) -> rusqlite::Result<PublishedSignal> {
     })?;
     let message = row.get_ref(1)?.as_str()?.into();
     Ok(PublishedSignal { name: Arc::clone(name), message, body, keep: Millis(0) })
+}
+
+/// The waits for signals by key that an execution has.
+pub(crate) fn of_execution(
+    connection: &Connection,
+    execution: ExecutionNo,
+) -> rusqlite::Result<Vec<Subscription>> {
+    all(connection, queries::SUBSCRIPTIONS_OF_EXECUTION, [execution.0], |row| {
+        let wait = WaitRef { wait: from_stored(row.get(0)?), which: row.get(1)? };
+        Ok(Subscription { wait, name: row.get_ref(2)?.as_str()?.into() })
+    })
+}
+
+/// Repairs the rows of an execution; what is on its way to one that stays is left.
+pub(crate) fn replace(
+    write: &Write<'_>,
+    execution: ExecutionNo,
+    all: &[Subscription],
+) -> rusqlite::Result<()> {
+    for found in of_execution(&write.tx, execution)? {
+        if !all.contains(&found) {
+            unsubscribe(write, execution, found.wait)?;
+        }
+    }
+    all.iter().try_for_each(|subscription| subscribe(write, execution, subscription))
+}
+
+fn subscribe(
+    write: &Write<'_>,
+    execution: ExecutionNo,
+    Subscription { wait, name }: &Subscription,
+) -> rusqlite::Result<()> {
+    let row = params![execution.0, to_stored(wait.wait)?, wait.which, &**name];
+    run(&write.tx, queries::SUBSCRIPTION_INSERT, row).map(drop)
+}
+
+fn unsubscribe(write: &Write<'_>, execution: ExecutionNo, wait: WaitRef) -> rusqlite::Result<()> {
+    let row = params![execution.0, to_stored(wait.wait)?, wait.which];
+    run(&write.tx, queries::SUBSCRIPTION_DELETE, row).map(drop)
 }

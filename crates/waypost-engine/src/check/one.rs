@@ -118,9 +118,10 @@ pub(super) fn check_in_family(
         let invariant = Invariant::ChildMatchesParent;
         note(Violation { execution, invariant, seq, what }, None);
     }
+    let plan = read.log.plan().map(|plan| &**plan);
     // Rows are not compared with a damaged log.
     if let Some((state, last)) = read.log.state().filter(|_| sound).zip(last) {
-        for (invariant, what) in rows::check(&examined, state, &last) {
+        for (invariant, what) in rows::check(&examined, (state, plan), &last) {
             let seq = state.seq;
             note(Violation { execution, invariant, seq, what }, Some(Cure::Rows));
         }

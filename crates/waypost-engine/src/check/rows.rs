@@ -7,11 +7,12 @@
 use waypost_core::check::Invariant;
 use waypost_core::event::Wait;
 use waypost_core::frame::FrameHeader;
+use waypost_core::plan::Plan;
 use waypost_core::state::{NodeState, State};
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 use waypost_ports::inspect::{DerivedPermit, DerivedRow, Examined, Ownership, Remedy, Standing};
-use waypost_ports::store::{Control, Permit, Urgency};
+use waypost_ports::store::{Control, Permit, Subscription, Urgency};
 
 type BrokenRule = (Invariant, String);
 
@@ -37,22 +38,34 @@ fn derive_permit(state: &State) -> Option<DerivedPermit> {
     state.permit_request().map(|request| DerivedPermit { request, admitted })
 }
 
+/// Its waits for signals by key, as derived from its log.
+fn derive_subscriptions(state: &State, plan: &Plan) -> Vec<Subscription> {
+    let waits = state.subscriptions(plan).into_iter();
+    waits.map(|(wait, name)| Subscription { wait, name }).collect()
+}
+
 /// The repair of the rows beside a log; `requires` is the log format that its last frame needs.
-pub(super) fn remedy(state: &State, requires: u16) -> Remedy {
+pub(super) fn remedy(state: &State, plan: Option<&Plan>, requires: u16) -> Remedy {
     if state.status.is_end() {
         return Remedy::Nothing;
     }
     let permit = derive_permit(state);
-    Remedy::Control { row: derive(state), epoch: state.epoch, requires, permit }
+    let subscriptions = plan.map(|plan| derive_subscriptions(state, plan)).unwrap_or_default();
+    Remedy::Control { row: derive(state), epoch: state.epoch, requires, permit, subscriptions }
 }
 
 /// Compares the rows beside a log with its state, and with the header of its last frame.
-pub(super) fn check(examined: &Examined, state: &State, last: &FrameHeader) -> Vec<BrokenRule> {
+pub(super) fn check(
+    examined: &Examined,
+    (state, plan): (&State, Option<&Plan>),
+    last: &FrameHeader,
+) -> Vec<BrokenRule> {
     let ended = state.status.is_end();
     let mut faults = check_row(examined, state, last);
     // Without a control row, that is the fault.
     if ended || examined.history.control.is_some() {
         faults.extend(has_another_place(examined.permit.as_ref(), state));
+        faults.extend(plan.and_then(|plan| waits_otherwise(examined, state, plan)));
     }
     faults
 }
@@ -83,6 +96,19 @@ fn check_row(examined: &Examined, state: &State, last: &FrameHeader) -> Vec<Brok
         }
         _ => Vec::new(),
     }
+}
+
+/// Compares what it is subscribed to with the waits of its log.
+fn waits_otherwise(examined: &Examined, state: &State, plan: &Plan) -> Option<BrokenRule> {
+    let derived = derive_subscriptions(state, plan);
+    let found = &examined.subscriptions;
+    let missing = derived.iter().find(|wait| !found.contains(wait));
+    let what = match (missing, found.iter().find(|wait| !derived.contains(wait))) {
+        (Some(wait), _) => format!("it waits for signal {:?} and is not subscribed", wait.name),
+        (None, Some(wait)) => format!("it is subscribed to signal {:?} without a wait", wait.name),
+        (None, None) => return None,
+    };
+    Some((Invariant::ReasonToWake, what))
 }
 
 /// Compares its place in the queue of its concurrency key with its log. A permit that it has got

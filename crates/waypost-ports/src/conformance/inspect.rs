@@ -23,7 +23,7 @@ fn shown<B: StoreUnderTest>(rig: &Rig<B>, execution: ExecutionNo) -> Shown {
 }
 
 fn derived(row: DerivedRow, epoch: u32) -> Remedy {
-    Remedy::Control { row, epoch, requires: 1, permit: None }
+    Remedy::Control { row, epoch, requires: 1, permit: None, subscriptions: Vec::new() }
 }
 
 pub fn executions_come_in_chunks<B: StoreUnderTest>(rig: &Rig<B>) {

@@ -56,7 +56,7 @@ fn repair<B: StoreUnderTest>(rig: &Rig<B>, hand: &Hand, remedy: Remedy) -> bool 
 
 fn with_permit(row: DerivedRow, request: &PermitRequest, admitted: bool) -> Remedy {
     let permit = Some(DerivedPermit { request: request.clone(), admitted });
-    Remedy::Control { row, epoch: 1, requires: 1, permit }
+    Remedy::Control { row, epoch: 1, requires: 1, permit, subscriptions: Vec::new() }
 }
 
 pub fn a_missing_place_is_made_again<B: StoreUnderTest>(rig: &Rig<B>) {
@@ -77,7 +77,13 @@ pub fn a_missing_place_is_made_again<B: StoreUnderTest>(rig: &Rig<B>) {
     assert_eq!(&*permit(rig, &waiting).key, "j");
     assert_eq!(rig.control(waiting.execution).held, None, "there, it is its turn");
     assert_eq!(rig.claimed(ONE), [waiting.execution]);
-    let none = Remedy::Control { row: DerivedRow::Ready, epoch: 1, requires: 1, permit: None };
+    let none = Remedy::Control {
+        row: DerivedRow::Ready,
+        epoch: 1,
+        requires: 1,
+        permit: None,
+        subscriptions: Vec::new(),
+    };
     assert!(repair(rig, &waiting, none));
     assert_eq!(rig.examine(waiting.execution).permit, None);
     began.epoch = 2;

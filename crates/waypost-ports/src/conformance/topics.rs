@@ -8,7 +8,8 @@ use waypost_core::published::{PublishedSignal, WaitRef};
 use waypost_core::time::Millis;
 
 use super::StoreUnderTest;
-use super::rig::{Hand, ONE, Rig};
+use super::rig::{Hand, ONE, Rig, repair_of};
+use crate::inspect::{DerivedRow, Remedy};
 use crate::store::{
     Append, Appended, ControlChange, Publication, Published, Store, Subscription, signal_mail,
 };
@@ -186,4 +187,22 @@ pub fn a_repeated_frame_publishes_once<B: StoreUnderTest>(rig: &Rig<B>) {
     let two = waiting(rig, "paid[1]");
     assert_eq!(inbox(rig, one.execution), ["m1".into()]);
     assert_eq!(inbox(rig, two.execution), []);
+}
+
+pub fn subscriptions_are_examined_and_repaired<B: StoreUnderTest>(rig: &Rig<B>) {
+    let hand = waiting(rig, "paid[1]");
+    let examined = rig.examine(hand.execution);
+    let known = Subscription { wait: wait(2, 0), name: "paid[1]".into() };
+    assert_eq!(examined.subscriptions, [known.clone()]);
+    let other = Subscription { wait: wait(2, 1), name: "paid[2]".into() };
+    for subscriptions in [vec![known, other.clone()], vec![other]] {
+        let (row, permit) = (DerivedRow::Parked { next_due: None }, None);
+        let repaired = subscriptions.clone();
+        let remedy = Remedy::Control { row, epoch: 1, requires: 1, permit, subscriptions };
+        assert!(rig.repair(&repair_of(&rig.examine(hand.execution), remedy)));
+        assert_eq!(rig.examine(hand.execution).subscriptions, repaired);
+    }
+    publish(rig, "paid[1]", "m1");
+    publish(rig, "paid[2]", "m2");
+    assert_eq!(inbox(rig, hand.execution), ["m2".into()]);
 }

@@ -112,7 +112,8 @@ impl Tables {
         });
         let permit = self.permit(execution);
         let history = History { mail, mail_waits: false, ..history };
-        Some(Examined { history, standing, permit })
+        let subscriptions = self.topics.of_execution(execution);
+        Some(Examined { history, standing, permit, subscriptions })
     }
 
     fn shown(&self, execution: ExecutionNo) -> Shown {
@@ -128,7 +129,10 @@ impl Tables {
 
     fn apply_repair(&mut self, execution: ExecutionNo, remedy: &Remedy) {
         let (row, epoch, requires, permit) = match remedy {
-            Remedy::Control { row, epoch, requires, permit } => (row, *epoch, *requires, permit),
+            Remedy::Control { row, epoch, requires, permit, subscriptions } => {
+                self.topics.replace(execution, subscriptions);
+                (row, *epoch, *requires, permit)
+            }
             Remedy::Nothing => return self.forget(execution),
             Remedy::NoSnapshot => {
                 self.snapshots.remove(&execution);

@@ -264,7 +264,8 @@ impl Tables {
             for mail in &append.side.mail {
                 self.wake(mail);
             }
-            for name in append.side.topics.names() {
+            let names = append.side.topics.names();
+            for name in names.filter(|_| !is_planted(Bug::SubscriberBlind)) {
                 self.route(name, now);
             }
         }
@@ -362,6 +363,7 @@ impl Tables {
         self.control.remove(&execution);
         self.inbox.retain(|mail| mail.execution != execution);
         self.snapshots.remove(&execution);
+        self.topics.replace(execution, &[]);
         self.release_permit(execution);
     }
 

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use waypost_core::event::MessageId;
 use waypost_core::id::{ExecutionNo, InstanceId};
+use waypost_core::planted::{Bug, is_planted};
 use waypost_core::published::{PublishedSignal, WaitRef};
 use waypost_core::time::Timestamp;
 
 use super::Tables;
 use crate::store::{
-    Append, MailDelivery, Publication, Published, SubscriptionRow, Topics, signal_mail,
+    Append, MailDelivery, Publication, Published, Subscription, SubscriptionRow, Topics,
+    signal_mail,
 };
 
 /// The rows.
@@ -45,7 +47,8 @@ impl TopicTables {
         }
         if !open.is_empty() {
             let consumed = |fed: &mut MessageId| append.side.consumed.contains(fed);
-            for (_, row) in self.of(execution) {
+            let of = self.of(execution).filter(|_| !is_planted(Bug::FedForEver));
+            for (_, row) in of {
                 row.fed.take_if(consumed);
             }
         }
@@ -59,6 +62,25 @@ impl TopicTables {
         execution: ExecutionNo,
     ) -> impl Iterator<Item = (&(ExecutionNo, WaitRef), &mut SubscriptionRow)> {
         self.subscriptions.iter_mut().filter(move |((of, _), _)| *of == execution)
+    }
+
+    pub(super) fn of_execution(&self, execution: ExecutionNo) -> Vec<Subscription> {
+        let rows = self.subscriptions.iter().filter(|((of, _), _)| *of == execution);
+        let row = |((_, wait), row): (&(_, WaitRef), &SubscriptionRow)| Subscription {
+            wait: *wait,
+            name: Arc::clone(&row.name),
+        };
+        rows.map(row).collect()
+    }
+
+    /// Repairs the rows of an execution; what is on its way to one that stays is left.
+    pub(super) fn replace(&mut self, execution: ExecutionNo, all: &[Subscription]) {
+        let stays = |wait: &WaitRef| all.iter().any(|subscription| subscription.wait == *wait);
+        self.subscriptions.retain(|(of, wait), _| *of != execution || stays(wait));
+        for Subscription { wait, name } in all {
+            let row = SubscriptionRow { name: Arc::clone(name), fed: None };
+            self.subscriptions.entry((execution, *wait)).or_insert(row);
+        }
     }
 
     /// Returns false where it is known.
@@ -120,6 +142,11 @@ impl Tables {
         Published::Accepted { receivers: self.route(&signal.name, now) }
     }
 
+    /// The first half of publishing: the signal is durable.
+    pub fn keep_published(&mut self, signal: &PublishedSignal, now: Timestamp) {
+        self.topics.keep(signal, None, true, now);
+    }
+
     /// Sends the next signal of this name to those who wait for it.
     pub fn route(&mut self, name: &str, now: Timestamp) -> Vec<(ExecutionNo, Option<InstanceId>)> {
         let Some((signal, actor, receivers)) = self.topics.next(name, now) else {
@@ -135,8 +162,21 @@ impl Tables {
         got
     }
 
+    /// The names of signals that wait, although something waits for them.
+    pub fn unrouted(&self, now: Timestamp) -> BTreeSet<Arc<str>> {
+        let open = self.topics.published.iter().filter(|row| !row.taken && now < row.expires_at);
+        let waits = |name: &Arc<str>| {
+            let mut rows = self.topics.subscriptions.values();
+            rows.any(|row| row.fed.is_none() && row.name == *name)
+        };
+        open.map(|row| Arc::clone(&row.signal.name)).filter(waits).collect()
+    }
+
     /// Sends what was left behind by those who died between their commit and this.
     pub(super) fn route_all(&mut self, now: Timestamp) {
+        if is_planted(Bug::SubscriberBlind) {
+            return;
+        }
         let waiting = self.topics.published.iter().filter(|row| !row.taken);
         let names: BTreeSet<_> = waiting.map(|row| Arc::clone(&row.signal.name)).collect();
         for name in names {

@@ -166,10 +166,7 @@ impl<'p> PrintedScope<'p> {
                 ("delay", json!({ "duration": computed }))
             }
             Kind::Wait { signal, timeout_ms } => {
-                let mut config = json!({ "name": signal.name() });
-                if signal.is_filtered() {
-                    config["filter"] = json!("signal.ok == true");
-                }
+                let mut config = signal.config();
                 if let Some(timeout) = timeout_ms {
                     config["timeout"] = json!(timeout);
                 }

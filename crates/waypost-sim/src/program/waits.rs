@@ -23,6 +23,8 @@ pub enum Signal {
     Stop,
     /// `approval`, which counts only if its body has `ok`.
     Approval,
+    /// `ping`, which is published under the execution's id.
+    Ping,
 }
 
 /// Several signals that a node waits for.
@@ -44,11 +46,7 @@ pub const LATE: &str = "late";
 impl Signals {
     /// The config of its node.
     pub(super) fn config(&self) -> Json {
-        let event = |signal: &Signal| match signal.is_filtered() {
-            true => json!({ "name": signal.name(), "filter": "signal.ok == true" }),
-            false => json!({ "name": signal.name() }),
-        };
-        let events: Vec<Json> = self.wanted.iter().map(event).collect();
+        let events: Vec<Json> = self.wanted.iter().map(|signal| signal.config()).collect();
         let need = match self.need {
             1 => json!("any"),
             need if need == self.wanted.len() => json!("all"),
@@ -75,7 +73,21 @@ impl Signals {
 
 impl Signal {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Go, Self::Stop, Self::Approval];
+    pub const ALL: [Self; 4] = [Self::Go, Self::Stop, Self::Approval, Self::Ping];
+    /// Those that are sent to one execution.
+    pub const PLAIN: [Self; 3] = [Self::Go, Self::Stop, Self::Approval];
+
+    /// The config of a wait for it.
+    pub(super) fn config(self) -> Json {
+        let mut config = json!({ "name": self.name() });
+        if self.is_filtered() {
+            config["filter"] = json!("signal.ok == true");
+        }
+        if self == Self::Ping {
+            config["key"] = json!("${{ execution.id }}");
+        }
+        config
+    }
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -83,6 +95,7 @@ impl Signal {
             Self::Go => "go",
             Self::Stop => "stop",
             Self::Approval => "approval",
+            Self::Ping => "ping",
         }
     }
 

@@ -5,7 +5,7 @@
 mod asking;
 mod steering;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -35,6 +35,9 @@ pub(super) struct People {
     random: Random,
     /// A stream of its own, so that the other requests stay what they are.
     retries: Random,
+    pings: Random,
+    /// Signals by key that had not got to their waits when it was last looked.
+    unrouted: BTreeSet<Arc<str>>,
     steering: Random,
     /// For those of executions that start others.
     pub(super) trees: Random,
@@ -103,6 +106,8 @@ impl People {
         Self {
             random,
             retries: seed.split("retries"),
+            pings: seed.split("pings"),
+            unrouted: BTreeSet::new(),
             steering: seed.split("steering"),
             trees: seed.split("trees"),
             submissions,

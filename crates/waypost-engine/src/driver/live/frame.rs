@@ -210,7 +210,8 @@ impl Live {
         let now = self.state.subscriptions(&self.plan);
         let before = std::mem::replace(&mut self.subscriptions, now);
         let now = &self.subscriptions;
-        let opened = now.iter().filter(|(wait, _)| !before.contains_key(wait));
+        let blind = is_planted(Bug::WaitsUnsubscribed) && !consumed.is_empty();
+        let opened = now.iter().filter(|(wait, _)| !before.contains_key(wait) && !blind);
         let opened =
             opened.map(|(wait, name)| Subscription { wait: *wait, name: Arc::clone(name) });
         let closed = before.keys().filter(|wait| !now.contains_key(wait)).copied();

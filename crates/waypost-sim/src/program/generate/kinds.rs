@@ -83,16 +83,18 @@ impl Builder<'_> {
     }
 
     fn wait(&mut self) -> Kind {
-        let signal = *self.random.pick(&Signal::ALL);
+        let signal = *self.random.pick(&Signal::PLAIN);
         let timeout_ms = self.random.percent(50).then(|| self.spell());
         // Apart, so that all else stays as it was before there were these.
         let mut random = self.random.split(&format!("signals {}", self.program.nodes.len()));
+        let mut pings = random.split("pings");
+        let mut or_ping = |signal| if pings.percent(20) { Signal::Ping } else { signal };
         if random.percent(60) {
-            return Kind::Wait { signal, timeout_ms };
+            return Kind::Wait { signal: or_ping(signal), timeout_ms };
         }
-        let mut wanted = vec![signal];
+        let mut wanted = vec![or_ping(signal)];
         for _ in 0..random.between(0, 2) {
-            wanted.push(*random.pick(&Signal::ALL));
+            wanted.push(or_ping(*random.pick(&Signal::PLAIN)));
         }
         let need = 1 + random.index(wanted.len());
         let late = timeout_ms.is_some() && random.percent(50);

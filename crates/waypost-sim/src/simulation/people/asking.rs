@@ -6,6 +6,8 @@ use waypost_core::command::Request;
 use waypost_core::event::Wait;
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
+use waypost_core::limits::SIGNAL_KEEP_MAX;
+use waypost_core::published::{PublishedSignal, keyed_name, split_name};
 use waypost_core::status::{NodeStatus, Status};
 use waypost_engine::driver::{ControlRequest, Input};
 
@@ -63,7 +65,9 @@ impl Simulation {
             }
         };
         if self.store.strikes(Fault::Signals) {
-            let signal = *self.people.random.pick(&Signal::ALL);
+            let signal = *self.people.random.pick(&Signal::PLAIN);
+            let ping = self.people.pings.percent(30);
+            let signal = if ping { Signal::Ping } else { signal };
             let ok = self.people.random.percent(70);
             self.signal(execution, signal, ok);
         }
@@ -129,8 +133,33 @@ impl Simulation {
         let body = signal.body(serial, ok);
         let sent = SentSignal { name: signal.name().to_owned(), body: body.clone() };
         self.people.done_to.entry(execution).or_default().signals.push(sent);
+        if signal == Signal::Ping {
+            return self.publish(execution, serial, &Json::from_value(&body));
+        }
         let body = Request::Signal { name: signal.name().into(), body: Json::from_value(&body) };
         self.ask(execution, body, Some(serial));
+    }
+
+    /// Publishes a signal for an execution, by a process that may die before it has looked who waits for it.
+    fn publish(&mut self, execution: ExecutionNo, serial: u64, body: &Json) {
+        let Some(key) = self.auditor.state(execution).map(|state| state.created.key.clone()) else {
+            return;
+        };
+        if self.store.check(true).is_err() {
+            return;
+        }
+        let Ok(name) = keyed_name(Signal::Ping.name(), key.as_str()) else { return };
+        let message = format!("ping_{serial:08}").into();
+        let (body, keep) = (body.clone(), SIGNAL_KEEP_MAX);
+        let signal = PublishedSignal { name, message, body, keep };
+        let looks = self.people.pings.percent(60);
+        self.note("publish", &[serial], || format!("{} looks: {looks}", signal.name));
+        self.store.with(|tables, now| {
+            tables.keep_published(&signal, now);
+            if looks {
+                tables.route(&signal.name, now);
+            }
+        });
     }
 
     /// A user completes a wait by hand: one that is open, or was.
@@ -193,10 +222,20 @@ impl Simulation {
         self.inputs(life, vec![Input::Request { request, ticket }]);
     }
 
+    /// A signal by key gets to the wait for it, whoever died in between.
+    fn check_routed(&mut self) {
+        let now = self.store.with(|tables, now| tables.unrouted(now));
+        if let Some(name) = now.intersection(&self.people.unrouted).next() {
+            self.fail("signal.routed", format!("{name} waits, and a wait for it is open"));
+        }
+        self.people.unrouted = now;
+    }
+
     /// After the faults: held executions are released, and those that wait for a signal get it.
     pub(in crate::simulation) fn care(&mut self) {
         self.after(7_000, WorldEvent::Care);
         self.check_open();
+        self.check_routed();
         let open: BTreeSet<ExecutionNo> = self.open_executions().into_iter().collect();
         for execution in open {
             if self.is_killer_aside(execution) {
@@ -216,7 +255,7 @@ impl Simulation {
             let Some(state) = self.auditor.state(execution) else { continue };
             let waits = |signal: &&Signal| {
                 state.nodes().any(|(_, node)| {
-                    let is_it = |name: &str| name == signal.name();
+                    let is_it = |name: &str| split_name(name).0 == signal.name();
                     node.status == NodeStatus::Waiting
                         && match &node.wait {
                             Some(Wait::Signal { name, .. }) => is_it(name),
