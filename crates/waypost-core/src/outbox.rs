@@ -9,17 +9,17 @@
 //! again, and given up.
 
 pub mod delivery;
+mod nodes;
+
+pub use nodes::{NOTE_BYTES_MAX, NOTIFY, announce_nodes, announces};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::event::{Event, NodeEvent, RunCreated, RunEvent};
+use crate::event::{Event, RunCreated, RunEvent};
 use crate::failure::Failure;
-use crate::json::Json;
-use crate::path::segments;
-use crate::plan::Plan;
 use crate::state::State;
 use crate::status::Status;
 use crate::transitions::RunPhase;
@@ -42,23 +42,23 @@ pub enum MessageKind {
     Reopened,
     /// A `notify` node completed.
     Notified,
+    /// An `approval` node waits for a decision.
+    ApprovalRequested,
+    /// Its approvers are reminded.
+    ApprovalReminded,
+    /// Others may decide it, too.
+    ApprovalEscalated,
 }
 
-/// A subscription to every kind but [`MessageKind::Notified`].
+/// A subscription to every kind that is about the status of an execution, and not about a node.
 pub const STATUS_CHANGED: &str = "execution.status_changed";
 
-/// Bytes of a failure's message in a message.
+/// Bytes of a failure's message in a message; also of the title and of the description of an approval.
 pub const FAILURE_TEXT_BYTES_MAX: usize = 4 * 1024;
-
-/// Bytes of what a `notify` node says in a message; of more the message says only that it is left out.
-pub const NOTE_BYTES_MAX: usize = 256 * 1024;
-
-/// The kind of nodes that cause a message when they complete.
-pub const NOTIFY: &str = "notify";
 
 impl MessageKind {
     /// Every kind.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
         Self::Created,
         Self::Scheduled,
         Self::Paused,
@@ -70,6 +70,9 @@ impl MessageKind {
         Self::TimedOut,
         Self::Reopened,
         Self::Notified,
+        Self::ApprovalRequested,
+        Self::ApprovalReminded,
+        Self::ApprovalEscalated,
     ];
 
     /// The `type` of its messages.
@@ -86,6 +89,29 @@ impl MessageKind {
             Self::TimedOut => "execution.timed_out",
             Self::Reopened => "execution.reopened",
             Self::Notified => "execution.notified",
+            Self::ApprovalRequested => "approval.requested",
+            Self::ApprovalReminded => "approval.reminded",
+            Self::ApprovalEscalated => "approval.escalated",
+        }
+    }
+
+    /// Is it about the status of an execution, and not about a node?
+    pub fn is_status(self) -> bool {
+        match self {
+            Self::Created
+            | Self::Scheduled
+            | Self::Paused
+            | Self::Resumed
+            | Self::Quarantined
+            | Self::Completed
+            | Self::Failed
+            | Self::Cancelled
+            | Self::TimedOut
+            | Self::Reopened => true,
+            Self::Notified
+            | Self::ApprovalRequested
+            | Self::ApprovalReminded
+            | Self::ApprovalEscalated => false,
         }
     }
 
@@ -151,8 +177,8 @@ impl MessageKinds {
     /// Every kind.
     pub const ALL: Self = Self((1 << MessageKind::ALL.len()) - 1);
 
-    /// Every kind but what `notify` nodes say.
-    pub const STATUS: Self = Self(Self::ALL.0 & !(1 << MessageKind::Notified as u32));
+    /// Every kind that is about the status of an execution: those before [`MessageKind::Notified`].
+    pub const STATUS: Self = Self((1 << MessageKind::Notified as u32) - 1);
 
     /// The set that a store keeps as this number; bits without a kind are left out.
     pub fn from_bits(bits: u32) -> Self {
@@ -224,17 +250,7 @@ struct Data<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     failure: Option<ShownFailure<'a>>,
     #[serde(flatten)]
-    note: Option<Note<'a>>,
-}
-
-/// What a `notify` node says.
-#[derive(Serialize)]
-struct Note<'a> {
-    node: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<&'a Json>,
-    #[serde(rename = "messageOmitted", skip_serializing_if = "std::ops::Not::not")]
-    omitted: bool,
+    node: Option<nodes::AboutNode<'a>>,
 }
 
 #[derive(Serialize)]
@@ -245,10 +261,13 @@ struct ShownFailure<'a> {
 
 impl<'a> ShownFailure<'a> {
     fn of(failure: &'a Failure) -> Self {
-        let end = failure.message.floor_char_boundary(FAILURE_TEXT_BYTES_MAX);
-        let message = failure.message.get(..end).unwrap_or_default();
-        Self { kind: &failure.kind, message }
+        Self { kind: &failure.kind, message: short(&failure.message) }
     }
+}
+
+/// A text up to [`FAILURE_TEXT_BYTES_MAX`].
+fn short(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(FAILURE_TEXT_BYTES_MAX)).unwrap_or_default()
 }
 
 /// The messages of a frame: its events, the phase before them (none before the first event), and the state
@@ -295,51 +314,6 @@ pub fn announce_birth(created: &RunCreated) -> Outgoing {
     }
 }
 
-/// The messages of the `notify` nodes that a frame completes.
-pub fn announce_notes(plan: &Plan, events: &[Event], after: &State) -> Vec<Outgoing> {
-    let first_seq = (after.seq + 1).saturating_sub(events.len() as u64);
-    let note = |(seq, event): (u64, &Event)| {
-        let Event::Node(NodeEvent::Completed { node, output, .. }) = event else { return None };
-        if !is_notify(plan, node) {
-            return None;
-        }
-        let null = Json::null();
-        let message = output.as_ref().unwrap_or(&null);
-        let omitted = message.bytes() > NOTE_BYTES_MAX;
-        let created = &after.created;
-        let data = Data {
-            execution: created.key.as_str(),
-            workflow: &created.workflow,
-            version: created.version,
-            status: Status::Running,
-            seq,
-            generation: after.generation,
-            labels: &created.labels,
-            failure: None,
-            note: Some(Note { node, message: (!omitted).then_some(message), omitted }),
-        };
-        let data = serde_json::to_vec(&data).expect("its keys are strings");
-        let workflow = Arc::clone(&created.workflow);
-        Some(Outgoing { seq, kind: MessageKind::Notified, workflow, data })
-    };
-    (first_seq..).zip(events).filter_map(note).collect()
-}
-
-/// Is the node at this path a `notify` node? Its scope may be closed already.
-fn is_notify(plan: &Plan, path: &str) -> bool {
-    let mut scope = plan.root();
-    let mut steps = segments(path).peekable();
-    while let Some(step) = steps.next() {
-        let Some(node) = plan.find_in(scope, step.id) else { return false };
-        if steps.peek().is_none() {
-            return plan.node(node).kind == NOTIFY;
-        }
-        let Some(body) = plan.body(node) else { return false };
-        scope = body;
-    }
-    false
-}
-
 fn data(
     created: &RunCreated,
     event: &RunEvent,
@@ -377,7 +351,7 @@ fn data(
         generation,
         labels: &created.labels,
         failure,
-        note: None,
+        node: None,
     };
     serde_json::to_vec(&data).expect("its keys are strings")
 }

@@ -22,7 +22,6 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-use waypost_core::event::Event;
 use waypost_core::outbox::delivery::{Delivered, Jitter};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::outbox::{
@@ -62,8 +61,7 @@ struct WakeupState {
 impl DispatcherWakeups {
     /// To be called after every commit.
     pub fn committed(&self, committed: &Committed) {
-        let is_telling = |event: &Event| matches!(event, Event::Run(_));
-        if self.0.has_endpoints.load(Ordering::Relaxed) && committed.events.iter().any(is_telling) {
+        if committed.announces && self.0.has_endpoints.load(Ordering::Relaxed) {
             self.0.notify.notify_one();
         }
     }

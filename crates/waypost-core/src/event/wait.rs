@@ -102,7 +102,7 @@ impl ApprovalWait {
         self.escalate = None;
         // Where anyone may decide, others may already.
         if !self.approvers.is_empty() {
-            self.approvers.append(&mut self.escalate_to);
+            self.approvers.extend(self.escalate_to.iter().cloned());
         }
     }
 }

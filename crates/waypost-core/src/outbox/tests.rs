@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::*;
-use crate::event::{EndCause, Origin, PauseReason, RunCreated};
+use crate::event::{ApprovalWait, EndCause, NodeEvent, Origin, PauseReason, RunCreated, Wait};
 use crate::id::{DefinitionHash, ExecutionId, ExecutionNo, InstanceId};
 use crate::json::Json;
 use crate::plan::ConcurrencyPolicy;
@@ -168,7 +168,7 @@ fn completed_notify_nodes_cause_messages_wherever_they_are() {
         completed("unknown/tell", None),
         completed("tell", Some(large)),
     ];
-    let messages = announce_notes(&plan, &events, &state(14, 1));
+    let messages = announce_nodes(&plan, &events, &state(14, 1));
     let seqs: Vec<u64> = messages.iter().map(|message| message.seq).collect();
     assert_eq!(seqs, [12, 14]);
     assert!(messages.iter().all(|message| message.kind == MessageKind::Notified));
@@ -176,6 +176,58 @@ fn completed_notify_nodes_cause_messages_wherever_they_are() {
         messages.iter().map(|message| serde_json::from_slice(&message.data).unwrap()).collect();
     assert_eq!((&data[0]["node"], &data[0]["message"]), (&json!("tell"), &json!([1, 2])));
     assert_eq!((&data[1]["message"], &data[1]["messageOmitted"]), (&Value::Null, &json!(true)));
+}
+
+/// An approval by ann that bob may decide, too, after an escalation.
+fn approval() -> ApprovalWait {
+    ApprovalWait {
+        title: "Ship it?".into(),
+        description: Some("é".repeat(FAILURE_TEXT_BYTES_MAX).into()),
+        approvers: vec!["ann".into()],
+        due: Some(Timestamp(9_000)),
+        remind: Some(Timestamp(1_000)),
+        escalate: Some(Timestamp(2_000)),
+        escalate_to: vec!["bob".into()],
+    }
+}
+
+#[test]
+fn approvals_cause_messages_when_they_open_and_when_people_are_reminded() {
+    let plan = crate::flow::plan("a");
+    let mut after = state(13, 1);
+    let at = after.find(&plan, "a").unwrap();
+    let mut wait = approval();
+    wait.reminded(false);
+    wait.reminded(true);
+    let details = after.node_mut(at).details_mut();
+    (details.wait, details.wait_seq) = (Some(Wait::Approval(Box::new(wait))), 11);
+    let (node, attempt, span): (Arc<str>, _, _) = ("a".into(), 1, None);
+    let wait = Wait::Approval(Box::new(approval()));
+    let asked = NodeEvent::Waiting { node: Arc::clone(&node), attempt, wait, span };
+    let reminded =
+        |escalated| NodeEvent::Reminded { node: Arc::clone(&node), attempt, escalated }.into();
+    let events = [asked.into(), reminded(false), reminded(true)];
+    let messages = announce_nodes(&plan, &events, &after);
+    let shown: Vec<Value> = messages
+        .iter()
+        .map(|message| {
+            let data: Value = serde_json::from_slice(&message.data).unwrap();
+            assert_eq!((&data["wait"], &data["seq"]), (&json!("order-1~11"), &json!(message.seq)));
+            assert_eq!(data["description"].as_str().unwrap().len(), FAILURE_TEXT_BYTES_MAX);
+            let names = (&data["title"], &data["approvers"], &data["escalatedTo"], &data["due"]);
+            json!([message.kind.name(), names])
+        })
+        .collect();
+    let due = "1970-01-01T00:00:09.000Z";
+    let expected = [
+        json!(["approval.requested", ["Ship it?", ["ann"], null, due]]),
+        json!(["approval.reminded", ["Ship it?", ["ann", "bob"], null, due]]),
+        json!(["approval.escalated", ["Ship it?", ["ann", "bob"], ["bob"], due]]),
+    ];
+    assert_eq!(shown, expected);
+    // The same frame decided it.
+    after.node_mut(at).details_mut().wait = None;
+    assert_eq!(announce_nodes(&plan, &events, &after).len(), 1);
 }
 
 #[test]
@@ -197,8 +249,9 @@ fn kinds_have_names_and_codes_of_their_own() {
         assert_eq!(only.iter().collect::<Vec<_>>(), [kind]);
     }
     let status = MessageKinds::parse(STATUS_CHANGED).unwrap();
-    assert_eq!(status.with(MessageKind::Notified.into()), MessageKinds::ALL);
-    assert!(!status.contains(MessageKind::Notified));
+    for kind in MessageKind::ALL {
+        assert_eq!(status.contains(kind), kind.is_status(), "{kind:?}");
+    }
     assert_eq!(MessageKinds::parse("execution.unknown"), None);
     assert_eq!(MessageKinds::from_bits(u32::MAX), MessageKinds::ALL);
 }

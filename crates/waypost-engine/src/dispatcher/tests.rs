@@ -60,7 +60,8 @@ fn ended(with_output: bool, output: &str) -> MemoryStore {
     let number = store.heartbeat(&heartbeat).unwrap().numbers.start;
     let mut hand = Hand::new(waypost_core::id::ExecutionNo(number), ONE);
     let output = Json::parse(output).unwrap();
-    let completed = Event::Run(waypost_core::event::RunEvent::Completed { output });
+    let completed =
+        waypost_core::event::Event::Run(waypost_core::event::RunEvent::Completed { output });
     let tell = |seq, kind| Outgoing {
         seq,
         kind,

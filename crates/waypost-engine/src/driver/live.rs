@@ -14,7 +14,7 @@ use waypost_core::decide::create;
 use waypost_core::event::{BLOBS_LOG_FORMAT, MessageId, RunCreated};
 use waypost_core::frame::Parent;
 use waypost_core::id::{ExecutionNo, Token};
-use waypost_core::outbox::NOTIFY;
+use waypost_core::outbox::announces;
 use waypost_core::path::At;
 use waypost_core::plan::Plan;
 use waypost_core::planted::{Bug, is_planted};
@@ -92,12 +92,12 @@ pub(super) struct Live {
     parent: Option<Parent>,
     /// Its phase after its last frame; absent before the first.
     announced: Option<RunPhase>,
-    /// Has its plan `notify` nodes?
-    notifies: bool,
     /// Does one of its nodes wait for signals by key?
     has_keys: bool,
     /// The waits for signals by key that the store knows of, or will with the frame in flight.
     subscriptions: BTreeMap<WaitRef, Arc<str>>,
+    /// Has its plan nodes that cause messages?
+    announces: bool,
     /// The store's time of that frame.
     stored_at: Timestamp,
     /// Mail that was answered without an event; deleted with the next frame.
@@ -177,7 +177,7 @@ impl Live {
         let subscriptions = known.then(|| state.subscriptions(&plan)).unwrap_or_default();
         Self {
             announced: parent.map(|_| state.phase()),
-            notifies: plan.nodes.iter().any(|node| node.kind == NOTIFY),
+            announces: plan.nodes.iter().any(announces),
             has_keys,
             subscriptions,
             plan,

@@ -165,4 +165,6 @@ pub struct Committed {
     /// The store's time.
     pub at: Timestamp,
     pub events: Arc<[Event]>,
+    /// May there be messages to webhook endpoints?
+    pub announces: bool,
 }

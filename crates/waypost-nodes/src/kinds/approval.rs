@@ -36,7 +36,11 @@ static SPEC: KindSpec = KindSpec {
              anyone who may control executions.",
         ),
         optional("timeout", Shape::Duration, "Selects branch `expired` after this long."),
-        optional("reminder", Shape::Duration, "Records a reminder after this long."),
+        optional(
+            "reminder",
+            Shape::Duration,
+            "Reminds the approvers after this long, by a message `approval.reminded`.",
+        ),
         optional(
             "escalate",
             Shape::Custom,

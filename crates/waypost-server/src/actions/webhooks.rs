@@ -59,8 +59,10 @@ fn kinds(events: Option<&[Short<64>]>) -> Result<MessageKinds, Problem> {
         let more = MessageKinds::parse(&event.0).ok_or_else(|| {
             let all: Vec<&str> = MessageKinds::ALL.iter().map(|kind| kind.name()).collect();
             let detail = format!("there is no event {:?}", event.0);
-            Problem::new(Code::BadBody, detail)
-                .hint(format!("the events are {STATUS_CHANGED} (all changes), {}", all.join(", ")))
+            Problem::new(Code::BadBody, detail).hint(format!(
+                "the events are {STATUS_CHANGED} (all changes of status), {}",
+                all.join(", ")
+            ))
         })?;
         kinds = kinds.with(more);
     }

@@ -10,7 +10,7 @@ wire! {
         pub url: Short<2048>,
         /// The workflow whose executions it gets messages about; default: all.
         pub workflow?: Short<128>,
-        /// The types of messages that it gets; default: `execution.status_changed`, which is all but `execution.notified`.
+        /// The types of messages that it gets; default: `execution.status_changed`, which is all about the status of executions.
         pub events?: Vec<Short<64>>,
         /// What it is for.
         pub description?: Short<512>,

@@ -154,3 +154,54 @@ async fn notify_node_sends_its_message_with_its_completion() {
     let [note] = &notes[..] else { panic!("only one endpoint gets it: {notes:?}") };
     assert_eq!(note["message"], json!({ "at": 7 }));
 }
+
+#[tokio::test]
+async fn approval_sends_messages_when_it_opens_and_when_people_are_reminded() {
+    let house = House::open().await;
+    let config = json!({
+        "title": "Ship ${{ input.what }}?", "description": "see the list", "approvers": ["ann"],
+        "reminder": "10ms", "escalate": { "after": "20ms", "to": ["eve"] }, "timeout": "1h",
+    });
+    let nodes = json!([{ "id": "ask", "type": "approval", "config": config }]);
+    let definition = json!({ "name": "asks", "nodes": nodes });
+    house.post("/v1/definitions", &definition).await.expect(201);
+    let events = json!(["approval.requested", "approval.reminded", "approval.escalated"]);
+    create(&house, &json!({ "url": "https://example.com/", "events": events })).await;
+    create(&house, &json!({ "url": "https://example.com/", "workflow": "asks" })).await;
+    let start = json!({ "workflow": "asks", "id": "a-1", "input": { "what": "it" } });
+    house.post("/v1/executions", &start).await.expect(201);
+    for _ in 0..10_000 {
+        let all = "/v1/executions/a-1/events?type=NodeReminded";
+        let found = house.get(all).await.expect(200).json();
+        if found["events"].as_array().unwrap().len() == 2 {
+            break;
+        }
+    }
+    let wait = house.get("/v1/waits?consistent=true&kind=approval").await.expect(200).json();
+    let wait = &wait["waits"][0];
+    let mut shown = Vec::new();
+    // One message about an execution is under way at a time.
+    for _ in 0..3 {
+        let claim = uuid::Uuid::new_v4();
+        let request = MessageClaim { claim, limit: 64, lease: Millis::from_secs(60) };
+        let claimed = house.store.claim_messages(&request).unwrap().messages;
+        let results = claimed.iter().map(|(message, _)| {
+            let data: Value = serde_json::from_slice(&message.data).unwrap();
+            if data["node"] == "ask" {
+                assert_eq!((&data["wait"], &data["due"]), (&wait["id"], &wait["due"]));
+                assert_eq!(data["title"], "Ship it?");
+                shown.push(json!([message.kind.name(), data["approvers"], data["escalatedTo"]]));
+            }
+            let (name, result) = (message.name.clone(), Delivered::Yes { status: 200 });
+            MessageResult { name, result, took: Millis(5), jitter: Jitter::NONE }
+        });
+        let results: Vec<MessageResult> = results.collect();
+        house.store.settle_messages(claim, &results).unwrap();
+    }
+    let expected = [
+        json!(["approval.requested", ["ann"], null]),
+        json!(["approval.reminded", ["ann"], null]),
+        json!(["approval.escalated", ["ann", "eve"], ["eve"]]),
+    ];
+    assert_eq!(shown, expected);
+}

@@ -11,7 +11,7 @@ use waypost_core::event::{BLOBS_LOG_FORMAT, Event, MessageId, NodeEvent, RunEven
 use waypost_core::frame::{FrameHeader, encode};
 use waypost_core::id::{AppendId, ExecutionNo};
 use waypost_core::json::{REFERENCE_BYTES_MIN, references};
-use waypost_core::outbox::{announce, announce_birth, announce_notes};
+use waypost_core::outbox::{announce, announce_birth, announce_nodes};
 use waypost_core::permits::PermitRequest;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::published::PublishedSignal;
@@ -44,6 +44,8 @@ pub(in crate::driver) struct PendingFrame {
     born: Vec<ExecutionNo>,
     /// Does it send messages to others?
     sent: bool,
+    /// Does it cause messages to webhook endpoints?
+    announces: bool,
     /// Does it delete mail?
     pub(in crate::driver) consumes: bool,
     settled: Option<Settled>,
@@ -119,9 +121,9 @@ impl Live {
         let needed = decision.events.iter().map(Event::requires).max().unwrap_or(1);
         side.messages = announce(self.announced, &decision.events, &self.state);
         self.announced = Some(self.state.phase());
-        if self.notifies {
-            let notes = announce_notes(&self.plan, &decision.events, &self.state);
-            side.messages.extend(notes);
+        if self.announces {
+            let messages = announce_nodes(&self.plan, &decision.events, &self.state);
+            side.messages.extend(messages);
         }
         side.blobs = frame_blobs(&decision.events, &body);
         let refers = !side.blobs.is_empty();
@@ -166,6 +168,7 @@ impl Live {
             parked,
             born: side.births.iter().map(|birth| birth.header.execution).collect(),
             sent: !side.mail.is_empty() || !side.topics.is_empty(),
+            announces: !side.messages.is_empty() || !side.births.is_empty(),
             consumes: !side.consumed.is_empty(),
             settled: side.settled,
         });
@@ -319,6 +322,7 @@ impl Live {
             first_seq: frame.header.first_seq,
             at,
             events: frame.events,
+            announces: frame.announces,
         }));
         outputs.extend(frame.answers.into_iter().map(|(t, answer)| Output::Answer(t, answer)));
         outputs.extend(frame.context.map(Output::Keep));

@@ -1,0 +1,178 @@
+//! Messages about nodes: what `notify` nodes say, and approvals that wait for people.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::{Data, MessageKind, Outgoing, short};
+use crate::event::{ApprovalWait, Event, NodeEvent, Wait};
+use crate::id::WaitId;
+use crate::json::Json;
+use crate::kind::Behaviour;
+use crate::path::segments;
+use crate::plan::{Plan, PlanNode};
+use crate::state::State;
+use crate::status::Status;
+
+/// Bytes of what a `notify` node says in a message; of more the message says only that it is left out.
+pub const NOTE_BYTES_MAX: usize = 256 * 1024;
+
+/// The kind of nodes that cause a message when they complete.
+pub const NOTIFY: &str = "notify";
+
+/// What a message says about a node.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum AboutNode<'a> {
+    Note(Note<'a>),
+    Approval(Approval<'a>),
+}
+
+/// What a `notify` node says.
+#[derive(Serialize)]
+pub(super) struct Note<'a> {
+    node: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a Json>,
+    #[serde(rename = "messageOmitted", skip_serializing_if = "std::ops::Not::not")]
+    omitted: bool,
+}
+
+/// What an approval asks, and whom.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Approval<'a> {
+    node: &'a str,
+    /// The wait's id, by which it is decided.
+    wait: String,
+    title: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    /// Who may decide now; empty for anyone who may control executions.
+    approvers: &'a [Arc<str>],
+    /// Of those, who may since the escalation.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    escalated_to: &'a [Arc<str>],
+    /// When it expires.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    due: Option<String>,
+}
+
+/// Do nodes like this one cause messages?
+pub fn announces(node: &PlanNode) -> bool {
+    node.kind == NOTIFY || matches!(node.behaviour, Behaviour::Approval(_))
+}
+
+/// The messages of the nodes that a frame is about.
+pub fn announce_nodes(plan: &Plan, events: &[Event], after: &State) -> Vec<Outgoing> {
+    let first_seq = (after.seq + 1).saturating_sub(events.len() as u64);
+    let message = |(seq, event): (u64, &Event)| {
+        let Event::Node(event) = event else { return None };
+        match event {
+            NodeEvent::Completed { node, output, .. } => note(plan, after, (seq, node), output),
+            NodeEvent::Waiting { node, wait: Wait::Approval(approval), .. } => {
+                let kind = MessageKind::ApprovalRequested;
+                Some(asked(after, (seq, kind), (node, seq, approval)))
+            }
+            NodeEvent::Reminded { node, escalated, .. } => {
+                let kind = match escalated {
+                    false => MessageKind::ApprovalReminded,
+                    true => MessageKind::ApprovalEscalated,
+                };
+                // A wait that ends with the same frame has no one left to ask.
+                let open = after.node(after.find(plan, node)?);
+                let Some(Wait::Approval(approval)) = &open.wait else { return None };
+                Some(asked(after, (seq, kind), (node, open.wait_seq, approval)))
+            }
+            NodeEvent::Scheduled { .. }
+            | NodeEvent::Reserved(_)
+            | NodeEvent::Used(_)
+            | NodeEvent::Started { .. }
+            | NodeEvent::Checkpointed { .. }
+            | NodeEvent::Failed { .. }
+            | NodeEvent::Waiting { .. }
+            | NodeEvent::Signalled { .. }
+            | NodeEvent::Resumed { .. }
+            | NodeEvent::Requeued { .. }
+            | NodeEvent::BodyOpened { .. }
+            | NodeEvent::BodyEnding { .. }
+            | NodeEvent::MapOpened { .. }
+            | NodeEvent::ItemsOpened { .. }
+            | NodeEvent::Tuned { .. }
+            | NodeEvent::ChildStarted { .. }
+            | NodeEvent::ChildReopened { .. }
+            | NodeEvent::ChildEnded { .. }
+            | NodeEvent::SignalSent { .. }
+            | NodeEvent::Skipped { .. }
+            | NodeEvent::Cancelled { .. } => None,
+        }
+    };
+    (first_seq..).zip(events).filter_map(message).collect()
+}
+
+fn note(
+    plan: &Plan,
+    after: &State,
+    (seq, node): (u64, &str),
+    output: &Option<Json>,
+) -> Option<Outgoing> {
+    if !is_notify(plan, node) {
+        return None;
+    }
+    let null = Json::null();
+    let message = output.as_ref().unwrap_or(&null);
+    let omitted = message.bytes() > NOTE_BYTES_MAX;
+    let note = Note { node, message: (!omitted).then_some(message), omitted };
+    Some(about(after, (seq, MessageKind::Notified), AboutNode::Note(note)))
+}
+
+fn asked(
+    after: &State,
+    (seq, kind): (u64, MessageKind),
+    (node, wait, approval): (&str, u64, &ApprovalWait),
+) -> Outgoing {
+    let escalated = kind == MessageKind::ApprovalEscalated;
+    let wait = WaitId { execution: after.created.key.clone(), seq: wait };
+    let asked = Approval {
+        node,
+        wait: wait.to_string(),
+        title: short(&approval.title),
+        description: approval.description.as_deref().map(short),
+        approvers: &approval.approvers,
+        escalated_to: if escalated { &approval.escalate_to } else { &[] },
+        due: approval.due.map(|due| due.to_string()),
+    };
+    about(after, (seq, kind), AboutNode::Approval(asked))
+}
+
+fn about(after: &State, (seq, kind): (u64, MessageKind), node: AboutNode<'_>) -> Outgoing {
+    let created = &after.created;
+    let data = Data {
+        execution: created.key.as_str(),
+        workflow: &created.workflow,
+        version: created.version,
+        status: Status::Running,
+        seq,
+        generation: after.generation,
+        labels: &created.labels,
+        failure: None,
+        node: Some(node),
+    };
+    let data = serde_json::to_vec(&data).expect("its keys are strings");
+    Outgoing { seq, kind, workflow: Arc::clone(&created.workflow), data }
+}
+
+/// Is the node at this path a `notify` node? Its scope may be closed already.
+fn is_notify(plan: &Plan, path: &str) -> bool {
+    let mut scope = plan.root();
+    let mut steps = segments(path).peekable();
+    while let Some(step) = steps.next() {
+        let Some(node) = plan.find_in(scope, step.id) else { return false };
+        if steps.peek().is_none() {
+            return plan.node(node).kind == NOTIFY;
+        }
+        let Some(body) = plan.body(node) else { return false };
+        scope = body;
+    }
+    false
+}
