@@ -48,6 +48,8 @@ pub enum MessageKind {
     ApprovalReminded,
     /// Others may decide it, too.
     ApprovalEscalated,
+    /// A remote worker took an attempt. Only for endpoints that ask for it: see [`announce_nodes`].
+    Handoff,
 }
 
 /// A subscription to every kind that is about the status of an execution, and not about a node.
@@ -58,7 +60,7 @@ pub const FAILURE_TEXT_BYTES_MAX: usize = 4 * 1024;
 
 impl MessageKind {
     /// Every kind.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Created,
         Self::Scheduled,
         Self::Paused,
@@ -73,6 +75,7 @@ impl MessageKind {
         Self::ApprovalRequested,
         Self::ApprovalReminded,
         Self::ApprovalEscalated,
+        Self::Handoff,
     ];
 
     /// The `type` of its messages.
@@ -92,6 +95,7 @@ impl MessageKind {
             Self::ApprovalRequested => "approval.requested",
             Self::ApprovalReminded => "approval.reminded",
             Self::ApprovalEscalated => "approval.escalated",
+            Self::Handoff => "execution.handoff",
         }
     }
 
@@ -111,7 +115,8 @@ impl MessageKind {
             Self::Notified
             | Self::ApprovalRequested
             | Self::ApprovalReminded
-            | Self::ApprovalEscalated => false,
+            | Self::ApprovalEscalated
+            | Self::Handoff => false,
         }
     }
 

@@ -6,6 +6,7 @@ use waypost_core::limits::{
 use waypost_core::time::Millis;
 use waypost_ports::store::LEASE;
 
+use crate::dispatcher::HandoffsWanted;
 use crate::driver::DRIVERS_MAX;
 
 /// The most drivers unless the configuration says how many.
@@ -116,6 +117,8 @@ config! {
         /// Remote workers whose polls wait here at once; further ones wait in the queue.
         polls_max: usize = 10_000;
         scope: Scope = Scope::All;
+        /// Does a webhook endpoint ask for messages about attempts that remote workers took?
+        handoffs: HandoffsWanted = HandoffsWanted::default();
         /// The newest log format that this engine reads and writes: this build's own, and an older one
         /// only in tests of upgrades. It learns with its renewals which one all live instances can
         /// read.

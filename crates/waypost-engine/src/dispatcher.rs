@@ -56,6 +56,25 @@ struct WakeupState {
     notify: Notify,
     /// Without endpoints no commit wakes it.
     has_endpoints: AtomicBool,
+    handoffs: HandoffsWanted,
+}
+
+/// Whether an endpoint asks for messages about attempts that remote workers took. The drivers write such
+/// messages only then, because a frame with messages costs more than one without. The dispatcher looks with
+/// every claim, so drivers learn of a new endpoint after [`POLL`] at the latest.
+#[derive(Clone, Debug, Default)]
+pub struct HandoffsWanted(Arc<AtomicBool>);
+
+impl HandoffsWanted {
+    /// Are they wanted, as far as is known here?
+    pub fn are_wanted(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// What the store says.
+    pub fn set(&self, wanted: bool) {
+        self.0.store(wanted, Ordering::Relaxed);
+    }
 }
 
 impl DispatcherWakeups {
@@ -64,6 +83,11 @@ impl DispatcherWakeups {
         if committed.announces && self.0.has_endpoints.load(Ordering::Relaxed) {
             self.0.notify.notify_one();
         }
+    }
+
+    /// For the configuration of the engine beside it.
+    pub fn handoffs(&self) -> HandoffsWanted {
+        self.0.handoffs.clone()
     }
 
     /// Looks for messages now: an endpoint was added or resumed, or messages are replayed.
@@ -161,6 +185,7 @@ impl Dispatcher {
         let request = MessageClaim { claim: Uuid::new_v4(), limit: room, lease: self.claim };
         let claimed = self.call(move |outbox| outbox.claim_messages(&request)).await?;
         self.wakeups.0.has_endpoints.store(claimed.endpoints, Ordering::Relaxed);
+        self.wakeups.0.handoffs.set(claimed.handoffs);
         let ClaimedMessages { messages, next_due, at, .. } = claimed;
         for (message, endpoint) in messages {
             under_way.sending.spawn(self.deliver(request.claim, message, endpoint, at));

@@ -130,7 +130,7 @@ impl Driver {
         // Where there are others, all slots are free, and each step borrows some.
         let slots = match sibling.is_alone() {
             true => slots::Slots::new(&config),
-            false => slots::Slots::new(&Config { slots: 0, io_slots: 0, ..config }),
+            false => slots::Slots::new(&Config { slots: 0, io_slots: 0, ..config.clone() }),
         };
         Self {
             remote: remote::Remote::default(),

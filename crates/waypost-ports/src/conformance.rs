@@ -303,6 +303,7 @@ macro_rules! conformance_tests {
                 births_of_a_frame_enqueue_with_it,
                 messages_are_replayed_under_their_names,
                 messages_are_listed_in_pages_by_endpoint_and_state,
+                messages_are_listed_by_execution_and_handoffs_are_asked_for,
                 old_messages_are_trimmed,
                 oldest_messages_beyond_the_quota_are_dead,
                 deleted_endpoint_takes_its_messages_with_it,

@@ -224,6 +224,8 @@ pub struct ClaimedMessages {
     pub next_due: Option<Timestamp>,
     /// Are there endpoints?
     pub endpoints: bool,
+    /// Does one of them ask for [`MessageKind::Handoff`]?
+    pub handoffs: bool,
     /// The store's time.
     pub at: Timestamp,
 }
@@ -297,6 +299,8 @@ pub struct LastAttempt {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct MessagesRequest {
     pub endpoint: Option<Arc<str>>,
+    /// The execution that they are about.
+    pub execution: Option<ExecutionNo>,
     pub state: Option<MessageState>,
     /// Before this place, for paging.
     pub before: Option<u64>,

@@ -1,5 +1,5 @@
--- claim_messages: are there endpoints, and when may the next message be claimed? Served by outbox_due.
-SELECT (SELECT count(*) FROM webhook_endpoints) > 0,
+-- claim_messages: what do endpoints subscribe to, if there are any, and when may the next message be claimed? Served by outbox_due.
+SELECT (SELECT bit_or(kinds) FROM webhook_endpoints),
        (SELECT min(greatest(w.first_due, w.probe_at)) FROM (
             SELECT e.probe_at,
                    (SELECT o.due FROM outbox AS o WHERE o.endpoint = e.number AND o.state = 0

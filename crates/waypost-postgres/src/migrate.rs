@@ -30,6 +30,8 @@ const KNOWN: &[Migration] = &[
     Migration::new(12, "waits", include_str!("../migrations/0012_waits.sql")).additive(),
     Migration::new(13, "breakers", include_str!("../migrations/0013_breakers.sql")).additive(),
     Migration::new(14, "topics", include_str!("../migrations/0014_topics.sql")).additive(),
+    Migration::new(15, "notifications", include_str!("../migrations/0015_notifications.sql"))
+        .additive(),
 ];
 
 /// The layout of a database, without changing it.

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 use waypost_core::outbox::delivery::{EndpointHealth, MessageNext, judge};
+use waypost_core::outbox::{MessageKind, MessageKinds};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::outbox::{
     ClaimedMessages, DEAD_KEPT, DELIVERED_KEPT, EXPIRED, EndpointChange, EndpointRow,
@@ -113,14 +114,22 @@ impl Outbox for PostgresStore {
     }
 
     fn messages(&self, request: &MessagesRequest) -> Result<MessagesPage, StoreError> {
-        let MessagesRequest { endpoint, state, before, limit } = request;
+        let MessagesRequest { endpoint, execution, state, before, limit } = request;
         let before = before.map_or(i64::MAX, |place| i64::try_from(place).unwrap_or(i64::MAX));
         let endpoint = endpoint.as_ref().map(|id| id.as_bytes());
         let state = state.map(|state| i16::from(state.code()));
         self.run(Role::Api, async |db| {
-            let params: Params<'_> = &[&before, &limit_and_one(*limit), &endpoint, &state];
-            let mut rows: Vec<_> =
-                db.query_map(sql!("outbox_list"), params, rows::message_row).await?;
+            let most = limit_and_one(*limit);
+            let mut rows: Vec<_> = match execution {
+                None => {
+                    let params: Params<'_> = &[&before, &most, &endpoint, &state];
+                    db.query_map(sql!("outbox_list"), params, rows::message_row).await?
+                }
+                Some(execution) => {
+                    let params: Params<'_> = &[&before, &most, &endpoint, &state, &execution.0];
+                    db.query_map(sql!("outbox_of_execution"), params, rows::message_row).await?
+                }
+            };
             let more = rows.len() > *limit;
             rows.truncate(*limit);
             Ok(MessagesPage { rows, more })
@@ -210,8 +219,11 @@ async fn claim(db: &mut Connection, request: &MessageClaim) -> Result<ClaimedMes
 
 async fn next_due(db: &mut Connection) -> Result<ClaimedMessages> {
     let row = db.query_one(sql!("outbox_next_due"), &[]).await?;
+    let kinds: Option<i64> = get(&row, 0)?;
+    let bits = u32::try_from(kinds.unwrap_or_default()).unwrap_or_default();
     Ok(ClaimedMessages {
-        endpoints: get(&row, 0)?,
+        endpoints: kinds.is_some(),
+        handoffs: MessageKinds::from_bits(bits).contains(MessageKind::Handoff),
         next_due: time(&row, 1)?,
         at: Timestamp(get(&row, 2)?),
         messages: Vec::new(),

@@ -134,7 +134,9 @@ SELECT e.key AS id,
        e.completed_at AS completed_at,
        e.completed_at - coalesce(e.started_at, e.created_at) AS duration,
        e.nodes_executed AS nodes_executed,
-       0 AS notifications_sent,
+       (SELECT count(*) FROM definition_nodes AS t
+        JOIN node_rows AS n ON n.execution = e.execution AND n.path = t.path
+        WHERE t.definition = e.definition AND t.kind = 'notify' AND n.status = 4) AS notifications_sent,
        json_object('input', json(e.input),
                    'variables', json((SELECT json_group_object(v.name, json(v.value))
                                       FROM (SELECT name, value FROM variable_rows

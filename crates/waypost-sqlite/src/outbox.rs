@@ -9,8 +9,8 @@ use std::sync::Arc;
 use rusqlite::params;
 use uuid::Uuid;
 use waypost_core::frame::FrameHeader;
-use waypost_core::outbox::Outgoing;
 use waypost_core::outbox::delivery::{EndpointHealth, MessageNext, judge};
+use waypost_core::outbox::{MessageKind, Outgoing};
 use waypost_core::time::Timestamp;
 use waypost_ports::outbox::{
     ClaimedMessages, DEAD_KEPT, DELIVERED_KEPT, EXPIRED, EndpointChange, EndpointRow,
@@ -77,12 +77,21 @@ impl Outbox for SqliteStore {
     }
 
     fn messages(&self, request: &MessagesRequest) -> Result<MessagesPage, StoreError> {
-        let MessagesRequest { endpoint, state, before, limit } = request;
+        let MessagesRequest { endpoint, execution, state, before, limit } = request;
         let before = before.map_or(i64::MAX, |place| i64::try_from(place).unwrap_or(i64::MAX));
         let state = state.map(MessageState::code);
         self.readers.read(|db| {
-            let params = params![before, limit_and_one(*limit), endpoint.as_deref(), state];
-            let mut rows = all(db, queries::OUTBOX_LIST, params, rows::message_row)?;
+            let (most, endpoint) = (limit_and_one(*limit), endpoint.as_deref());
+            let mut rows = match execution {
+                None => {
+                    let params = params![before, most, endpoint, state];
+                    all(db, queries::OUTBOX_LIST, params, rows::message_row)?
+                }
+                Some(execution) => {
+                    let params = params![before, most, endpoint, state, execution.0];
+                    all(db, queries::OUTBOX_OF_EXECUTION, params, rows::message_row)?
+                }
+            };
             let more = rows.len() > *limit;
             rows.truncate(*limit);
             Ok(MessagesPage { rows, more })
@@ -167,6 +176,7 @@ fn claim(write: &Write<'_>, request: &MessageClaim) -> rusqlite::Result<ClaimedM
     let ready = all(tx, queries::OUTBOX_READY, [write.now.0], rows::ready)?;
     let mut endpoints = BTreeMap::new();
     for row in all(tx, queries::ENDPOINTS_LIST, [], rows::endpoint)? {
+        claimed.handoffs |= row.endpoint.kinds.contains(MessageKind::Handoff);
         endpoints.insert(Arc::clone(&row.endpoint.id), Arc::new(row));
     }
     for endpoint in ready {

@@ -100,6 +100,7 @@ queries! {
     OUTBOX_FORGET = "outbox_forget";
     OUTBOX_LIST = "outbox_list";
     OUTBOX_NEXT_DUE = "outbox_next_due";
+    OUTBOX_OF_EXECUTION = "outbox_of_execution";
     OUTBOX_READY = "outbox_ready";
     OUTBOX_REPLAY = "outbox_replay";
     OUTBOX_REPLAY_ONE = "outbox_replay_one";

@@ -184,9 +184,10 @@ pub fn open_server(backend: Arc<dyn Backend>, url: &str, settings: &Settings) ->
     let blobs = Arc::clone(&around.blobs);
     let store = Arc::clone(&backend) as Arc<dyn Store>;
     let secrets = Arc::clone(&settings.secrets) as Arc<dyn Secrets>;
-    let mut parts = parts(&around, store, &settings.nodes, secrets, settings.engine.clone());
-    parts.about.address = Some(url.into());
     let wakeups = DispatcherWakeups::default();
+    let config = Config { handoffs: wakeups.handoffs(), ..settings.engine.clone() };
+    let mut parts = parts(&around, store, &settings.nodes, secrets, config);
+    parts.about.address = Some(url.into());
     parts.observer = Some(observer(&watchers, wakeups.clone()));
     let plans = Arc::clone(&parts.plans);
     let engine = Engine::open(parts)?;

@@ -1,4 +1,5 @@
-//! Messages about nodes: what `notify` nodes say, and approvals that wait for people.
+//! Messages about nodes: what `notify` nodes say, approvals that wait for people, and attempts that remote
+//! workers took.
 
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ pub const NOTIFY: &str = "notify";
 pub(super) enum AboutNode<'a> {
     Note(Note<'a>),
     Approval(Approval<'a>),
+    Handoff(Handoff<'a>),
 }
 
 /// What a `notify` node says.
@@ -58,13 +60,27 @@ pub(super) struct Approval<'a> {
     due: Option<String>,
 }
 
+/// Which worker took an attempt.
+#[derive(Serialize)]
+pub(super) struct Handoff<'a> {
+    node: &'a str,
+    attempt: u32,
+    worker: String,
+}
+
 /// Do nodes like this one cause messages?
 pub fn announces(node: &PlanNode) -> bool {
     node.kind == NOTIFY || matches!(node.behaviour, Behaviour::Approval(_))
 }
 
-/// The messages of the nodes that a frame is about.
-pub fn announce_nodes(plan: &Plan, events: &[Event], after: &State) -> Vec<Outgoing> {
+/// The messages of the nodes that a frame is about. Those about attempts that remote workers took only where
+/// an endpoint asks for them (`handoffs`): other frames of nodes cause no message, and are cheap to append.
+pub fn announce_nodes(
+    plan: &Plan,
+    events: &[Event],
+    after: &State,
+    handoffs: bool,
+) -> Vec<Outgoing> {
     let first_seq = (after.seq + 1).saturating_sub(events.len() as u64);
     let message = |(seq, event): (u64, &Event)| {
         let Event::Node(event) = event else { return None };
@@ -83,6 +99,10 @@ pub fn announce_nodes(plan: &Plan, events: &[Event], after: &State) -> Vec<Outgo
                 let open = after.node(after.find(plan, node)?);
                 let Some(Wait::Approval(approval)) = &open.wait else { return None };
                 Some(asked(after, (seq, kind), (node, open.wait_seq, approval)))
+            }
+            NodeEvent::Started { node, attempt, remote: Some(worker), .. } if handoffs => {
+                let handoff = Handoff { node, attempt: *attempt, worker: worker.to_string() };
+                Some(about(after, (seq, MessageKind::Handoff), AboutNode::Handoff(handoff)))
             }
             NodeEvent::Scheduled { .. }
             | NodeEvent::Reserved(_)

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::event::{ApprovalWait, EndCause, NodeEvent, Origin, PauseReason, RunCreated, Wait};
-use crate::id::{DefinitionHash, ExecutionId, ExecutionNo, InstanceId};
+use crate::id::{DefinitionHash, ExecutionId, ExecutionNo, InstanceId, WorkerId};
 use crate::json::Json;
 use crate::plan::ConcurrencyPolicy;
 use crate::time::Timestamp;
@@ -168,7 +168,7 @@ fn completed_notify_nodes_cause_messages_wherever_they_are() {
         completed("unknown/tell", None),
         completed("tell", Some(large)),
     ];
-    let messages = announce_nodes(&plan, &events, &state(14, 1));
+    let messages = announce_nodes(&plan, &events, &state(14, 1), false);
     let seqs: Vec<u64> = messages.iter().map(|message| message.seq).collect();
     assert_eq!(seqs, [12, 14]);
     assert!(messages.iter().all(|message| message.kind == MessageKind::Notified));
@@ -176,6 +176,24 @@ fn completed_notify_nodes_cause_messages_wherever_they_are() {
         messages.iter().map(|message| serde_json::from_slice(&message.data).unwrap()).collect();
     assert_eq!((&data[0]["node"], &data[0]["message"]), (&json!("tell"), &json!([1, 2])));
     assert_eq!((&data[1]["message"], &data[1]["messageOmitted"]), (&Value::Null, &json!(true)));
+}
+
+#[test]
+fn attempts_that_remote_workers_take_cause_messages_only_where_they_are_asked_for() {
+    let plan = crate::flow::plan("a");
+    let started = |remote: Option<WorkerId>| {
+        let (node, worker) = ("a".into(), None);
+        Event::Node(NodeEvent::Started { node, attempt: 2, worker, remote, token: None, due: None })
+    };
+    let events = [started(None), started(Some(WorkerId(Uuid::from_u128(7))))];
+    assert_eq!(announce_nodes(&plan, &events, &state(4, 1), false), []);
+    let messages = announce_nodes(&plan, &events, &state(4, 1), true);
+    let [message] = &messages[..] else { panic!("{messages:?}") };
+    assert_eq!((message.seq, message.kind), (4, MessageKind::Handoff));
+    let data: Value = serde_json::from_slice(&message.data).unwrap();
+    let worker = Uuid::from_u128(7).simple().to_string();
+    let shown = json!([data["node"], data["attempt"], data["worker"]]);
+    assert_eq!(shown, json!(["a", 2, worker]));
 }
 
 /// An approval by ann that bob may decide, too, after an escalation.
@@ -207,7 +225,7 @@ fn approvals_cause_messages_when_they_open_and_when_people_are_reminded() {
     let reminded =
         |escalated| NodeEvent::Reminded { node: Arc::clone(&node), attempt, escalated }.into();
     let events = [asked.into(), reminded(false), reminded(true)];
-    let messages = announce_nodes(&plan, &events, &after);
+    let messages = announce_nodes(&plan, &events, &after, false);
     let shown: Vec<Value> = messages
         .iter()
         .map(|message| {
@@ -227,7 +245,7 @@ fn approvals_cause_messages_when_they_open_and_when_people_are_reminded() {
     assert_eq!(shown, expected);
     // The same frame decided it.
     after.node_mut(at).details_mut().wait = None;
-    assert_eq!(announce_nodes(&plan, &events, &after).len(), 1);
+    assert_eq!(announce_nodes(&plan, &events, &after, false).len(), 1);
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod family;
 mod fetching;
 mod forgetting;
 mod found;
+mod handoffs;
 mod inherited;
 mod measures;
 mod mirror;

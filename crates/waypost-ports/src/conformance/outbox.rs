@@ -133,6 +133,33 @@ pub(super) fn replay<B: StoreUnderTest>(rig: &Rig<B>, which: &Replay) -> u64 {
     rig.store().replay_messages("a", which).expect("the replay is answered")
 }
 
+/// Lists may be of one execution, and claims say whether an endpoint asks for handoffs.
+pub fn messages_are_listed_by_execution_and_handoffs_are_asked_for<B: StoreUnderTest>(
+    rig: &Rig<B>,
+) {
+    assert!(!claim_as(rig, 1, 0).handoffs);
+    let kinds = MessageKinds::STATUS;
+    add(rig, &NewEndpoint { kinds, ..endpoint("status") });
+    assert!(!claim_as(rig, 1, 0).handoffs);
+    add(rig, &endpoint("all"));
+    assert!(claim_as(rig, 1, 0).handoffs);
+    let executions = tell(rig, 3);
+    for execution in executions {
+        let request =
+            MessagesRequest { execution: Some(execution), limit: 10, ..MessagesRequest::default() };
+        let rows = rig.store().messages(&request).expect("the messages are answered").rows;
+        let mut endpoints: Vec<&str> = rows.iter().map(|row| &*row.message.name.endpoint).collect();
+        endpoints.sort_unstable();
+        assert_eq!(endpoints, ["all", "status"]);
+        assert!(rows.iter().all(|row| row.message.name.execution == execution));
+        let one = MessagesRequest { endpoint: Some("all".into()), limit: 1, ..request.clone() };
+        assert_eq!(rig.store().messages(&one).expect("the messages are answered").rows.len(), 1);
+        let state = Some(MessageState::Dead);
+        let dead = MessagesRequest { state, ..request };
+        assert_eq!(rig.store().messages(&dead).expect("the messages are answered").rows.len(), 0);
+    }
+}
+
 pub fn endpoints_are_kept_exactly_and_in_order<B: StoreUnderTest>(rig: &mut Rig<B>) {
     assert_eq!(endpoints(rig), []);
     let z = endpoint("z");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 use waypost_core::id::ExecutionNo;
+use waypost_core::outbox::MessageKind;
 use waypost_core::outbox::delivery::{MessageNext, judge};
 use waypost_core::time::{Millis, Timestamp};
 
@@ -115,6 +116,10 @@ impl OutboxTables {
         let ends = now.plus(request.lease);
         let mut claimed = ClaimedMessages {
             endpoints: !self.endpoints.is_empty(),
+            handoffs: self
+                .endpoints
+                .iter()
+                .any(|row| row.endpoint.kinds.contains(MessageKind::Handoff)),
             at: now,
             ..ClaimedMessages::default()
         };
@@ -319,7 +324,7 @@ impl Outbox for MemoryStore {
 
     fn messages(&self, request: &MessagesRequest) -> Result<MessagesPage, StoreError> {
         self.with(|data, _| {
-            let MessagesRequest { endpoint, state, before, limit } = request;
+            let MessagesRequest { endpoint, execution, state, before, limit } = request;
             let mut rows: Vec<MessageRow> = data
                 .outbox
                 .messages
@@ -329,6 +334,7 @@ impl Outbox for MemoryStore {
                 .filter(|row| before.is_none_or(|before| row.place < before))
                 .filter(|row| state.is_none_or(|state| row.state == state))
                 .filter(|row| endpoint.as_ref().is_none_or(|id| row.message.name.endpoint == *id))
+                .filter(|row| execution.is_none_or(|number| row.message.name.execution == number))
                 .take(limit.saturating_add(1))
                 .cloned()
                 .collect();

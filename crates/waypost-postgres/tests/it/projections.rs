@@ -118,6 +118,9 @@ fn rows_say_what_happened() {
         intruder.text(&format!("SELECT ({column})::text FROM executions WHERE id = '{id}'"))
     };
     assert_eq!(run("status", "life-2"), "COMPLETED");
+    assert_eq!(run("notifications_sent", "life-1"), "0");
+    intruder.run("UPDATE definition_nodes SET kind = 'notify'");
+    assert_eq!(run("notifications_sent", "life-1"), "1", "its node a has completed");
     assert_eq!(run("execution_metadata -> 'generation'", "life-2"), "2");
     assert_eq!(run("execution_metadata -> 'labels' ->> 'team'", "life-2"), "a");
     // PostgreSQL's operators do not look into JSON that has U+0000 in it.

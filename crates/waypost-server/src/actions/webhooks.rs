@@ -237,24 +237,34 @@ pub(crate) async fn messages(server: Arc<Server>, call: Call) -> Result<Reply, P
             })?)
         }
     };
-    let endpoint: Arc<str> = load(&server, &call).await?.endpoint.id;
-    let (messages, next) = page(&server, &call, Some(endpoint), state).await?;
+    let endpoint = Some(load(&server, &call).await?.endpoint.id);
+    let request = MessagesRequest { endpoint, state, ..MessagesRequest::default() };
+    let (messages, next) = page(&server, &call, request).await?;
+    Reply::ok(&wire::WebhookMessageList { messages, next })
+}
+
+/// The messages about one execution, to all endpoints.
+pub(crate) async fn of_execution(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
+    let execution = Some(server.find(call.values.text("id")).await?);
+    let request = MessagesRequest { execution, ..MessagesRequest::default() };
+    let (messages, next) = page(&server, &call, request).await?;
     Reply::ok(&wire::WebhookMessageList { messages, next })
 }
 
 pub(crate) async fn dead_letters(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
-    let (dead_letters, next) = page(&server, &call, None, Some(MessageState::Dead)).await?;
+    let state = Some(MessageState::Dead);
+    let request = MessagesRequest { state, ..MessagesRequest::default() };
+    let (dead_letters, next) = page(&server, &call, request).await?;
     Reply::ok(&wire::DeadLetterList { dead_letters, next })
 }
 
 async fn page(
     server: &Arc<Server>,
     call: &Call,
-    endpoint: Option<Arc<str>>,
-    state: Option<MessageState>,
+    request: MessagesRequest,
 ) -> Result<(Vec<wire::WebhookMessage>, Option<String>), Problem> {
     let before = call.values.number("cursor");
-    let request = MessagesRequest { endpoint, state, before, limit: page_size(call) };
+    let request = MessagesRequest { before, limit: page_size(call), ..request };
     let page =
         server.blocking(move |server| Ok(server.reader.backend().messages(&request)?)).await?;
     let next = page.rows.last().filter(|_| page.more).map(|row| row.place.to_string());

@@ -1,6 +1,6 @@
 //! Routes of webhook endpoints, their messages, and dead letters.
 
-use super::{LIMIT, MAX_I64};
+use super::{EXECUTION, LIMIT, MAX_I64};
 use crate::actions::webhooks;
 use crate::http::parameter::{Form, Parameter, in_path, in_query};
 use crate::http::route::{
@@ -116,6 +116,16 @@ pub(super) static ROUTES: &[Route] = &[
         replies: &[json::<wire::WebhookMessageList>(200, "A page.")],
         problems: &[Code::UnknownEndpoint],
         ..get(|server, call| Box::pin(webhooks::messages(server, call)))
+    },
+    Route {
+        name: "listExecutionMessages",
+        path: "/v1/executions/{id}/messages",
+        summary: "List the messages about an execution, to all webhook endpoints, newest first",
+        notes: "`at` is when a message was put into the outbox, `settledAt` when it was sent or given up. Delivered messages are kept for 7 days, dead letters for 30.",
+        parameters: &[EXECUTION, LIMIT, CURSOR],
+        replies: &[json::<wire::WebhookMessageList>(200, "A page.")],
+        problems: &[Code::UnknownExecution],
+        ..get(|server, call| Box::pin(webhooks::of_execution(server, call)))
     },
     Route {
         name: "listDeadLetters",

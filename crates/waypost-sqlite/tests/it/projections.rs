@@ -305,6 +305,25 @@ fn nodes_are_described_by_their_definition() {
 }
 
 #[test]
+fn completed_notify_nodes_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(folder.path(), options()).unwrap();
+    store.define(&workload::definition(3)).unwrap();
+    workload::run(&store, 1, 3, 1);
+    store.wait_projected().unwrap();
+    drop(store);
+    let rows = Connection::open(folder.path().join("projections.db")).unwrap();
+    let sent = || -> i64 {
+        let sent = "SELECT sum(notifications_sent) FROM executions";
+        rows.query_row(sent, [], |row| row.get(0)).unwrap()
+    };
+    assert_eq!(sent(), 0);
+    let others = "UPDATE definition_nodes SET kind = 'notify' WHERE label <> 'Node 2'";
+    rows.execute(others, []).unwrap();
+    assert_eq!(sent(), 2);
+}
+
+#[test]
 fn the_log_can_be_read_with_sql() {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(folder.path(), options()).unwrap();

@@ -49,12 +49,16 @@ pub(crate) enum Action {
     },
     /// Send settled messages again, under the same ids
     Replay(ReplayArgs),
-    /// List the messages of an endpoint, newest first
+    /// List the messages of an endpoint, or about an execution, newest first
     Messages {
         /// The endpoint's id
-        id: String,
-        /// Only messages that are `pending`, `delivered` or `dead`
-        #[arg(long)]
+        #[arg(required_unless_present = "execution", conflicts_with = "execution")]
+        id: Option<String>,
+        /// The messages about this execution, to all endpoints
+        #[arg(long, value_name = "EXECUTION")]
+        execution: Option<String>,
+        /// Only messages of the endpoint that are `pending`, `delivered` or `dead`
+        #[arg(long, conflicts_with = "execution")]
         state: Option<String>,
         #[command(flatten)]
         page: PageArgs,
@@ -134,9 +138,12 @@ pub(crate) async fn run(action: &Action, context: &Context) -> Result<Exit> {
         }
         Action::Test { id } => test(&client, id, context).await,
         Action::Replay(args) => replay(&client, args, context).await,
-        Action::Messages { id, state, page } => {
-            let ask =
-                Ask::get(&["webhook-endpoints", id, "messages"]).query("state", state.clone());
+        Action::Messages { id, execution, state, page } => {
+            let path = match (id, execution) {
+                (_, Some(execution)) => ["executions", execution.as_str(), "messages"],
+                (id, None) => ["webhook-endpoints", id.as_deref().unwrap_or_default(), "messages"],
+            };
+            let ask = Ask::get(&path).query("state", state.clone());
             let list: wire::WebhookMessageList = client.ask(paged(ask, page)).await?.body;
             context.show(&list, || print_messages(&list.messages, list.next.as_deref()))
         }

@@ -121,8 +121,9 @@ impl Live {
         let needed = decision.events.iter().map(Event::requires).max().unwrap_or(1);
         side.messages = announce(self.announced, &decision.events, &self.state);
         self.announced = Some(self.state.phase());
-        if self.announces {
-            let messages = announce_nodes(&self.plan, &decision.events, &self.state);
+        let handoffs = config.handoffs.are_wanted();
+        if self.announces || handoffs {
+            let messages = announce_nodes(&self.plan, &decision.events, &self.state, handoffs);
             side.messages.extend(messages);
         }
         side.blobs = frame_blobs(&decision.events, &body);
