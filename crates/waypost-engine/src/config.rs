@@ -116,6 +116,8 @@ config! {
         watch_every: Millis = Millis::from_secs(5);
         /// Remote workers whose polls wait here at once; further ones wait in the queue.
         polls_max: usize = 10_000;
+        /// What links to this server begin with, where outside systems reach one; no slash at the end.
+        public_url: Option<String> = None;
         scope: Scope = Scope::All;
         /// Does a webhook endpoint ask for messages about attempts that remote workers took?
         handoffs: HandoffsWanted = HandoffsWanted::default();

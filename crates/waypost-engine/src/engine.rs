@@ -33,6 +33,7 @@ use crate::config::Config;
 use crate::driver::{
     Answer, Committed, ControlRequest, EndSummary, Input, Start, StartRequest, Ticket,
 };
+use crate::links::Links;
 use crate::metrics::EngineMetrics;
 use crate::shell::{Handlers, NotKept, Payloads, Plans, Shared, TasksOrder};
 use crate::tokens::TokenIssuer;
@@ -175,6 +176,8 @@ pub struct Engine {
     payloads: Payloads,
     issuer: TokenIssuer,
     nudges: Arc<dyn Nudges>,
+    links: Links,
+    public_url: Option<String>,
     /// Locked while the threads are joined, away from the runtime: so every caller of `stop` waits
     /// for the same end, also after one that has given up.
     threads: Arc<Mutex<Vec<JoinHandle<()>>>>,
@@ -213,6 +216,16 @@ impl Engine {
     /// Do the copies outside of the store work? Nothing depends on them but speed.
     pub fn mirror_health(&self) -> Health {
         self.mirror.health()
+    }
+
+    /// Makes and verifies the tokens of links.
+    pub fn links(&self) -> &Links {
+        &self.links
+    }
+
+    /// What links begin with, if outside systems reach a server of this cluster.
+    pub fn public_url(&self) -> Option<&str> {
+        self.public_url.as_deref()
     }
 
     /// This process, to the store.

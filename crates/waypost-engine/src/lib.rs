@@ -23,6 +23,7 @@
 //! | `shell/load` | from a stored history to a state |
 //! | `shell/remote_tasks`, `shell/tasks` | calls for remote tasks, and the thread that makes them |
 //! | `tokens`, `sealed` | tokens that authorise reports on remote attempts; the bodies of offers |
+//! | `links` | tokens in URLs that authorise one action on one execution, without a key |
 //! | `engine` | the library's API; `engine/remote` is its part for remote workers |
 //! | `metrics` | the engine's metrics; `driver/measures` is what one step measured |
 //! | `dispatcher` | sends the messages of the outbox to webhook endpoints |
@@ -41,6 +42,7 @@ pub mod config;
 pub mod dispatcher;
 pub mod driver;
 mod engine;
+pub mod links;
 pub mod metrics;
 mod receipt;
 mod room;

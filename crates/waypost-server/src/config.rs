@@ -4,11 +4,14 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use waypost_core::limits::BLOB_BYTES_MAX;
+use waypost_core::limits::{BLOB_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use waypost_core::time::Millis;
 use waypost_ports::webhook::DELIVERY_TIMEOUT;
 
 use crate::http::upload::UPLOAD_BYTES_PER_SECOND_MIN;
+
+/// Bytes of the body of a request with a link: the largest payload, for those who have no key.
+pub const LINK_BODY_BYTES_MAX: usize = PAYLOAD_BYTES_MAX;
 
 /// A server's configuration.
 #[derive(Clone, Debug)]
@@ -51,6 +54,9 @@ pub struct Config {
     pub read_bytes_max: usize,
     /// Requests a second of one identity; twice as many may come at once.
     pub requests_per_second: u32,
+    /// Requests a second with one link, and from one address with links that were never issued; twice as
+    /// many may come at once.
+    pub link_requests_per_second: u32,
     /// How long a change may take to become durable before its sender gets an error.
     pub commit_timeout: Duration,
     /// The longest that `?wait` waits.
@@ -95,6 +101,8 @@ impl Default for Config {
             reply_bytes_max: 32 << 20,
             read_bytes_max: 32 << 20,
             requests_per_second: 20_000,
+            // A link is used once or a few times; its sender may repeat it.
+            link_requests_per_second: 10,
             commit_timeout: Duration::from_secs(30),
             wait_max: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(10),
@@ -130,6 +138,8 @@ impl Config {
             ("http_reply_bytes_max", self.reply_bytes_max as u64),
             ("http_read_bytes_max", self.read_bytes_max as u64),
             ("http_requests_per_second", u64::from(self.requests_per_second)),
+            ("http_link_requests_per_second", u64::from(self.link_requests_per_second)),
+            ("http_link_body_bytes_max", LINK_BODY_BYTES_MAX as u64),
             ("http_commit_timeout_seconds", seconds(self.commit_timeout)),
             ("http_wait_max_seconds", seconds(self.wait_max)),
             ("http_page_max", crate::reader::PAGE_MAX as u64),

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `listen` | sockets: limits, timeouts, TLS, the end |
 //! | `dispatch` | the order in which a request is checked, and what is recorded about it |
+//! | `entry` | who sends a request, by key or by link |
 //! | `guard` | requests that a browser was tricked into |
 //! | `route`, `parameter` | the row of a route; its parameters |
 //! | `call` | an admitted request, and its reply |
@@ -13,6 +14,7 @@
 
 pub mod call;
 pub mod dispatch;
+pub mod entry;
 pub mod guard;
 pub mod listen;
 pub mod openapi;

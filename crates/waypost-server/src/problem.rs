@@ -95,6 +95,7 @@ codes! {
     ForeignToken => 409 "foreign_token" "another worker holds the attempt",
     /// The execution is quarantined because its log cannot be read.
     ExecutionDamaged => 409 "execution_damaged" "the execution is quarantined",
+    LinkExpired => 410 "link_expired" "the link has expired",
     BodyTooLarge => 413 "body_too_large" "the body is too large",
     /// The body is neither JSON nor, where that is allowed, YAML; or it is compressed.
     UnsupportedMediaType => 415 "unsupported_media_type" "the body has the wrong content type or encoding",

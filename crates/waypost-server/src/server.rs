@@ -98,6 +98,7 @@ pub struct Server {
     /// Everything that runs for connections.
     pub tasks: TaskTracker,
     pub(crate) rate: RateLimit,
+    pub(crate) link_rate: RateLimit,
     pub(crate) guard: Guard,
     pub(crate) limits: Vec<(&'static str, u64)>,
     /// The content of `/openapi.json`.
@@ -121,6 +122,7 @@ impl Server {
         let keys = KeyRing::load(&*backend)?;
         let audit = AuditLog::start(Arc::clone(&backend) as Arc<dyn Access>)
             .map_err(|error| Problem::internal(&error))?;
+        let public = engine.public_url().map(str::to_owned);
         Ok(Self {
             engine,
             workflows: Workflows::new(Arc::clone(&backend), Arc::clone(&plans), compiler),
@@ -143,7 +145,8 @@ impl Server {
             closing: CancellationToken::new(),
             tasks: TaskTracker::new(),
             rate: RateLimit::new(config.requests_per_second),
-            guard: Guard::new(config.address, config.hosts.clone()),
+            link_rate: RateLimit::new(config.link_requests_per_second),
+            guard: Guard::new(config.address, config.hosts.clone()).publishing(public.as_deref()),
             description: description.to_string().into(),
             limits,
             reads: Arc::new(Semaphore::new(config.reads_max)),

@@ -24,6 +24,7 @@ const KNOWN: &[Migration] = &[
     Migration::new(8, "outbox", include_str!("../migrations/0008_outbox.sql")).additive(),
     Migration::new(9, "breakers", include_str!("../migrations/0009_breakers.sql")).additive(),
     Migration::new(10, "topics", include_str!("../migrations/0010_topics.sql")).additive(),
+    Migration::new(11, "key", include_str!("../migrations/0011_key.sql")).additive(),
 ];
 
 /// The layout of a folder, without changing it.

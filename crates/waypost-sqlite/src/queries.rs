@@ -27,6 +27,7 @@ queries! {
     CLAIM_READY = "claim_ready";
     CLAIM_SUSPECTS = "claim_suspects";
     CLAIM_TAKE = "claim_take";
+    CLUSTER_KEY = "cluster_key";
     CONTROL_ADMIT = "control_admit";
     CONTROL_DOUBT = "control_doubt";
     CONTROL_ENDED = "control_ended";

@@ -138,6 +138,11 @@ impl SqliteStore {
         lock::engine_of(&self.folder).map(|process| process.description)
     }
 
+    /// The key of links and of tokens for workers, made with the folder.
+    pub fn cluster_key(&self) -> Result<[u8; 32], StoreError> {
+        self.readers.read(|db| db.query_row(queries::CLUSTER_KEY, [], |row| row.get(0)))
+    }
+
     /// Copies the WAL back, empties it and lets go of the folder.
     pub fn close(mut self) -> Result<(), StoreError> {
         self.shut_down()

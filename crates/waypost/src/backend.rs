@@ -31,6 +31,9 @@ pub trait Backend: waypost_server::server::Backend + Inspect {
     /// Where tasks for remote workers wait, where several instances share the backend.
     fn tasks(self: Arc<Self>) -> Option<Arc<dyn Tasks>>;
 
+    /// The key of links and of tokens for workers.
+    fn cluster_key(&self) -> Result<[u8; 32], StoreError>;
+
     /// Blobs in the backend itself, where it has room for them.
     fn blobs(self: Arc<Self>) -> Option<Arc<dyn Blobs>>;
 
@@ -52,6 +55,10 @@ impl Backend for SqliteStore {
 
     fn tasks(self: Arc<Self>) -> Option<Arc<dyn Tasks>> {
         None
+    }
+
+    fn cluster_key(&self) -> Result<[u8; 32], StoreError> {
+        Self::cluster_key(self)
     }
 
     fn blobs(self: Arc<Self>) -> Option<Arc<dyn Blobs>> {
@@ -81,6 +88,10 @@ impl Backend for PostgresStore {
 
     fn tasks(self: Arc<Self>) -> Option<Arc<dyn Tasks>> {
         Some(self)
+    }
+
+    fn cluster_key(&self) -> Result<[u8; 32], StoreError> {
+        Tasks::cluster_key(self)
     }
 
     fn blobs(self: Arc<Self>) -> Option<Arc<dyn Blobs>> {

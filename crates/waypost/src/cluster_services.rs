@@ -49,11 +49,12 @@ pub struct ClusterServices {
 }
 
 impl ClusterServices {
-    /// Those of a process that is alone.
+    /// Those of a process that is alone. Its key is lost with it, and so are links and tokens for workers;
+    /// see [`Self::with_key`].
     pub fn alone(blobs: Arc<dyn Blobs>) -> Self {
         Self {
             instance: InstanceId(Uuid::now_v7()),
-            tasks: Arc::new(tasks()),
+            tasks: Arc::new(MemoryTasks::new(Arc::new(SystemClock), new_key())),
             nudges: Arc::new(Alone),
             mirror: Arc::new(NoMirror),
             relay: None,
@@ -63,9 +64,15 @@ impl ClusterServices {
         }
     }
 
+    /// The services of a process that is alone, with the key of its store.
+    #[must_use]
+    pub fn with_key(self, key: [u8; 32]) -> Self {
+        Self { tasks: Arc::new(MemoryTasks::new(Arc::new(SystemClock), key)), ..self }
+    }
+
     /// The services of a backend, by the settings.
     pub fn of(backend: &Arc<dyn Backend>, settings: &Settings) -> Result<Self> {
-        let alone = Self::alone(open_blobs(backend, settings)?);
+        let alone = Self::alone(open_blobs(backend, settings)?).with_key(backend.cluster_key()?);
         let Some(tasks) = Arc::clone(backend).tasks() else { return Ok(alone) };
         let nudges = backend.nudges().unwrap_or_else(|| Arc::new(Alone));
         let within = Self { tasks, nudges, shared: true, ..alone };
@@ -104,12 +111,10 @@ impl ClusterServices {
     }
 }
 
-/// Tasks for remote workers, in a backend of one process. The key is lost with the process: tasks
-/// that were handed out before a restart and never reported as started are handed out again.
-fn tasks() -> MemoryTasks {
+fn new_key() -> [u8; 32] {
     let mut key = [0; 32];
     let random = [Uuid::new_v4(), Uuid::new_v4()];
     let bytes = random.iter().flat_map(|id| id.as_bytes());
     key.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-    MemoryTasks::new(Arc::new(SystemClock), key)
+    key
 }

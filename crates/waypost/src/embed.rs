@@ -52,6 +52,7 @@ pub use waypost_core::status::Status;
 pub use waypost_engine::config::Config as EngineConfig;
 pub use waypost_nodes::Settings as NodeSettings;
 
+use crate::cluster_services::ClusterServices;
 use crate::wiring;
 
 /// How an embedded engine runs.
@@ -138,8 +139,11 @@ impl Waypost {
         let EmbedOptions { nodes, engine, secrets, actor } = options;
         let store = wiring::open_engine_store(folder.as_ref()).map_err(EmbedError::Open)?;
         let store = Arc::new(store);
-        let engine = wiring::open_engine(
-            (Arc::clone(&store) as Arc<dyn Store>, crate::backend::folder_blobs(folder.as_ref())),
+        let around = ClusterServices::alone(crate::backend::folder_blobs(folder.as_ref()))
+            .with_key(store.cluster_key()?);
+        let engine = wiring::open_engine_in(
+            &around,
+            Arc::clone(&store) as Arc<dyn Store>,
             &nodes,
             secrets,
             engine,

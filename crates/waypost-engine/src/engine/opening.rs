@@ -15,6 +15,7 @@ use waypost_ports::store::StoreError;
 use super::relaying::{Relaying, on_mail};
 use super::{Engine, EngineError, Parts};
 use crate::driver::{Driver, Input, driver_family};
+use crate::links::Links;
 use crate::metrics::DriverGauges;
 use crate::sealed::Seal;
 use crate::shell::{
@@ -87,6 +88,8 @@ impl Engine {
             payloads,
             issuer,
             nudges: parts.nudges,
+            links: Links::new(&cluster_key),
+            public_url: parts.config.public_url.clone(),
             threads: Arc::new(Mutex::new(threads)),
         })
     }

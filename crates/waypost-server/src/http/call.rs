@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use waypost_core::json::Json;
+use waypost_engine::links::Link;
 
 use super::parameter::Values;
 use super::upload::Upload;
@@ -26,6 +27,8 @@ use crate::wire::payload::object;
 #[derive(Clone, Debug)]
 pub struct Call {
     pub identity: Identity,
+    /// The claims of the link that it came with; set for every route that takes links.
+    pub link: Option<Link>,
     pub address: SocketAddr,
     pub values: Values,
     pub headers: HeaderMap,

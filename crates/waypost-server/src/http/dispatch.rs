@@ -16,11 +16,13 @@ use tokio_util::sync::CancellationToken;
 use waypost_ports::access::AuditEntry;
 
 use super::call::{Call, Reply, ReplyBody};
+use super::entry::{Entered, enter, nowhere, reach};
 use super::parameter::Values;
 use super::route::{Access, Body, Effect, Matched, Route, find};
 use super::upload::{self, Upload, announced, too_large};
-use crate::access::{Identity, keys};
+use crate::access::Identity;
 use crate::budget::Share;
+use crate::config::LINK_BODY_BYTES_MAX;
 use crate::problem::{self, Code, Problem};
 use crate::server::Server;
 use crate::table::routes;
@@ -99,39 +101,33 @@ async fn linger(server: Arc<Server>, body: Incoming) {
 
 /// What the checks have found out about a request so far.
 #[derive(Default)]
-struct Known {
+pub(super) struct Known {
     route: Option<&'static Route>,
-    identity: Option<Identity>,
-    subject: Option<Arc<str>>,
+    pub(super) identity: Option<Identity>,
+    pub(super) subject: Option<Arc<str>>,
 }
 
 async fn judge(
     server: &Arc<Server>,
     parts: Parts,
-    matched: Matched<'static>,
+    mut matched: Matched<'static>,
     body: &mut Incoming,
     peer: &Peer,
     known: &mut Known,
 ) -> Result<Reply, Problem> {
-    server
-        .guard
-        .check(&parts.headers, parts.uri.authority().map(|authority| authority.as_str()))?;
-    let public = matches!(&matched, Matched::Route(route, _) if route.access == Access::Public);
-    let identity = if public { Identity::local() } else { identify(server, &parts.headers)? };
-    known.identity = (!public).then(|| identity.clone());
-    if !public {
-        limit_rate(server, &identity)?;
-    }
+    let authority = parts.uri.authority().map(|authority| authority.as_str());
+    server.guard.check(&parts.headers, authority, reach(&matched))?;
+    let Entered { identity, link } = enter(server, &mut matched, &parts.headers, peer, known)?;
     let (route, path) = match matched {
         Matched::Route(route, path) => (route, path),
         Matched::Methods(methods) => return Err(wrong_method(&methods)),
         Matched::Nothing => return Err(nowhere()),
     };
     known.route = Some(route);
-    let subject = path.get("id").or_else(|| path.get("name"));
-    known.subject =
-        subject.map(|name| name.chars().take(SUBJECT_CHARS_MAX).collect::<String>().into());
-    if !public && !route.access.allows(identity.role) {
+    if let Some(subject) = path.get("id").or_else(|| path.get("name")) {
+        known.subject = Some(subject.chars().take(SUBJECT_CHARS_MAX).collect::<String>().into());
+    }
+    if !route.access.allows(identity.role) {
         let detail = format!("a key of role {} may not do this", identity.role);
         return Err(Problem::new(Code::Forbidden, detail));
     }
@@ -147,8 +143,16 @@ async fn judge(
     };
     let Peer { address, connection } = peer.clone();
     let (pieces, upload) = Upload::new();
-    let call =
-        Call { identity, address, values, headers: parts.headers, body: whole, upload, connection };
+    let call = Call {
+        identity,
+        link,
+        address,
+        values,
+        headers: parts.headers,
+        body: whole,
+        upload,
+        connection,
+    };
     let reply = if parts.method == Method::GET {
         read(server, route, call).await?
     } else if is_upload {
@@ -203,37 +207,6 @@ async fn count(
     Ok(reply)
 }
 
-fn identify(server: &Server, headers: &HeaderMap) -> Result<Identity, Problem> {
-    let mut given = headers.get_all(header::AUTHORIZATION).iter();
-    match (given.next(), given.next()) {
-        (None, _) if server.config.needs_keys() => Err(keys::unauthenticated("there is no key")),
-        (None, _) => Ok(Identity::local()),
-        (Some(_), Some(_)) => Err(keys::unauthenticated("there is more than one key")),
-        (Some(given), None) => {
-            let text = given.to_str().unwrap_or_default();
-            let (scheme, key) = text.split_once(' ').unwrap_or_default();
-            match scheme.eq_ignore_ascii_case("bearer") {
-                true => server.keys.identify(key.trim()),
-                false => Err(keys::unauthenticated("keys are sent as `Bearer <key>`")),
-            }
-        }
-    }
-}
-
-fn limit_rate(server: &Server, identity: &Identity) -> Result<(), Problem> {
-    server.rate.take(&identity.actor, Instant::now()).map_err(|wait| {
-        let seconds = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX).saturating_add(1);
-        let limit = server.config.requests_per_second;
-        Problem::new(Code::RateLimited, format!("at most {limit} requests a second are taken"))
-            .retry_after(seconds)
-    })
-}
-
-fn nowhere() -> Problem {
-    Problem::new(Code::NotFound, "there is nothing at this path")
-        .hint("/openapi.json lists all paths")
-}
-
 fn wrong_method(methods: &[Method]) -> Problem {
     let allow = methods.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
     let detail = format!("allowed methods: {allow}");
@@ -274,7 +247,10 @@ async fn read_body(
     headers: &HeaderMap,
     body: &mut Incoming,
 ) -> Result<Bytes, Problem> {
-    let limit = server.config.body_bytes_max;
+    let limit = match route.access {
+        Access::Link(_) => LINK_BODY_BYTES_MAX.min(server.config.body_bytes_max),
+        Access::Public | Access::Roles(_) => server.config.body_bytes_max,
+    };
     let too_large = || too_large(limit as u64);
     if announced(headers).is_some_and(|length| length > limit as u64) {
         // Refused before a byte of it is read.
@@ -391,5 +367,7 @@ fn respond(reply: Reply, head: bool) -> Response<ReplyBody> {
         .entry(header::CONTENT_SECURITY_POLICY)
         .or_insert(fixed("default-src 'none'; frame-ancestors 'none'"));
     headers.entry(header::CACHE_CONTROL).or_insert(fixed("no-store"));
+    // The address of a response may have a token in it.
+    headers.insert(header::REFERRER_POLICY, fixed("no-referrer"));
     response
 }

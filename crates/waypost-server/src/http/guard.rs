@@ -7,7 +7,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use hyper::{HeaderMap, header};
+use hyper::{HeaderMap, Uri, header};
 
 use crate::problem::{Code, Problem};
 
@@ -18,17 +18,43 @@ pub struct Guard {
     loopback: bool,
     /// Names besides those of the loopback, as `host` or `host:port`.
     hosts: Vec<String>,
+    /// The name that links have, as `host` or `host:port`. Only links: where a proxy publishes them, the
+    /// API of a server on loopback may need no keys.
+    public: Option<String>,
+}
+
+/// What a request asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// Anything but a link.
+    Api,
+    /// A link.
+    Link,
 }
 
 impl Guard {
     /// The guard of a server at an address, with further names that it is known by.
     pub fn new(address: SocketAddr, hosts: Vec<String>) -> Self {
         let hosts = hosts.into_iter().map(|host| host.to_ascii_lowercase()).collect();
-        Self { loopback: address.ip().is_loopback(), hosts }
+        Self { loopback: address.ip().is_loopback(), hosts, public: None }
+    }
+
+    /// Takes requests for links also under the name of this URL.
+    #[must_use]
+    pub fn publishing(mut self, url: Option<&str>) -> Self {
+        let authority =
+            |url: &str| Some(url.parse::<Uri>().ok()?.authority()?.as_str().to_ascii_lowercase());
+        self.public = url.and_then(authority);
+        self
     }
 
     /// Rejects requests from foreign hosts and origins.
-    pub fn check(&self, headers: &HeaderMap, authority: Option<&str>) -> Result<(), Problem> {
+    pub fn check(
+        &self,
+        headers: &HeaderMap,
+        authority: Option<&str>,
+        reach: Reach,
+    ) -> Result<(), Problem> {
         let refuse = |detail: &'static str| {
             Problem::new(Code::ForeignOrigin, detail)
                 .hint("the setting `hosts` names further hosts that this server is known by")
@@ -45,7 +71,8 @@ impl Guard {
             _ => return Err(Problem::new(Code::BadRequest, "the request must name one host")),
         };
         let host = host.to_ascii_lowercase();
-        if self.loopback && !self.is_ours(&host) {
+        let published = reach == Reach::Link && self.public.as_deref() == Some(&*host);
+        if self.loopback && !published && !self.is_ours(&host) {
             return Err(refuse("the request is for another host"));
         }
         for origin in headers.get_all(header::ORIGIN) {
@@ -94,7 +121,22 @@ mod tests {
         if let Some(origin) = origin {
             headers.insert(header::ORIGIN, origin.parse().unwrap());
         }
-        guard.check(&headers, None).is_ok()
+        guard.check(&headers, None, Reach::Api).is_ok()
+    }
+
+    #[test]
+    fn name_of_public_url_is_for_links_alone() {
+        let guard = Guard::new("127.0.0.1:7070".parse().unwrap(), Vec::new())
+            .publishing(Some("https://Flow.example/waypost"));
+        let check = |host: &str, reach| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, host.parse().unwrap());
+            guard.check(&headers, None, reach).is_ok()
+        };
+        assert!(check("flow.example", Reach::Link));
+        assert!(!check("flow.example", Reach::Api));
+        assert!(!check("evil.example", Reach::Link));
+        assert!(check("localhost:7070", Reach::Api) && check("localhost:7070", Reach::Link));
     }
 
     #[test]

@@ -17,6 +17,10 @@ const ANYWHERE: &[Code] = &[Code::BadParameter, Code::ForeignOrigin];
 const BEHIND_THE_DOOR: &[Code] =
     &[Code::Forbidden, Code::RateLimited, Code::Internal, Code::StoreUnavailable];
 
+/// Problems of every request by a link.
+const WITH_A_LINK: &[Code] =
+    &[Code::NotFound, Code::LinkExpired, Code::RateLimited, Code::Internal, Code::StoreUnavailable];
+
 /// The component that is the schema of definitions.
 const DEFINITION: &str = "DefinitionSource";
 
@@ -107,6 +111,7 @@ fn operation(route: &Route, needs_keys: bool, generator: &mut SchemaGenerator) -
     });
     let rights = match route.access {
         Access::Public => "Needs no key.".to_owned(),
+        Access::Link(_) => "Needs no key: the token in the path is one.".to_owned(),
         Access::Roles(roles) => {
             let names: Vec<_> = roles.iter().map(|role| role.name()).collect();
             format!("Roles: {}.", names.join(", "))
@@ -137,7 +142,7 @@ fn operation(route: &Route, needs_keys: bool, generator: &mut SchemaGenerator) -
     }
     if needs_keys {
         operation["security"] = match route.access {
-            Access::Public => json!([]),
+            Access::Public | Access::Link(_) => json!([]),
             Access::Roles(_) => json!([{ "key": [] }]),
         };
     }
@@ -206,9 +211,13 @@ fn responses(route: &Route, needs_keys: bool, generator: &mut SchemaGenerator) -
         responses.insert(reply.status.to_string(), response);
     }
     let mut codes: Vec<Code> = [route.problems, ANYWHERE].concat();
-    if route.access != Access::Public {
-        codes.extend(BEHIND_THE_DOOR);
-        codes.extend(needs_keys.then_some(Code::Unauthenticated));
+    match route.access {
+        Access::Public => {}
+        Access::Link(_) => codes.extend(WITH_A_LINK),
+        Access::Roles(_) => {
+            codes.extend(BEHIND_THE_DOOR);
+            codes.extend(needs_keys.then_some(Code::Unauthenticated));
+        }
     }
     match route.body {
         Body::None => {}

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use hyper::Method;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
+use waypost_engine::links::LinkPurpose;
 use waypost_ports::access::Role;
 
 use super::call::{Call, Reply};
@@ -84,6 +85,8 @@ impl Route {
 pub enum Access {
     /// No key is needed. For probes, whose responses are only yes or no.
     Public,
+    /// No key is needed, but a token in the path as `{token}`, for this purpose.
+    Link(LinkPurpose),
     Roles(&'static [Role]),
 }
 
@@ -104,7 +107,7 @@ impl Access {
     /// May this role use it?
     pub fn allows(self, role: Role) -> bool {
         match self {
-            Self::Public => true,
+            Self::Public | Self::Link(_) => true,
             Self::Roles(roles) => roles.contains(&role),
         }
     }

@@ -49,6 +49,7 @@ pub(crate) async fn run(context: &Context) -> Result<Exit> {
     // With port 0 the port is known only now.
     settings.server.address = listener.address()?;
     let url = advertised(&settings, &listener)?;
+    settings.engine.public_url.get_or_insert_with(|| url.clone());
     let backend: Arc<dyn Backend> = match &settings.cluster.database {
         Some(database) => Arc::new(backend::open_database(database)?),
         None => {

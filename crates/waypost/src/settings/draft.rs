@@ -239,9 +239,47 @@ pub(super) fn advertise_url(text: &str) -> Result<String> {
     }
 }
 
+/// `https://flows.example.com`, perhaps with the path under which a proxy publishes this server.
+pub(super) fn public_url(text: &str) -> Result<String> {
+    const WRONG: &str =
+        "not a URL like https://flows.example.com/waypost, without user, query or fragment";
+    let url = Url::parse(text).context(WRONG)?;
+    let mut root = url.clone();
+    root.set_path("/");
+    let is_plain = (url.query(), url.fragment()) == (None, None) && !url.path().contains("//");
+    match is_plain && !text.contains(['\\', '\n', '\t', ' ', '@']) {
+        true => advertise_url(root.as_str()).context(WRONG)?,
+        false => bail!(WRONG),
+    };
+    Ok(url.as_str().trim_end_matches('/').to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn public_url_may_have_a_path() {
+        for (text, expected) in [
+            ("https://flows.example.com", "https://flows.example.com"),
+            ("https://flows.example.com/", "https://flows.example.com"),
+            ("http://[fd00::7]:7070/a/b/", "http://[fd00::7]:7070/a/b"),
+        ] {
+            assert_eq!(public_url(text).unwrap(), expected);
+        }
+        for wrong in [
+            "flows.example.com",
+            "ftp://flows.example.com",
+            "https://ann:canary@flows.example.com",
+            "https://flows.example.com?x=1",
+            "https://flows.example.com/#top",
+            "https://flows.example.com//a",
+            "https://flows.example.com/a b",
+        ] {
+            let error = format!("{:#}", public_url(wrong).unwrap_err());
+            assert!(!error.contains("canary"), "{error}");
+        }
+    }
 
     #[test]
     fn redis_url_is_checked_by_the_redis_client() {

@@ -123,6 +123,7 @@ settings! {
     {
         listen: server.address, Serve("--listen <ADDRESS>"), BeAnything, "The address to listen on; any but loopback needs API keys. Port 0 selects a free port. See [keys](../guides/operating.md#keys-and-roles).";
         advertise_url: server.advertise_url, Serve("--advertise-url <URL>"), Pass(draft::advertise_url), "The address of this server for others, such as `http://10.0.0.7:7070`. `waypost instances`, Redis and its output show it. Scheme, host and port only. Default: the address it listens on, unchanged: `http://0.0.0.0:7070` for all addresses of the machine, with a warning in a cluster.";
+        public_url: engine.public_url, Serve("--public-url <URL>"), Pass(draft::public_url), "What links for outside systems and people begin with, such as `https://flows.example.com`; it may have the path under which a proxy publishes this server. Default: `advertise_url`, or the address that the server listens on. On loopback, requests under this name are taken for links alone.";
         hosts: server.hosts, Serve("--host <NAME>..."), BeAnything, "Further host names that requests to loopback may use. Separate several with commas, or repeat the flag.";
         require_keys: server.require_keys, Serve("--require-keys [<BOOL>]"), BeAnything, "Requires a key on loopback, too.";
         tls_certificate: tls.certificate, Serve("--tls-certificate <FILE>"), BeAnything, "The certificate chain, PEM; with `tls_key` the server uses TLS.";

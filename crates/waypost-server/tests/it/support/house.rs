@@ -46,12 +46,12 @@ pub(crate) struct House {
 impl House {
     /// A server as it is by default, with the workflows above.
     pub(crate) async fn open() -> Self {
-        Self::with(Config::default()).await
+        Self::with(relaxed()).await
     }
 
     /// A server that asks for keys.
     pub(crate) async fn locked() -> Self {
-        Self::with(Config { require_keys: true, ..Config::default() }).await
+        Self::with(Config { require_keys: true, ..relaxed() }).await
     }
 
     pub(crate) async fn with(config: Config) -> Self {
@@ -175,6 +175,11 @@ impl Drop for House {
     fn drop(&mut self) {
         self.server.closing.cancel();
     }
+}
+
+/// The defaults, but for tests that try every link many times.
+fn relaxed() -> Config {
+    Config { link_requests_per_second: 10_000, ..Config::default() }
 }
 
 fn plans() -> Plans {

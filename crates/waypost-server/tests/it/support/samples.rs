@@ -26,7 +26,7 @@ fn value(route: &Route, name: &str) -> String {
         Some(Form::Uuid | Form::Delivery) => "0".repeat(32),
         Some(Form::Digest) => "0".repeat(64),
         Some(Form::Wait) => format!("{KNOWN}~1"),
-        Some(Form::Id | Form::Text(_) | Form::NodePath) => KNOWN.to_owned(),
+        Some(Form::Id | Form::Token(_) | Form::Text(_) | Form::NodePath) => KNOWN.to_owned(),
         form => panic!("{}: {name} has no sample: {form:?}", route.name),
     }
 }

@@ -71,6 +71,7 @@ fn section(page: &mut String, route: &Route, operation: &Value) {
     }
     let who = match route.access {
         Access::Public => "Anybody, without a key".to_owned(),
+        Access::Link(_) => "The bearer of the link, without a key".to_owned(),
         Access::Roles(roles) => {
             let names: Vec<_> = roles.iter().map(|role| format!("`{}`", role.name())).collect();
             names.join(", ")

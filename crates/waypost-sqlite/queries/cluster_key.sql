@@ -1,0 +1,2 @@
+-- engine: the key of links and of tokens for workers.
+SELECT key FROM cluster
