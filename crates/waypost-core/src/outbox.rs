@@ -140,6 +140,11 @@ impl MessageKind {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled | Self::TimedOut)
     }
 
+    /// Is it about an approval?
+    pub fn is_approval(self) -> bool {
+        matches!(self, Self::ApprovalRequested | Self::ApprovalReminded | Self::ApprovalEscalated)
+    }
+
     /// The kind of a change from one phase to another, if it causes a message.
     fn of(event: &RunEvent, from: Option<RunPhase>, to: RunPhase) -> Option<Self> {
         let Some(from) = from else { return Some(Self::Created) };

@@ -32,6 +32,7 @@ use waypost_ports::store::{Store, StoreError};
 use waypost_ports::webhook::{WebhookRequest, WebhookSender};
 
 use crate::driver::Committed;
+use crate::links::Links;
 use crate::metrics::EngineMetrics;
 
 /// Messages that one instance sends at once.
@@ -104,6 +105,9 @@ pub struct Dispatcher {
     pub sender: Arc<dyn WebhookSender>,
     pub wakeups: DispatcherWakeups,
     pub metrics: Arc<EngineMetrics>,
+    /// For the links of approvals, and what they begin with.
+    pub links: Links,
+    pub public_url: Option<Arc<str>>,
     /// How long a claim lasts: longer than an attempt and the commit of its result.
     pub claim: Millis,
 }
@@ -195,7 +199,7 @@ impl Dispatcher {
         Ok(if wait.is_zero() { STORE_PAUSE } else { wait.min(POLL) })
     }
 
-    /// Sends one message; reads its output first where the endpoint wants it.
+    /// Sends one message, with the output or the links that the endpoint wants.
     fn deliver(
         &self,
         claim: Uuid,
@@ -205,22 +209,24 @@ impl Dispatcher {
     ) -> impl Future<Output = Option<(Uuid, MessageResult)>> + use<> {
         let (store, sender) = (Arc::clone(&self.store), Arc::clone(&self.sender));
         let metrics = Arc::clone(&self.metrics);
+        let (links, public_url) = (self.links.clone(), self.public_url.clone());
         let claimed = Instant::now();
         async move {
-            let body = match endpoint.endpoint.with_output && message.kind.is_end() {
-                false => body::of(&message, None),
-                true => {
-                    let read = message.clone();
-                    let output = blocking(move || body::output(&*store, &read)).await;
-                    match output {
-                        Ok(output) => body::of(&message, Some(&output)),
-                        Err(error) => {
-                            tracing::warn!(%error, id = %message.name, "no output to send");
-                            return None;
-                        }
+            let mut more = String::new();
+            if endpoint.endpoint.with_output && message.kind.is_end() {
+                let read = message.clone();
+                match blocking(move || body::output(&*store, &read)).await {
+                    Ok(output) => body::add_output(&mut more, &output),
+                    Err(error) => {
+                        tracing::warn!(%error, id = %message.name, "no output to send");
+                        return None;
                     }
                 }
-            };
+            }
+            if endpoint.endpoint.with_links && message.kind.is_approval() {
+                body::add_links(&mut more, &message, &links, public_url.as_deref());
+            }
+            let body = body::of(&message, &more);
             let started = Instant::now();
             let passed = u64::try_from((started - claimed).as_millis()).unwrap_or(u64::MAX);
             let at = at.plus(Millis(passed));

@@ -11,6 +11,10 @@
 //! A verified token says who asks for what. Whether the execution still wants it (the wait is open,
 //! the generation is the current one) is decided where the request is handled.
 
+mod approval;
+
+pub use approval::{APPROVAL_LINK_KEPT, APPROVALS_PATH, ApprovalLink};
+
 use std::fmt;
 use std::sync::Arc;
 

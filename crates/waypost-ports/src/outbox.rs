@@ -100,6 +100,8 @@ pub struct NewEndpoint {
     pub kinds: MessageKinds,
     /// Is the execution's output part of messages about its end?
     pub with_output: bool,
+    /// Do messages about approvals have a link for each approver?
+    pub with_links: bool,
     pub secret: SigningSecret,
 }
 

@@ -32,6 +32,8 @@ const KNOWN: &[Migration] = &[
     Migration::new(14, "topics", include_str!("../migrations/0014_topics.sql")).additive(),
     Migration::new(15, "notifications", include_str!("../migrations/0015_notifications.sql"))
         .additive(),
+    Migration::new(16, "approval links", include_str!("../migrations/0016_approval_links.sql"))
+        .additive(),
 ];
 
 /// The layout of a database, without changing it.

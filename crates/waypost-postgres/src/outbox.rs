@@ -172,7 +172,8 @@ fn span(span: Millis) -> i64 {
 
 /// Returns 0 if the id is taken.
 async fn add(db: &mut Connection, endpoint: &NewEndpoint) -> Result<u64> {
-    let NewEndpoint { id, url, description, workflow, kinds, with_output, secret } = endpoint;
+    let NewEndpoint { id, url, description, workflow, kinds, with_output, with_links, secret } =
+        endpoint;
     db.begin().await?;
     db.query(sql!("outbox_lock_timeout"), &[]).await?;
     db.run_all(sql!("outbox_lock")).await?;
@@ -183,6 +184,7 @@ async fn add(db: &mut Connection, endpoint: &NewEndpoint) -> Result<u64> {
         &workflow.as_ref().map(|workflow| workflow.as_bytes()),
         &i64::from(kinds.bits()),
         with_output,
+        with_links,
         &secret.0,
     ];
     let added = db.execute(sql!("endpoint_insert"), params).await?;

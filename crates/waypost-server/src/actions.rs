@@ -2,6 +2,7 @@
 //! returns a reply or a problem; rights, limits and forms are checked in `http`.
 
 pub(crate) mod administration;
+pub(crate) mod approval_links;
 pub(crate) mod approvals;
 pub(crate) mod blobs;
 pub(crate) mod breakers;

@@ -28,6 +28,7 @@ mod actions;
 pub mod budget;
 pub mod config;
 pub mod control;
+mod html;
 pub mod http;
 pub mod metrics;
 mod probe;

@@ -10,7 +10,7 @@ mod waits;
 pub(crate) mod webhook_views;
 
 pub use signals::PublishedTo;
-pub use waits::WAIT_KINDS;
+pub use waits::{Decided, WAIT_KINDS};
 
 use std::sync::Arc;
 

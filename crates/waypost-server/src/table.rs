@@ -6,6 +6,7 @@
 //! of its headings.
 
 mod administration;
+mod approvals;
 mod blobs;
 mod breakers;
 mod control;
@@ -39,6 +40,7 @@ static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         definitions::ROUTES,
         executions::ROUTES,
         control::ROUTES,
+        approvals::ROUTES,
         workers::ROUTES,
         blobs::ROUTES,
         breakers::ROUTES,

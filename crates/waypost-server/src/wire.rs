@@ -30,6 +30,7 @@ macro_rules! wire {
     };
 }
 
+pub mod approval;
 pub mod blob;
 pub mod breaker;
 pub mod control;
@@ -45,6 +46,7 @@ pub mod webhook;
 pub mod why;
 pub mod worker;
 
+pub use approval::{ApprovalLinkOf, ApprovalLinks, DecideByLink, LinkedApproval, NewApprovalLinks};
 pub use blob::Blob;
 pub use breaker::{Breaker, BreakerList, BreakerReset};
 pub use control::*;

@@ -25,6 +25,8 @@ const KNOWN: &[Migration] = &[
     Migration::new(9, "breakers", include_str!("../migrations/0009_breakers.sql")).additive(),
     Migration::new(10, "topics", include_str!("../migrations/0010_topics.sql")).additive(),
     Migration::new(11, "key", include_str!("../migrations/0011_key.sql")).additive(),
+    Migration::new(12, "approval links", include_str!("../migrations/0012_approval_links.sql"))
+        .additive(),
 ];
 
 /// The layout of a folder, without changing it.

@@ -116,7 +116,8 @@ impl Outbox for SqliteStore {
 
 /// Returns false if the id is taken.
 fn add(write: &Write<'_>, endpoint: &NewEndpoint) -> rusqlite::Result<bool> {
-    let NewEndpoint { id, url, description, workflow, kinds, with_output, secret } = endpoint;
+    let NewEndpoint { id, url, description, workflow, kinds, with_output, with_links, secret } =
+        endpoint;
     let row = params![
         &**id,
         &**url,
@@ -124,6 +125,7 @@ fn add(write: &Write<'_>, endpoint: &NewEndpoint) -> rusqlite::Result<bool> {
         workflow.as_deref(),
         kinds.bits(),
         with_output,
+        with_links,
         secret.0,
         write.now.0
     ];

@@ -128,6 +128,8 @@ enum Command {
     Approve(requests::DecideArgs),
     /// Reject what an execution asks for
     Reject(requests::DecideArgs),
+    /// Make links by which people decide an approval without an API key
+    ApprovalLinks(waits::links::Args),
     /// Explain what an execution is waiting for and how to unblock it
     Why(find::Named),
     /// Verify every invariant of the logs and of the rows derived from them
@@ -346,6 +348,7 @@ async fn execute(cli: Cli, color: bool, color_errors: bool) -> Result<Exit> {
         Command::CompleteWait(args) => requests::complete_wait(args, &context).await,
         Command::Approve(args) => requests::approve(args, &context).await,
         Command::Reject(args) => requests::reject(args, &context).await,
+        Command::ApprovalLinks(args) => waits::links::run(&args, &context).await,
         Command::Blob(action) => blob::run(action, &context).await,
         Command::Instances => system::instances(&context).await,
         Command::Worker(args) => worker::run(&args, &context).await,

@@ -227,6 +227,8 @@ pub fn dispatcher(server: &Server, backend: &Arc<dyn Backend>) -> Dispatcher {
         sender: Arc::clone(&server.webhooks),
         wakeups: server.wakeups.clone(),
         metrics: server.engine.metrics(),
+        links: server.engine.links().clone(),
+        public_url: server.engine.public_url().map(Into::into),
         claim: Millis(server.config.webhook_timeout.0 * 3),
     }
 }

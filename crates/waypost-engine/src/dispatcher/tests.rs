@@ -46,6 +46,7 @@ fn new_endpoint(with_output: bool) -> NewEndpoint {
         workflow: None,
         kinds: MessageKinds::ALL,
         with_output,
+        with_links: true,
         secret: SigningSecret(vec![1]),
     }
 }
@@ -92,6 +93,8 @@ async fn dispatch(store: &MemoryStore, results: &[Delivered], count: usize) -> V
         sender: Arc::new(endpoint.clone()),
         wakeups: DispatcherWakeups::default(),
         metrics: Arc::default(),
+        links: Links::new(&[7; 32]),
+        public_url: Some("https://flows.example.com".into()),
         claim: Millis::from_secs(60),
     };
     let running = tokio::spawn(dispatcher.run(stop.clone()));
@@ -154,4 +157,44 @@ fn former_secret_signs_until_its_time() {
     };
     assert_eq!(secrets(&row, Timestamp(99)), [new.clone(), old]);
     assert_eq!(secrets(&row, Timestamp(100)), [new]);
+}
+
+#[tokio::test]
+async fn message_about_an_approval_has_a_link_for_each_approver_and_the_same_for_every_attempt() {
+    let store = MemoryStore::new(Arc::new(SystemClock));
+    store.add_endpoint(&new_endpoint(false)).unwrap();
+    let lease = Some(LEASE);
+    let heartbeat =
+        Heartbeat { instance: ONE, numbers: 1, fold: 9, lease, about: About::default() };
+    let number = store.heartbeat(&heartbeat).unwrap().numbers.start;
+    let mut hand = Hand::new(waypost_core::id::ExecutionNo(number), ONE);
+    let asked = Outgoing {
+        seq: 1,
+        kind: MessageKind::ApprovalRequested,
+        workflow: "flow".into(),
+        data:
+            br#"{"wait":"key~5","approvers":["bob","ann","bob"],"due":"2026-01-31T09:00:00.000Z"}"#
+                .to_vec(),
+    };
+    let first: Append = hand.create("key", "flow").messages(vec![asked]).into();
+    store.append(&[first]).unwrap();
+    let sent = dispatch(&store, &[], 1).await;
+    store.replay_messages("a", &waypost_ports::outbox::Replay::Since(Timestamp(0))).unwrap();
+    let again = dispatch(&store, &[], 1).await;
+    assert_eq!(sent[0].body, again[0].body);
+    let body: serde_json::Value = serde_json::from_str(&sent[0].body).unwrap();
+    let links = body["data"]["links"].as_array().unwrap();
+    let approvers: Vec<_> = links.iter().map(|link| link["approver"].as_str().unwrap()).collect();
+    assert_eq!(approvers, ["ann", "bob"]);
+    for link in links {
+        assert_eq!(link["expiresAt"], "2026-01-31T09:00:00.000Z");
+        let token = link["url"].as_str().unwrap().rsplit('/').next().unwrap();
+        let purpose = crate::links::LinkPurpose::Approval;
+        let verified = Links::new(&[7; 32]).verify(purpose, token, Timestamp(0)).unwrap();
+        let verified = crate::links::ApprovalLink::of(&verified).unwrap();
+        assert_eq!(
+            (verified.wait.to_string(), &*verified.approver),
+            ("key~5".to_owned(), link["approver"].as_str().unwrap())
+        );
+    }
 }

@@ -29,6 +29,7 @@ pub(super) fn endpoint(id: &str) -> NewEndpoint {
         workflow: None,
         kinds: MessageKinds::ALL,
         with_output: false,
+        with_links: false,
         secret: SigningSecret(vec![0, 1, 255]),
     }
 }
@@ -167,6 +168,7 @@ pub fn endpoints_are_kept_exactly_and_in_order<B: StoreUnderTest>(rig: &mut Rig<
         workflow: Some("flow's".into()),
         kinds: MessageKind::Failed.into(),
         with_output: true,
+        with_links: true,
         ..endpoint("a")
     };
     for endpoint in [&z, &a] {

@@ -62,6 +62,7 @@ pub(super) fn endpoint(row: &Row) -> Result<EndpointRow> {
         workflow: text_or_none(row, 3)?,
         kinds: MessageKinds::from_bits(narrow(row, 4)?),
         with_output: get(row, 5)?,
+        with_links: get(row, 14)?,
         secret: SigningSecret(get(row, 6)?),
     };
     let former = get::<Option<Vec<u8>>>(row, 7)?.map(SigningSecret).zip(time(row, 8)?);

@@ -23,6 +23,7 @@ fn endpoint(id: &str) -> NewEndpoint {
         workflow: None,
         kinds: MessageKinds::ALL,
         with_output: false,
+        with_links: false,
         secret: SigningSecret(vec![1]),
     }
 }

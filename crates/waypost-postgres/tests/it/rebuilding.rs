@@ -120,7 +120,7 @@ fn migration_of_the_read_tables_derives_their_rows_again() {
          DROP TABLE outbox, webhook_endpoints, breakers;
          DELETE FROM migrations
          WHERE name IN ('true rows', 'node ends', 'blobs', 'progress', 'outbox', 'waits', 'breakers',
-                        'notifications')",
+                        'notifications', 'approval links')",
     );
     let _store = database.open_with(options());
     let executions = rows.lines().filter(|line| line.starts_with("(life-")).count();

@@ -12,6 +12,7 @@ use super::control::{find_wait, send};
 use super::payloads::{Claimant, adopt};
 use crate::http::call::{Call, Reply};
 use crate::problem::{Code, FaultAt, Problem};
+use crate::reader::Decided;
 use crate::server::Server;
 use crate::wire;
 
@@ -27,13 +28,20 @@ pub(crate) async fn decide(server: Arc<Server>, call: Call) -> Result<Reply, Pro
     let sent = send(&server, &call, (wait.execution.as_str(), execution), request, message).await;
     match sent {
         Err(problem) if may_be_late(&problem) => {
-            let seq = wait.seq;
-            let first =
-                server.blocking(move |server| server.reader.decided(execution, seq)).await?;
-            Err(first.unwrap_or(problem))
+            let first = decided(&server, execution, wait.seq).await?;
+            Err(first.map_or(problem, |first| first.problem()))
         }
         sent => sent,
     }
+}
+
+/// How a wait was decided, if it was.
+pub(super) async fn decided(
+    server: &Arc<Server>,
+    execution: ExecutionNo,
+    wait: u64,
+) -> Result<Option<Decided>, Problem> {
+    server.blocking(move |server| server.reader.decided(execution, wait)).await
 }
 
 /// Whose decision it is: the name of the key, or whom a local caller names.
@@ -57,7 +65,7 @@ fn may_be_late(problem: &Problem) -> bool {
 }
 
 /// Does a form fit the schema of its node? A rejection may come without one.
-async fn check_form(
+pub(super) async fn check_form(
     server: &Arc<Server>,
     (execution, wait): (ExecutionNo, u64),
     verdict: ApprovalVerdict,

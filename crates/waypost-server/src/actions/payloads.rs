@@ -17,6 +17,8 @@ pub(super) enum Claimant {
     Caller,
     /// The worker that holds this token. It may name only what was uploaded for its task.
     Worker(Token),
+    /// One who has a link to an approval, and may neither upload nor read blobs.
+    Approver,
 }
 
 /// The payload with references where it names blobs: `{"$blob": "<digest>"}`. Each must be there, and
@@ -39,6 +41,10 @@ fn claimed(
     claimant: Claimant,
 ) -> Result<waypost_core::blob::BlobRef, Problem> {
     let digest = claim.digest;
+    if matches!(claimant, Claimant::Approver) {
+        let detail = "a form that comes by a link cannot name blobs";
+        return Err(Problem::new(Code::BadBody, detail));
+    }
     if let Claimant::Worker(token) = claimant {
         let expected = server.engine.upload_receipt(token, &digest);
         if claim.receipt.as_deref() != Some(&*expected) {

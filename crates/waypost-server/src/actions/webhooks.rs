@@ -87,6 +87,7 @@ pub(crate) async fn create(server: Arc<Server>, call: Call) -> Result<Reply, Pro
         workflow: asked.workflow.map(|name| name.0.into()),
         kinds: kinds(asked.events.as_deref())?,
         with_output: asked.include_output.unwrap_or(false),
+        with_links: asked.include_links.unwrap_or(false),
         secret: new_secret(),
     };
     let secret = secret_text(&endpoint.secret);

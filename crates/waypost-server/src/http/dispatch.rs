@@ -13,6 +13,7 @@ use hyper::body::{Body as _, Incoming};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, header};
 use tokio_util::sync::CancellationToken;
+use waypost_engine::links::LinkPurpose;
 use waypost_ports::access::AuditEntry;
 
 use super::call::{Call, Reply, ReplyBody};
@@ -23,6 +24,7 @@ use super::upload::{self, Upload, announced, too_large};
 use crate::access::Identity;
 use crate::budget::Share;
 use crate::config::LINK_BODY_BYTES_MAX;
+use crate::html;
 use crate::problem::{self, Code, Problem};
 use crate::server::Server;
 use crate::table::routes;
@@ -73,6 +75,8 @@ async fn answer_here(
     let head = parts.method == Method::HEAD;
     // A client that sends this header sends no body before it gets `100 Continue`.
     let expects = parts.headers.contains_key(header::EXPECT);
+    let by_person = matches!(&matched, Matched::Route(route, _)
+        if route.access == Access::Link(LinkPurpose::Approval) && html::is_asked_for(&parts.headers));
     let mut known = Known::default();
     let reply = match judge(&server, parts, matched, &mut body, &peer, &mut known).await {
         Ok(reply) => reply,
@@ -80,7 +84,10 @@ async fn answer_here(
             if problem.code != Code::BodyTimeout && !expects && !body.is_end_stream() {
                 server.tasks.spawn(linger(Arc::clone(&server), body));
             }
-            Reply::problem(&problem)
+            match by_person {
+                true => html::problem(&problem),
+                false => Reply::problem(&problem),
+            }
         }
     };
     note(&server, &known, &reply, peer.address, began);
@@ -234,7 +241,7 @@ fn check_accept(route: &Route, headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 /// The media types, or families of them, that a request accepts.
-fn media_ranges(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+pub(crate) fn media_ranges(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let lines = headers.get_all(header::ACCEPT).iter().filter_map(|line| line.to_str().ok());
     let ranges = lines.flat_map(|line| line.split(','));
     let ranges = ranges.map(|range| range.split(';').next().unwrap_or_default().trim());
@@ -283,12 +290,13 @@ fn check_content(route: &Route, headers: &HeaderMap, bytes: &Bytes) -> Result<()
             let problem = Problem::new(Code::BadBody, "a body is needed, and there is none");
             return Err(problem.hint("/openapi.json says what the body must be"));
         }
-        Body::Json { .. } | Body::Definition | Body::Upload => {}
+        Body::Json { .. } | Body::Form { .. } | Body::Definition | Body::Upload => {}
     }
     check_encoding(headers)?;
     let fits = |kind: &str| {
         let json = kind.eq_ignore_ascii_case("application/json");
         json || yaml && YAML.iter().any(|known| kind.eq_ignore_ascii_case(known))
+            || matches!(route.body, Body::Form { .. }) && kind.eq_ignore_ascii_case(FORM)
     };
     if !kind.is_some_and(fits) {
         let wanted = if yaml { "application/json or application/yaml" } else { "application/json" };
@@ -312,6 +320,9 @@ pub(super) fn check_encoding(headers: &HeaderMap) -> Result<(), Problem> {
     }
     Ok(())
 }
+
+/// The media type of what the form of a page posts.
+pub const FORM: &str = "application/x-www-form-urlencoded";
 
 /// The media types of YAML.
 pub const YAML: &[&str] = &["application/yaml", "application/x-yaml", "text/yaml"];

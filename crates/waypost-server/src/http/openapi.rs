@@ -4,7 +4,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::dispatch::YAML;
+use super::dispatch::{FORM, YAML};
 use super::parameter::{Parameter, ParameterPlace, REPEATED_MAX};
 use super::route::{Access, Body, Content, Route};
 use crate::problem::{self, Code, WireProblem};
@@ -124,6 +124,13 @@ fn operation(route: &Route, needs_keys: bool, generator: &mut SchemaGenerator) -
             let schema = schema(generator);
             operation["requestBody"] = json!({ "required": !optional, "content": { "application/json": { "schema": schema } } });
         }
+        Body::Form { schema } => {
+            let schema = schema(generator);
+            operation["requestBody"] = json!({
+                "required": true,
+                "content": { "application/json": { "schema": schema }, FORM: { "schema": { "type": "object" } } },
+            });
+        }
         Body::Upload => {
             operation["requestBody"] = json!({
                 "required": true,
@@ -207,9 +214,42 @@ fn responses(route: &Route, needs_keys: bool, generator: &mut SchemaGenerator) -
             Content::Text => {
                 response["content"] = json!({ "text/plain": { "schema": { "type": "string" } } });
             }
+            Content::Html => {
+                response["content"] = json!({ "text/html": { "schema": { "type": "string" } } });
+            }
         }
-        responses.insert(reply.status.to_string(), response);
+        match responses.get_mut(&reply.status.to_string()) {
+            // The same in another form.
+            Some(before) => {
+                if let Some((name, content)) =
+                    reply.content.media_type().zip(response.get("content"))
+                {
+                    before["content"][name] = content[name].clone();
+                }
+            }
+            None => drop(responses.insert(reply.status.to_string(), response)),
+        }
     }
+    let schema = json!({ "$ref": "#/components/schemas/Problem" });
+    for code in codes(route, needs_keys) {
+        let response = responses.entry(code.status().as_str()).or_insert_with(|| {
+            json!({ "description": "", "content": { problem::CONTENT_TYPE: { "schema": schema } } })
+        });
+        let known = response["description"].as_str().unwrap_or_default();
+        let separator = if known.is_empty() { "" } else { ", or " };
+        let text = format!("{known}{separator}`{}`: {}", code.name(), code.title());
+        response["description"] = Value::from(text);
+    }
+    responses.insert(
+        "default".to_owned(),
+        json!({ "description": "Any other problem.",
+                "content": { problem::CONTENT_TYPE: { "schema": schema } } }),
+    );
+    Value::Object(responses)
+}
+
+/// Every problem of a route.
+fn codes(route: &Route, needs_keys: bool) -> Vec<Code> {
     let mut codes: Vec<Code> = [route.problems, ANYWHERE].concat();
     match route.access {
         Access::Public => {}
@@ -227,7 +267,7 @@ fn responses(route: &Route, needs_keys: bool, generator: &mut SchemaGenerator) -
             Code::BodyTimeout,
             Code::Draining,
         ]),
-        Body::Json { .. } | Body::Definition => codes.extend([
+        Body::Json { .. } | Body::Form { .. } | Body::Definition => codes.extend([
             Code::BadBody,
             Code::BodyTooLarge,
             Code::UnsupportedMediaType,
@@ -237,20 +277,5 @@ fn responses(route: &Route, needs_keys: bool, generator: &mut SchemaGenerator) -
     }
     codes.sort_unstable();
     codes.dedup();
-    let schema = json!({ "$ref": "#/components/schemas/Problem" });
-    for code in codes {
-        let response = responses.entry(code.status().as_str()).or_insert_with(|| {
-            json!({ "description": "", "content": { problem::CONTENT_TYPE: { "schema": schema } } })
-        });
-        let known = response["description"].as_str().unwrap_or_default();
-        let separator = if known.is_empty() { "" } else { ", or " };
-        let text = format!("{known}{separator}`{}`: {}", code.name(), code.title());
-        response["description"] = Value::from(text);
-    }
-    responses.insert(
-        "default".to_owned(),
-        json!({ "description": "Any other problem.",
-                "content": { problem::CONTENT_TYPE: { "schema": schema } } }),
-    );
-    Value::Object(responses)
+    codes
 }

@@ -142,6 +142,8 @@ pub enum Body {
     None,
     /// JSON of this form.
     Json { schema: SchemaOf, optional: bool },
+    /// JSON of this form, or what the form of a page posts.
+    Form { schema: SchemaOf },
     /// A definition, YAML or JSON.
     Definition,
     /// Anything, of any length; passed on as it comes.
@@ -166,6 +168,7 @@ pub enum Content {
     /// Events, as they happen.
     Stream,
     Text,
+    Html,
     Bytes,
 }
 
@@ -177,6 +180,7 @@ impl Content {
             Self::Json(_) => Some("application/json"),
             Self::Stream => Some("text/event-stream"),
             Self::Text => Some("text/plain"),
+            Self::Html => Some("text/html"),
             Self::Bytes => Some("application/octet-stream"),
         }
     }

@@ -20,11 +20,22 @@ const STORED_KINDS: &[&str] = &["DELAY", "WAIT_EVENTS", "RETRY", "APPROVAL", "BR
 const DECISION_EVENTS_MAX: usize = 20;
 
 /// A decision, in the output of its node.
-#[derive(Deserialize)]
-struct Decided {
+#[derive(Debug, Deserialize)]
+pub struct Decided {
     decision: String,
-    by: Option<String>,
+    /// Who decided; absent where time did.
+    pub by: Option<String>,
     at: String,
+}
+
+impl Decided {
+    /// The problem of a decision that came too late: it names the first one.
+    pub fn problem(&self) -> Problem {
+        let Self { decision, by, at } = self;
+        let by = by.as_ref().map_or_else(String::new, |by| format!(" by {by}"));
+        let detail = format!("the approval was {decision}{by} at {at}");
+        Problem::new(Code::AlreadyDecided, detail).hint("the first decision stands")
+    }
 }
 
 /// The fields of events that a decision is found by.
@@ -34,9 +45,8 @@ struct EventFields {
 }
 
 impl Reader {
-    /// The problem of a decision that came too late: it names the first one. None where the wait was
-    /// never decided.
-    pub fn decided(&self, execution: ExecutionNo, wait: u64) -> Result<Option<Problem>, Problem> {
+    /// How a wait was decided; none where it never was.
+    pub fn decided(&self, execution: ExecutionNo, wait: u64) -> Result<Option<Decided>, Problem> {
         let of_wait = EventsRequest {
             after: wait.saturating_sub(1),
             limit: 1,
@@ -56,12 +66,7 @@ impl Reader {
         };
         let after = self.backend.events(&request)?;
         let completed = after.iter().find(|row| row.kind == "NodeCompleted");
-        let decided = completed.and_then(|row| fields(row.fields.text())?.output);
-        Ok(decided.map(|Decided { decision, by, at }| {
-            let by = by.map_or_else(String::new, |by| format!(" by {by}"));
-            let detail = format!("the approval was {decision}{by} at {at}");
-            Problem::new(Code::AlreadyDecided, detail).hint("the first decision stands")
-        }))
+        Ok(completed.and_then(|row| fields(row.fields.text())?.output))
     }
 
     /// A page of open waits, behind this one.

@@ -15,6 +15,7 @@ pub(crate) fn endpoint(row: &EndpointRow) -> wire::WebhookEndpoint {
         events: endpoint.kinds.iter().map(|kind| kind.name().to_owned()).collect(),
         description: Some(description).filter(|text| !text.is_empty()).map(str::to_owned),
         include_output: endpoint.with_output,
+        include_links: endpoint.with_links,
         state: row.state.name().to_owned(),
         failures: row.health.failures,
         probe_at: row.health.probe_at.map(Time),

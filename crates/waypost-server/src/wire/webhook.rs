@@ -16,6 +16,8 @@ wire! {
         pub description?: Short<512>,
         /// Whether messages about the end of an execution contain its output; default: no.
         pub include_output?: bool,
+        /// Whether messages about approvals contain a link for each approver, by which that person decides without an API key; default: no.
+        pub include_links?: bool,
     }
 
     /// A registered endpoint, without its secret.
@@ -32,6 +34,8 @@ wire! {
         pub description?: String,
         /// Whether messages about the end of an execution contain its output.
         pub include_output: bool,
+        /// Whether messages about approvals contain a link for each approver.
+        pub include_links: bool,
         /// `active`, `paused` by a person, or `disabled` because it answered 410.
         pub state: String,
         /// Failed attempts since the last success.

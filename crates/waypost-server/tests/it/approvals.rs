@@ -13,7 +13,7 @@ fn release(config: &Value) -> Value {
 }
 
 /// Starts an execution that waits for an approval; gives the wait's id.
-async fn asked(house: &House, id: &str, config: &Value) -> String {
+pub(crate) async fn asked(house: &House, id: &str, config: &Value) -> String {
     let definition = house.post("/v1/definitions", &release(config)).await;
     assert!(definition.status == 200 || definition.status == 201);
     house.post("/v1/executions", &json!({ "workflow": "release", "id": id })).await.expect(201);

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod access;
+mod approval_links;
 mod approvals;
 mod audit;
 mod bad_input;

@@ -71,6 +71,7 @@ pub(super) fn endpoint(row: &Row<'_>) -> rusqlite::Result<EndpointRow> {
         workflow: row.get_ref(3)?.as_str_or_null()?.map(Into::into),
         kinds: MessageKinds::from_bits(row.get(4)?),
         with_output: row.get(5)?,
+        with_links: row.get(14)?,
         secret: SigningSecret(row.get(6)?),
     };
     let former = row.get::<_, Option<Vec<u8>>>(7)?.map(SigningSecret).zip(time(row, 8)?);

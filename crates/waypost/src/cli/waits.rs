@@ -1,5 +1,7 @@
 //! `waypost waits`: the open waits of all executions.
 
+pub(crate) mod links;
+
 use anyhow::Result;
 use waypost_core::id::WaitId;
 use waypost_ports::query::WaitsRequest;

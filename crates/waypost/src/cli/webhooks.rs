@@ -81,6 +81,9 @@ pub(crate) struct CreateArgs {
     /// Include the output in messages about the end of an execution
     #[arg(long)]
     include_output: bool,
+    /// Include a link for each approver in messages about approvals
+    #[arg(long)]
+    include_links: bool,
 }
 
 #[derive(clap::Args, Debug)]
@@ -163,6 +166,7 @@ async fn create(client: &Client, args: &CreateArgs, context: &Context) -> Result
             .then(|| args.events.iter().map(|event| Short(event.clone())).collect()),
         description: args.description.clone().map(Short),
         include_output: args.include_output.then_some(true),
+        include_links: args.include_links.then_some(true),
     };
     let ask = Ask::post(&["webhook-endpoints"]).json(&asked)?;
     let made: wire::WebhookSecret = client.ask(ask).await?.body;

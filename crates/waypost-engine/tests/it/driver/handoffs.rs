@@ -19,6 +19,7 @@ fn handoff_is_a_message_of_the_frame_only_while_an_endpoint_asks_for_it() {
         workflow: None,
         kinds: MessageKinds::from(MessageKind::Handoff),
         with_output: false,
+        with_links: false,
         secret: SigningSecret(vec![1]),
     };
     world.store.add_endpoint(&endpoint).unwrap();

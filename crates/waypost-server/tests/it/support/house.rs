@@ -33,6 +33,9 @@ pub(crate) const REJECTING: &str = "rejecting";
 /// A workflow whose input must have a number `amount`.
 pub(crate) const CHOOSY: &str = "choosy";
 
+/// What links begin with.
+pub(crate) const PUBLIC_URL: &str = "https://flows.example.com/waypost";
+
 /// A server and its store.
 pub(crate) struct House {
     pub(crate) server: Arc<Server>,
@@ -98,7 +101,10 @@ impl House {
             relay: None,
             clock: Arc::new(SystemClock),
             observer: Some(watchers.observer()),
-            config: waypost_engine::config::Config::default(),
+            config: waypost_engine::config::Config {
+                public_url: Some(PUBLIC_URL.to_owned()),
+                ..waypost_engine::config::Config::default()
+            },
         });
         let server = Server::new(Parts {
             engine: engine.unwrap(),

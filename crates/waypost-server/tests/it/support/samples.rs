@@ -43,7 +43,7 @@ pub(crate) fn ask(route: &Route) -> Ask {
     match route.body {
         Body::None => ask,
         Body::Upload => ask.body("content"),
-        Body::Json { .. } | Body::Definition => {
+        Body::Json { .. } | Body::Form { .. } | Body::Definition => {
             ask.json(&serde_json::json!({ "no such field": 1 }))
         }
     }

@@ -87,6 +87,9 @@ fn section(page: &mut String, route: &Route, operation: &Value) {
         Body::None => {}
         Body::Upload => page.push_str("Body: the content, of any type; it is streamed.\n\n"),
         Body::Definition => page.push_str("Body: a [definition](definition.md), YAML or JSON.\n\n"),
+        Body::Form { .. } => {
+            page.push_str("Body: JSON, or what the form of the page posts.\n\n");
+        }
         Body::Json { optional, .. } => {
             let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
             let optional = if optional { ", or nothing" } else { "" };
@@ -101,6 +104,7 @@ fn section(page: &mut String, route: &Route, operation: &Value) {
             Content::Json(_) => kind(&schema["application/json"]["schema"]),
             Content::Stream => "server-sent events".to_owned(),
             Content::Text => "text".to_owned(),
+            Content::Html => "a page".to_owned(),
             Content::Bytes => "bytes".to_owned(),
         };
         writeln!(page, "| {} | {} | {holds} |", reply.status, reply.when).unwrap();

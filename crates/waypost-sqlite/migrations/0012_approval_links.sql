@@ -1,0 +1,2 @@
+-- Do messages about approvals have a link for each approver?
+ALTER TABLE webhook_endpoints ADD COLUMN with_links INTEGER NOT NULL DEFAULT 0;
