@@ -16,7 +16,7 @@ use waypost_core::kind::Behaviour;
 use waypost_core::limits::COMMENT_CHARS_MAX;
 use waypost_engine::links::ApprovalLink;
 
-use super::approvals::{check_form, decided};
+use super::approvals::{check_form, decided, may_be_late};
 use super::control::{find_wait, send};
 use super::payloads::{Claimant, adopt};
 use crate::html::fields::{Posted, posted, value};
@@ -235,8 +235,11 @@ async fn decide_as(
     let request = Request::Decide { wait: wait.seq, decision };
     let addressee = (wait.execution.as_str(), *execution);
     match send(server, call, addressee, request, None).await {
-        Err(problem) if matches!(problem.code, Code::UnknownWait | Code::ExecutionEnded) => {
-            Err(ended(server, *execution, wait.seq).await?)
+        Err(problem) if may_be_late(&problem) => {
+            // An owner that refuses mail only says that the wait is not open; it may also be paused.
+            let is_open = problem.code == Code::IllegalTransition
+                && open(&server.load(*execution).await?, wait.seq).is_some();
+            Err(if is_open { problem } else { ended(server, *execution, wait.seq).await? })
         }
         sent => sent,
     }

@@ -60,7 +60,7 @@ fn approver(call: &Call, by: Option<&str>) -> Result<Arc<str>, Problem> {
 }
 
 /// Was the wait perhaps open before?
-fn may_be_late(problem: &Problem) -> bool {
+pub(super) fn may_be_late(problem: &Problem) -> bool {
     matches!(problem.code, Code::UnknownWait | Code::IllegalTransition | Code::ExecutionEnded)
 }
 

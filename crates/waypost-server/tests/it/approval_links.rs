@@ -185,6 +185,10 @@ async fn link_forged_expired_or_of_another_person_is_refused() {
     let other = WaitId { seq: parsed.seq + 1, ..parsed };
     let other = ApprovalLink { wait: other, expires_at: later, ..expired };
     house.post(&path_of(&other), &decide).await.refused(410, "link_expired");
+    // While the execution is paused, nothing is decided.
+    house.post("/v1/executions/x1/pause", &json!({})).await.expect(200);
+    house.post(link, &decide).await.refused(409, "illegal_transition");
+    house.post("/v1/executions/x1/resume", &json!({})).await.expect(200);
     // The execution ends without a decision.
     house.post("/v1/executions/x1/cancel", &json!({})).await;
     house.get("/v1/executions/x1?wait=60s").await.expect(200);

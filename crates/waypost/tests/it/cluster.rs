@@ -22,12 +22,14 @@
 //! | `forgetting` | remote workers that forget what they began |
 //! | `upgrading` | instances of two builds |
 //! | `children` | executions that others start, while instances are killed |
+//! | `approvals` | two people who decide at once, at two instances |
 //! | `webhooks` | messages to webhook endpoints, while their senders are killed |
 //! | `counting` | what is written, counted on the database |
 //!
 //! Lengths and counts are a part of the full ones here; `make cluster` has the full ones.
 
 mod absent;
+mod approvals;
 mod children;
 mod counting;
 mod database;
