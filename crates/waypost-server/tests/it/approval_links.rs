@@ -5,7 +5,6 @@ use waypost_core::id::WaitId;
 use waypost_core::time::Timestamp;
 use waypost_engine::links::ApprovalLink;
 use waypost_ports::access::{Access as _, AuditRequest, Role};
-use waypost_ports::query::Query as _;
 
 use crate::approvals::asked;
 use crate::support::house::PUBLIC_URL;
