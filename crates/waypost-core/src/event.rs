@@ -53,12 +53,17 @@ pub use wait::{ApprovalWait, BreakerWait, Wait};
 /// counted (`NodeReserved`, `NodeUsed`, `RunBudgetSet`, `RunBudgetExhausted`); attempts wait for circuit breakers
 /// (`NodeWaiting` with `breaker`, `NodeRequeued`).
 ///
-/// 9: nodes send and wait for signals by key (`SignalSent` without a receiver).
+/// 9: nodes send and wait for signals by key (`SignalSent` without a receiver); remote workers are given
+/// secrets.
 pub const LOG_FORMAT: u16 = 9;
 
 /// The log format with signals by key. A definition that has some cannot be started in an older one: an older
 /// instance would not subscribe to them.
 pub const KEYS_LOG_FORMAT: u16 = 9;
+
+/// The log format with secrets for remote workers. A definition that gives them some cannot be started in
+/// an older one: an older instance would offer the task without them.
+pub const WORKER_SECRETS_LOG_FORMAT: u16 = 9;
 
 /// The log format with signals from one execution to another.
 pub const EMIT_LOG_FORMAT: u16 = 8;

@@ -105,8 +105,14 @@ pub mod kind {
     }
 
     /// Kinds of failures for which the definition, or its configuration, is at fault.
-    pub const DEFINITION_ERRORS: &[&str] =
-        &[EXPRESSION, EXPRESSION_LIMIT, NUMBER_OUT_OF_RANGE, INVALID_CONFIG, SECRET];
+    pub const DEFINITION_ERRORS: &[&str] = &[
+        EXPRESSION,
+        EXPRESSION_LIMIT,
+        NUMBER_OUT_OF_RANGE,
+        INVALID_CONFIG,
+        SECRET,
+        SECRET_NOT_GRANTED,
+    ];
 
     kinds! {
         /// An attempt, a node or a wait took longer than it may.
@@ -181,6 +187,8 @@ pub mod kind {
         EGRESS_DENIED = "egress_denied",
         /// A secret cannot be had, or may not be used here.
         SECRET = "secret",
+        /// A secret may not be given to this remote worker.
+        SECRET_NOT_GRANTED = "secret_not_granted",
         /// A secret may not be sent to this host.
         SECRET_HOST = "secret_host",
         /// No handler of this name is registered.

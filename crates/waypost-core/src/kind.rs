@@ -280,6 +280,16 @@ impl Behaviour {
         matches!(self, Self::Task { slot: None, .. })
     }
 
+    /// Is it a task that gives secrets to a remote worker? Its config is then an object with `input` and
+    /// `secrets`; without secrets it is the input itself.
+    pub fn sends_secrets(&self) -> bool {
+        let mut sends = false;
+        if let Self::Task { slot: None, config, .. } = self {
+            config.visit(&mut |hole| sends |= hole.secret().is_some());
+        }
+        sends
+    }
+
     /// Calls `visit` with every expression inside.
     pub fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
         match self {

@@ -335,7 +335,7 @@ fn node_reason(plan: &Plan, state: &State, (at, node): (At, &NodeState)) -> Reas
                     (what, None, UnblockedBy::Slot(*class))
                 }
                 None => {
-                    let what = format!("waits for a worker that runs {handler:?}");
+                    let what = waits_for_worker(handler, &plan.node(at.node).behaviour);
                     (what, None, UnblockedBy::Worker(Arc::clone(handler)))
                 }
             }
@@ -353,4 +353,13 @@ fn node_reason(plan: &Plan, state: &State, (at, node): (At, &NodeState)) -> Reas
     let by_hand = node.wait.as_ref().filter(|wait| !matches!(wait, Wait::Child { .. }));
     let wait = by_hand.map(|_| node.wait_seq).filter(|seq| *seq > 0);
     Reason { node: Some(state.path(plan, at)), what, since, until, unblocked_by, wait }
+}
+
+fn waits_for_worker(handler: &str, behaviour: &Behaviour) -> String {
+    let key = if behaviour.sends_secrets() {
+        " and sends a public key, because the task has secrets"
+    } else {
+        ""
+    };
+    format!("waits for a worker that runs {handler:?}{key}")
 }

@@ -35,7 +35,8 @@ use crate::driver::{
 };
 use crate::links::Links;
 use crate::metrics::EngineMetrics;
-use crate::shell::{Handlers, NotKept, Payloads, Plans, Shared, TasksOrder};
+use crate::sealed_secrets::SealError;
+use crate::shell::{Handlers, NotKept, Payloads, Plans, Shared, TasksOrder, WorkerSecrets};
 use crate::tokens::TokenIssuer;
 
 /// Called on an engine thread with everything that has become durable, in order for each execution.
@@ -139,6 +140,9 @@ pub enum EngineError {
     /// The request changed nothing.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// Secrets cannot be sealed to the key of a poll.
+    #[error(transparent)]
+    BadPublicKey(#[from] SealError),
     #[error("there is no such execution")]
     Unknown,
     /// The engine is stopping, and has taken nothing.
@@ -178,6 +182,7 @@ pub struct Engine {
     nudges: Arc<dyn Nudges>,
     links: Links,
     public_url: Option<String>,
+    worker_secrets: WorkerSecrets,
     /// Locked while the threads are joined, away from the runtime: so every caller of `stop` waits
     /// for the same end, also after one that has given up.
     threads: Arc<Mutex<Vec<JoinHandle<()>>>>,

@@ -24,6 +24,7 @@
 //! | `shell/remote_tasks`, `shell/tasks` | calls for remote tasks, and the thread that makes them |
 //! | `tokens`, `sealed` | tokens that authorise reports on remote attempts; the bodies of offers |
 //! | `links` | tokens in URLs that authorise one action on one execution, without a key |
+//! | `sealed_secrets` | secrets sealed to the key of a remote worker |
 //! | `engine` | the library's API; `engine/remote` is its part for remote workers |
 //! | `metrics` | the engine's metrics; `driver/measures` is what one step measured |
 //! | `dispatcher` | sends the messages of the outbox to webhook endpoints |
@@ -47,6 +48,7 @@ pub mod metrics;
 mod receipt;
 mod room;
 pub mod sealed;
+pub mod sealed_secrets;
 mod shell;
 pub mod tokens;
 

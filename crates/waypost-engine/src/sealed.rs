@@ -39,7 +39,15 @@ pub struct OfferedTask {
     /// Must it not begin before its start is committed?
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_most_once: bool,
+    /// Where secrets belong in `input`, which then is an object with `input` and `secrets`. Never the
+    /// values: an offer is stored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<SecretPlace>,
 }
+
+/// The place of a secret: the byte of the text before which it goes, and its name.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SecretPlace(pub usize, pub Arc<str>);
 
 #[derive(Serialize, Deserialize)]
 struct Sealed<'a> {
@@ -131,6 +139,7 @@ mod tests {
             idempotency_key: "exe_1/a/1".into(),
             checkpoint: Some(Json::null()),
             at_most_once: true,
+            places: vec![SecretPlace(3, "key".into())],
         }
     }
 
@@ -150,6 +159,7 @@ mod tests {
             heartbeat: None,
             checkpoint: None,
             at_most_once: false,
+            places: Vec::new(),
             ..task()
         };
         let id = offer(&seal).id;

@@ -30,6 +30,16 @@ const PURPOSE: &str = "waypost delivery tokens 1";
 
 const RECEIPTS: &str = "waypost receipts of uploads 1";
 
+/// Of the random bits of a token: the delivery has secrets, so that its outcome must be searched for
+/// them. The MAC covers it. (Tokens of older builds have it by chance; their reports are searched in
+/// vain.)
+const SECRETS_BIT: u64 = 1 << 63;
+
+/// May the outcome of a delivery with this token contain secrets?
+pub(crate) fn may_have_secrets(token: Token) -> bool {
+    token.0 >> 64 & u128::from(SECRETS_BIT) != 0
+}
+
 /// Which attempt a token is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AttemptRef<'a> {
@@ -67,6 +77,17 @@ impl TokenIssuer {
     /// The token issuer of a cluster.
     pub fn new(cluster_key: &[u8; 32]) -> Self {
         Self { key: blake3::derive_key(PURPOSE, cluster_key) }
+    }
+
+    /// A token for a delivery with secrets, or without: the first of its random bits says which.
+    pub(crate) fn issue_marked(
+        &self,
+        delivery: &AttemptRef<'_>,
+        random: u64,
+        has_secrets: bool,
+    ) -> Token {
+        let marked = if has_secrets { random | SECRETS_BIT } else { random & !SECRETS_BIT };
+        self.issue(delivery, marked)
     }
 
     /// A token for one delivery. The bits must be unpredictable.
@@ -173,6 +194,7 @@ mod tests {
             idempotency_key: key.to_owned(),
             checkpoint: None,
             at_most_once: false,
+            places: Vec::new(),
         };
         let id = |path: &str| {
             let execution = waypost_core::id::ExecutionNo(1);

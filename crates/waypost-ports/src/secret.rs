@@ -49,12 +49,58 @@ pub struct Grant {
     pub hosts: Arc<[HostPattern]>,
     /// May it be put into the environment of commands?
     pub shell: bool,
+    /// Which remote workers may have it.
+    pub workers: WorkerGrants,
 }
 
 impl Grant {
     /// May it be sent there?
     pub fn allows(&self, target: &Target<'_>) -> bool {
         self.hosts.iter().any(|host| host.covers(target))
+    }
+}
+
+/// The remote workers that may have a secret; the default is none.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct WorkerGrants {
+    /// Handlers whose tasks may carry it.
+    pub handlers: Arc<[NamePattern]>,
+    /// Names of the API keys with which their workers may poll; empty for all keys.
+    pub keys: Arc<[NamePattern]>,
+}
+
+impl WorkerGrants {
+    /// May a worker that polls with this key have it, for a task of this handler?
+    pub fn allow(&self, handler: &str, key: Option<&str>) -> bool {
+        let covers = |patterns: &[NamePattern], name: &str| patterns.iter().any(|p| p.covers(name));
+        covers(&self.handlers, handler)
+            && (self.keys.is_empty() || key.is_some_and(|key| covers(&self.keys, key)))
+    }
+}
+
+/// A name, or the beginning of one and a star.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NamePattern(Arc<str>);
+
+impl NamePattern {
+    /// Reads a pattern: `*` may stand only at its end.
+    pub fn parse(text: &str) -> Option<Self> {
+        let name = text.strip_suffix('*').unwrap_or(text);
+        (!text.is_empty() && !name.contains('*')).then(|| Self(text.into()))
+    }
+
+    /// Is it this name, or a beginning of it?
+    pub fn covers(&self, name: &str) -> bool {
+        match self.0.strip_suffix('*') {
+            Some(beginning) => name.starts_with(beginning),
+            None => name == &*self.0,
+        }
+    }
+}
+
+impl fmt::Display for NamePattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
@@ -103,12 +149,19 @@ pub enum SecretRefused {
     #[error(
         "there is no secret `{0}` here: define it in the settings file of the process that runs \
          this task, as a table [secrets.{0}] with from = \"env:VARIABLE\" or \"file:/path\", \
-         workflows = [\"…\"], and hosts = [\"…\"] or shell = true; `waypost config` lists the \
-         secrets that there are"
+         workflows = [\"…\"], and hosts = [\"…\"], shell = true or workers = [\"…\"]; `waypost \
+         config` lists the secrets that there are"
     )]
     Unknown(Arc<str>),
     #[error("secret `{name}` is not granted to workflow `{workflow}`")]
     NotGranted { name: Arc<str>, workflow: Arc<str> },
+    #[error(
+        "secret `{name}` is not granted to workers of handler `{handler}`{}: an operator can list \
+         the handler in `workers` of [secrets.{name}]{}",
+        key.as_ref().map_or(String::new(), |key| format!(" that poll with the API key `{key}`")),
+        key.as_ref().map_or("", |_| ", and the key in its `worker_keys`"),
+    )]
+    NotForWorker { name: Arc<str>, handler: Arc<str>, key: Option<Arc<str>> },
     /// It cannot be had, or its value cannot be used.
     #[error("secret `{name}` cannot be used: {reason}")]
     Unusable { name: Arc<str>, reason: String },
@@ -116,8 +169,14 @@ pub enum SecretRefused {
 
 impl From<SecretRefused> for Failure {
     fn from(refused: SecretRefused) -> Self {
+        let kind = match &refused {
+            SecretRefused::NotForWorker { .. } => kind::SECRET_NOT_GRANTED,
+            SecretRefused::Unknown(_)
+            | SecretRefused::NotGranted { .. }
+            | SecretRefused::Unusable { .. } => kind::SECRET,
+        };
         // A secret is needed before anything is done with it.
-        Self { unsent: true, ..Self::permanent(kind::SECRET, refused.to_string()) }
+        Self { unsent: true, ..Self::permanent(kind, refused.to_string()) }
     }
 }
 
@@ -128,7 +187,13 @@ mod tests {
     #[test]
     fn a_value_does_not_show_itself() {
         let value = SecretText::new("canary-7f3a").unwrap();
-        let grant = Grant { name: "key".into(), value, hosts: [].into(), shell: false };
+        let grant = Grant {
+            name: "key".into(),
+            value,
+            hosts: [].into(),
+            shell: false,
+            workers: WorkerGrants::default(),
+        };
         let shown = format!("{grant:?} {grant:#?}");
         assert!(shown.contains("key") && !shown.contains("canary"), "{shown}");
         assert_eq!(grant.value.reveal(), "canary-7f3a");

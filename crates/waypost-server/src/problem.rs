@@ -327,6 +327,8 @@ impl From<EngineError> for Problem {
                     .hint("name fewer blobs, or put the list of them into a blob")
             }
             EngineError::Refused(refusal) => refusal.into(),
+            EngineError::BadPublicKey(_) => Self::new(Code::BadBody, error.to_string())
+                .hint("send the public half of an X25519 key pair that the worker made"),
             EngineError::Unknown => Self::new(Code::UnknownExecution, "there is no such execution"),
             EngineError::Stopping => draining(),
             EngineError::Unanswered => unanswered(),

@@ -68,6 +68,6 @@ pub use webhook::{
 };
 pub use why::{Reason, Why};
 pub use worker::{
-    Poll, Polled, Reported, Task, TaskCheckpoint, TaskFailure, TaskReport, TaskStart, Waiting,
-    Worker, WorkerList,
+    Poll, Polled, Reported, SealedSecrets, Task, TaskCheckpoint, TaskFailure, TaskReport,
+    TaskStart, Waiting, Worker, WorkerList,
 };

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -65,6 +65,11 @@ impl Redis {
     /// Where clients find it, with the password if there is one.
     pub fn url(&self) -> String {
         self.url_through(self.port)
+    }
+
+    /// Where its files are.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Its URL through a proxy on another port.

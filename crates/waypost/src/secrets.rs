@@ -21,7 +21,8 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use waypost_core::limits::SECRET_NAME_CHARS_MAX;
 use waypost_ports::secret::{
-    Grant, HostPattern, SECRET_BYTES_MAX, SecretRefused, SecretText, Secrets,
+    Grant, HostPattern, NamePattern, SECRET_BYTES_MAX, SecretRefused, SecretText, Secrets,
+    WorkerGrants,
 };
 
 /// The secrets of a settings file.
@@ -35,9 +36,10 @@ pub struct GrantedSecrets {
 #[derive(Clone, Debug)]
 struct SecretEntry {
     from: Origin,
-    workflows: Vec<WorkflowPattern>,
+    workflows: Vec<NamePattern>,
     hosts: Arc<[HostPattern]>,
     shell: bool,
+    workers: WorkerGrants,
 }
 
 #[derive(Clone, Debug)]
@@ -45,10 +47,6 @@ enum Origin {
     Variable(String),
     File(PathBuf),
 }
-
-/// A workflow's name, or the beginning of one and a star.
-#[derive(Clone, Debug)]
-struct WorkflowPattern(String);
 
 /// A table as written.
 #[derive(Deserialize)]
@@ -60,6 +58,10 @@ struct Written {
     hosts: Vec<String>,
     #[serde(default)]
     shell: bool,
+    #[serde(default)]
+    workers: Vec<String>,
+    #[serde(default)]
+    worker_keys: Vec<String>,
 }
 
 impl Default for GrantedSecrets {
@@ -104,9 +106,13 @@ impl Secrets for GrantedSecrets {
             .read(self.environment)
             .and_then(|text| SecretText::new(&text).map_err(|error| error.to_string()));
         match value {
-            Ok(value) => {
-                Ok(Grant { name, value, hosts: Arc::clone(&entry.hosts), shell: entry.shell })
-            }
+            Ok(value) => Ok(Grant {
+                name,
+                value,
+                hosts: Arc::clone(&entry.hosts),
+                shell: entry.shell,
+                workers: entry.workers.clone(),
+            }),
             Err(reason) => Err(SecretRefused::Unusable { name, reason }),
         }
     }
@@ -125,24 +131,30 @@ impl SecretEntry {
         }
         // An error about a wrong type could quote a secret value that was written here by mistake.
         let toml::Value::Table(table) = table else {
-            bail!("give a table with `from`, `workflows`, and `hosts` or `shell`");
+            bail!("give a table with `from`, `workflows`, and `hosts`, `shell` or `workers`");
         };
         let written: Written = table.try_into()?;
         if written.workflows.is_empty() {
             bail!("`workflows` must name who may use it");
         }
-        if written.hosts.is_empty() && !written.shell {
-            bail!("neither `hosts` nor `shell` is given, so it could not be used for anything");
+        if written.hosts.is_empty() && !written.shell && written.workers.is_empty() {
+            bail!(
+                "neither `hosts` nor `shell` nor `workers` is given, so it could not be used for \
+                 anything"
+            );
+        }
+        if written.workers.is_empty() && !written.worker_keys.is_empty() {
+            bail!("`worker_keys` limits `workers`, which is missing: list the handlers there");
         }
         Ok(Self {
             from: Origin::parse(&written.from)?,
-            workflows: written
-                .workflows
-                .iter()
-                .map(|w| WorkflowPattern::parse(w))
-                .collect::<Result<_>>()?,
+            workflows: patterns(&written.workflows, "a workflow's name")?,
             hosts: written.hosts.iter().map(|host| Ok(host.parse()?)).collect::<Result<_>>()?,
             shell: written.shell,
+            workers: WorkerGrants {
+                handlers: patterns(&written.workers, "a handler's name")?.into(),
+                keys: patterns(&written.worker_keys, "the name of an API key")?.into(),
+            },
         })
     }
 }
@@ -201,21 +213,12 @@ fn read_file(path: &Path) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-impl WorkflowPattern {
-    fn parse(text: &str) -> Result<Self> {
-        let name = text.strip_suffix('*').unwrap_or(text);
-        if text.is_empty() || name.contains('*') {
-            bail!("{text:?} is not a workflow's name; `*` may stand only at its end");
-        }
-        Ok(Self(text.to_owned()))
-    }
-
-    fn covers(&self, workflow: &str) -> bool {
-        match self.0.strip_suffix('*') {
-            Some(beginning) => workflow.starts_with(beginning),
-            None => workflow == self.0,
-        }
-    }
+fn patterns(written: &[String], what: &str) -> Result<Vec<NamePattern>> {
+    let pattern = |text: &String| {
+        let parsed = NamePattern::parse(text);
+        parsed.with_context(|| format!("{text:?} is not {what}; `*` may stand only at its end"))
+    };
+    written.iter().map(pattern).collect()
 }
 
 impl fmt::Display for SecretEntry {
@@ -224,11 +227,18 @@ impl fmt::Display for SecretEntry {
             Origin::Variable(name) => write!(f, "env:{name}")?,
             Origin::File(path) => write!(f, "file:{}", path.display())?,
         }
-        let workflows: Vec<&str> =
-            self.workflows.iter().map(|pattern| pattern.0.as_str()).collect();
+        let names = |patterns: &[NamePattern]| {
+            patterns.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        };
         let mut places: Vec<String> = self.hosts.iter().map(ToString::to_string).collect();
         places.extend(self.shell.then(|| "shell".to_owned()));
-        write!(f, " for {} to {}", workflows.join(", "), places.join(", "))
+        let WorkerGrants { handlers, keys } = &self.workers;
+        if !handlers.is_empty() {
+            let keys =
+                if keys.is_empty() { String::new() } else { format!(" with key {}", names(keys)) };
+            places.push(format!("workers of {}{keys}", names(handlers)));
+        }
+        write!(f, " for {} to {}", names(&self.workflows), places.join(", "))
     }
 }
 

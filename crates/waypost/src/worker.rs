@@ -20,11 +20,13 @@
 //! | `worker/finished` | recent results, so that a task is not run again |
 //! | `worker/in_hand` | running attempts, so that one is not run twice at once |
 //! | `worker/delivery` | one task, from its start to the answer to its report |
+//! | `worker/secrets` | the secrets of a task, opened with this worker's key |
 
 mod blobs;
 mod delivery;
 mod finished;
 mod in_hand;
+mod secrets;
 mod servers;
 
 use std::collections::HashMap;
@@ -41,10 +43,11 @@ use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 use uuid::Uuid;
 use waypost_engine::Handlers;
+use waypost_engine::sealed_secrets::WorkerKeys;
 use waypost_ports::secret::Secrets;
 use waypost_server::rate_limited_log::RateLimitedLog;
 use waypost_server::wire;
-use waypost_server::wire::payload::{Count, Short, TaskToken};
+use waypost_server::wire::payload::{Count, Short, TaskToken, WorkerPublicKey};
 use waypost_server::wire::worker::TASKS_MAX;
 
 use crate::client::{Ask, Client};
@@ -80,6 +83,9 @@ pub(crate) struct WorkerOptions {
 /// A worker: everything that its tasks share.
 pub(crate) struct Worker {
     id: Uuid,
+    /// The key to which secrets are sealed; new at every start. Without randomness there is none, and no
+    /// tasks with secrets.
+    keys: Option<WorkerKeys>,
     options: WorkerOptions,
     servers: Servers,
     running: Mutex<HashMap<String, CancellationToken>>,
@@ -102,6 +108,7 @@ impl Worker {
         let servers = Servers::new(std::mem::take(&mut options.clients));
         Arc::new(Self {
             id: Uuid::now_v7(),
+            keys: WorkerKeys::generate().ok(),
             options,
             servers,
             running: Mutex::default(),
@@ -225,6 +232,7 @@ impl Worker {
             running: Count::nearest(running),
             max: Count::nearest(usize::try_from(max).unwrap_or(usize::MAX)),
             tasks,
+            public_key: self.keys.as_ref().map(|keys| WorkerPublicKey(keys.public())),
         }
     }
 

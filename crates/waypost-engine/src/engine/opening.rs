@@ -20,7 +20,7 @@ use crate::metrics::DriverGauges;
 use crate::sealed::Seal;
 use crate::shell::{
     BreakerGate, EngineThread, EngineThreadGuard, LocalWorker, Mirrored, Payloads, RemoteTasks,
-    Shared, StoreCalls, StoreThread, TasksOrder, TasksThread,
+    Shared, StoreCalls, StoreThread, TasksOrder, TasksThread, WorkerSecrets,
 };
 use crate::tokens::TokenIssuer;
 
@@ -80,9 +80,15 @@ impl Engine {
         for thread in engine_threads {
             threads.push(spawn(&format!("waypost-engine-{}", thread.at), move || thread.run())?);
         }
+        let worker_secrets = WorkerSecrets {
+            secrets: Arc::clone(&parts.secrets),
+            store: Arc::clone(&parts.store),
+            plans: Arc::clone(&parts.plans),
+        };
         Ok(Self {
             shared,
             relaying,
+            worker_secrets,
             tasks,
             mirror,
             payloads,

@@ -1,17 +1,24 @@
 //! The engine's interface for remote workers: they poll for tasks and report on them, at any instance
 //! of a cluster.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use waypost_core::command::Outcome;
+use waypost_core::failure::Failure;
+use waypost_core::id::WorkerId;
 use waypost_core::limits::PAYLOAD_BYTES_MAX;
+use waypost_core::time::Millis;
 use waypost_ports::store::StoreError;
 use waypost_ports::tasks::{Depth, Tasks, WorkerRow};
 
 use super::{Engine, EngineError};
 use crate::driver::{Answer, Input, TaskReport};
-use crate::shell::{PollAnswer, Polled, TasksOrder, Waiting, WorkerPoll};
+use crate::sealed_secrets::handler_of;
+use crate::shell::{
+    NotSealed, PollAnswer, Polled, Recipient, RemoteTask, TasksOrder, Waiting, WorkerPoll,
+};
 
 /// The result of a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +37,8 @@ impl Engine {
     /// worker's cancellations are stored again.
     pub async fn poll(&self, poll: WorkerPoll, wait: Duration) -> Result<Polled, EngineError> {
         let asked_at = Instant::now();
+        let to = poll.public_key.map(|public_key| Recipient { public_key, key: poll.key.clone() });
+        let (worker, poll) = (poll.worker, poll.with_secrets_queues());
         let permit = Arc::clone(&self.shared.polls).acquire_owned().await;
         let permit = permit.map_err(|_| EngineError::Stopping)?;
         let (reply, mut answer) = PollAnswer::to(&poll, &self.shared);
@@ -44,14 +53,48 @@ impl Engine {
             _permit: permit,
         }));
         // Both are cancel-safe: a poll that is dropped is noticed where it waits.
-        tokio::select! {
+        let polled = tokio::select! {
             biased;
-            answer = answer.wait() => match answer {
-                Some(polled) => polled.map_err(EngineError::Store),
-                None => Err(EngineError::Stopping),
-            },
-            () = self.shared.tasks_thread_gone.cancelled() => Err(EngineError::Stopping),
+            answer = answer.wait() => answer.ok_or(EngineError::Stopping)??,
+            () = self.shared.tasks_thread_gone.cancelled() => return Err(EngineError::Stopping),
+        };
+        match to {
+            Some(to) => self.with_secrets(polled, worker, &to).await,
+            None => Ok(polled),
         }
+    }
+
+    /// The tasks with their secrets sealed to the worker's key. One whose secrets it may not have fails.
+    /// If the caller is gone meanwhile, they are offered again, as after any response that is lost.
+    async fn with_secrets(
+        &self,
+        polled: Polled,
+        worker: WorkerId,
+        to: &Recipient,
+    ) -> Result<Polled, EngineError> {
+        let mut tasks = Vec::with_capacity(polled.tasks.len());
+        for mut task in polled.tasks {
+            if task.places.is_empty() {
+                tasks.push(task);
+                continue;
+            }
+            match self.worker_secrets.seal(&mut task, to).await {
+                Ok(()) => tasks.push(task),
+                Err(NotSealed::Failed(failure)) => self.fail_unsent(task, worker, failure),
+                Err(NotSealed::BadKey(error)) => return Err(error.into()),
+            }
+        }
+        Ok(Polled { tasks, ..polled })
+    }
+
+    /// Reports for a worker that a task cannot be given to it. Not awaited: if it is lost, the task is
+    /// offered again and fails again.
+    fn fail_unsent(&self, task: RemoteTask, worker: WorkerId, failure: Failure) {
+        let (ticket, _) = self.shared.questions.ask(None);
+        let RemoteTask { number, execution, node, attempt, token, .. } = task;
+        let (key, outcome) = (Some(execution), Outcome::Failed(failure));
+        let report = TaskReport { execution: number, key, node, attempt, token, worker, outcome };
+        self.shared.inputs.push(Input::TaskReport { report, ticket, only_here: false });
     }
 
     /// Takes a remote worker's report on an attempt. Returns when it is committed, here or by the
@@ -59,6 +102,7 @@ impl Engine {
     /// time. A report that comes too late, or whose sender does not hold the attempt, is rejected;
     /// a repeated one is committed.
     pub async fn report(&self, report: TaskReport) -> Result<Reported, EngineError> {
+        let report = self.worker_secrets.scrub(report).await?;
         let report = TaskReport { outcome: self.limited(report.outcome).await?, ..report };
         // The relay is tried once; a report that it does not deliver goes through the inbox.
         let mut quick = self.relaying.as_ref().filter(|_| report.key.is_some());
@@ -92,9 +136,17 @@ impl Engine {
         self.ask_tasks(|tasks| tasks.workers()).await
     }
 
-    /// How much waits for remote workers, by handler.
+    /// How much waits for remote workers, by handler, with secrets and without.
     pub async fn depths(&self) -> Result<Vec<Depth>, EngineError> {
-        self.ask_tasks(|tasks| tasks.depths()).await
+        let mut depths: BTreeMap<Arc<str>, Depth> = BTreeMap::new();
+        for queue in self.ask_tasks(|tasks| tasks.depths()).await? {
+            let handler: Arc<str> = handler_of(&queue.handler).into();
+            let none = Depth { handler: Arc::clone(&handler), waiting: 0, oldest: Millis(0) };
+            let depth = depths.entry(handler).or_insert(none);
+            depth.waiting = depth.waiting.saturating_add(queue.waiting);
+            depth.oldest = depth.oldest.max(queue.oldest);
+        }
+        Ok(depths.into_values().collect())
     }
 
     async fn ask_tasks<T: Send + 'static>(

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tracing::warn;
+use waypost_core::expr::Placeholder;
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::time::Millis;
@@ -15,6 +16,7 @@ use waypost_ports::tasks::{Hand, Offer, OfferId, SignOfLife, Tasks};
 
 use crate::driver::{Input, Look, OfferOrder};
 use crate::sealed::{OfferedTask, Seal};
+use crate::sealed_secrets::{PublicKey, SealedText, handler_of, secrets_queue};
 use crate::tokens::{AttemptRef, TokenIssuer};
 
 /// A worker's poll for tasks.
@@ -33,6 +35,21 @@ pub struct WorkerPoll {
     pub leaving: bool,
     /// The tasks that it has in hand, if it lists them.
     pub tasks: Option<Arc<[Token]>>,
+    /// The key to which secrets are sealed; without it the worker gets no tasks with secrets.
+    pub public_key: Option<PublicKey>,
+    /// The name of the API key that it polls with.
+    pub key: Option<Arc<str>>,
+}
+
+impl WorkerPoll {
+    /// The queues that it takes from.
+    pub(crate) fn with_secrets_queues(mut self) -> Self {
+        if self.public_key.is_some() {
+            let queues: Vec<_> = self.handlers.iter().map(|name| secrets_queue(name)).collect();
+            self.handlers.extend(queues);
+        }
+        self
+    }
 }
 
 /// The answer to a poll.
@@ -66,6 +83,10 @@ pub struct RemoteTask {
     /// Must it not start before its start was answered as committed? A start that was only accepted
     /// is sent again until it is.
     pub at_most_once: bool,
+    /// Its secrets, sealed to the worker's key: the JSON object of their names and values.
+    pub secrets: Option<SealedText>,
+    /// Where secrets belong in `input`, until they are sealed.
+    pub(crate) places: Vec<Placeholder>,
 }
 
 /// A task that was taken and not handed over yet.
@@ -176,20 +197,25 @@ impl RemoteTasks {
     pub fn hand_over(&self, taken: Taken, random: u64) -> RemoteTask {
         let Taken { offer: Offer { id, handler, .. }, task } = taken;
         let delivery = AttemptRef::of_offer(&id, &task);
+        let places = task.places.iter();
+        let places = places.map(|place| Placeholder { at: place.0, name: Arc::clone(&place.1) });
+        let places: Vec<Placeholder> = places.collect();
         RemoteTask {
-            token: self.issuer.issue(&delivery, random),
+            token: self.issuer.issue_marked(&delivery, random, !places.is_empty()),
             number: id.execution,
             execution: task.execution,
             workflow: task.workflow,
             node: id.path,
             attempt: id.attempt,
-            handler,
+            handler: handler_of(&handler).into(),
             input: task.input,
             timeout: task.timeout,
             heartbeat: task.heartbeat,
             idempotency_key: task.idempotency_key,
             checkpoint: task.checkpoint,
             at_most_once: task.at_most_once,
+            secrets: None,
+            places,
         }
     }
 }

@@ -7,10 +7,11 @@
 //! ```
 //!
 //! A value exists only between the two arrows at the ends. Neither the driver, nor the log, nor
-//! their readers ever have one.
+//! their readers ever have one. `remote.rs` does the same for tasks of remote workers.
 
 mod forms;
 mod layout;
+mod remote;
 mod scrub;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +25,7 @@ use waypost_core::limits::{PAYLOAD_BYTES_MAX, SECRETS_MAX};
 use waypost_ports::handler::{Handler, Task};
 use waypost_ports::secret::{Grant, SecretRefused, Secrets};
 
+pub(crate) use remote::{NotSealed, Recipient, WorkerSecrets};
 pub(super) use scrub::Scrubber;
 
 /// How long the secrets of a task may take to be read.
@@ -43,18 +45,23 @@ pub(super) async fn supply(
     if !handler.checks_secrets() {
         return Err(refused(format!("the handler of {:?} is given no secrets", task.handler)));
     }
-    let names: BTreeSet<Arc<str>> =
-        task.placeholders.iter().map(|place| Arc::clone(&place.name)).collect();
-    if names.len() > SECRETS_MAX {
-        let message = format!("a node may use {SECRETS_MAX} secrets, not {}", names.len());
-        return Err(refused(message));
-    }
+    let names = named(&task.placeholders)?;
     let grants = read(secrets, names, Arc::clone(&task.workflow)).await?;
     let places = std::mem::take(&mut task.placeholders);
     task.config = fill(&task.config, &places, &grants)?;
     let scrubber = Scrubber::new(grants.values().map(|grant| grant.value.reveal()));
     task.secrets = grants.into_values().collect();
     Ok((task, scrubber))
+}
+
+/// The names of the secrets that belong in these places.
+fn named(places: &[Placeholder]) -> Result<BTreeSet<Arc<str>>, Failure> {
+    let names: BTreeSet<Arc<str>> = places.iter().map(|place| Arc::clone(&place.name)).collect();
+    if names.len() > SECRETS_MAX {
+        let message = format!("a node may use {SECRETS_MAX} secrets, not {}", names.len());
+        return Err(refused(message));
+    }
+    Ok(names)
 }
 
 async fn read(

@@ -8,6 +8,7 @@ mod marks;
 mod payloads;
 mod relaying;
 mod remote;
+mod remote_secrets;
 mod requests;
 mod stopping;
 mod store_faults;

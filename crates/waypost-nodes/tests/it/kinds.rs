@@ -458,7 +458,33 @@ fn worker() {
         bad("worker", &json!({"handler": name}), &["handler: not a handler's name"]);
     }
     let secret = json!({"handler": "mail", "input": {"key": ["x ${{ secrets.key }}"]}});
-    bad("worker", &secret, &["input: a secret cannot be given to a remote worker"]);
+    bad("worker", &secret, &["input: a secret for a worker is only allowed in `secrets`"]);
+    let secrets = json!({"KEY": "${{ secrets.key }}", "_b": "${{secrets.b}}"});
+    good(
+        "worker",
+        &json!({"handler": "mail", "input": input, "secrets": secrets}),
+        &handler("mail", &json!({"input": input, "secrets": secrets})),
+    );
+    let given = json!({"input": null, "secrets": secrets});
+    good("worker", &json!({"handler": "mail", "secrets": secrets}), &handler("mail", &given));
+    good("worker", &json!({"handler": "mail", "secrets": {}}), &handler("mail", &Value::Null));
+    let with = |secrets: Value| json!({"handler": "mail", "secrets": secrets});
+    for name in ["", "1a", "a-b", "a.b", "ä", &"a".repeat(65)] {
+        bad(
+            "worker",
+            &with(json!({name: "${{ secrets.key }}"})),
+            &[&format!("secrets.{name}: not a name")],
+        );
+    }
+    let secret = "${{ secrets.a }}";
+    for value in ["plain", "${{ input.a }}", "Bearer ${{ secrets.a }}"].map(Value::from) {
+        bad("worker", &with(json!({"A": value})), &["secrets.A: must be one secret"]);
+    }
+    bad("worker", &with(json!({"A": [secret]})), &["secrets.A: must be one secret"]);
+    bad("worker", &with(json!({"A": 1})), &["secrets.A: must be one secret"]);
+    let many: Map<String, Value> =
+        (0..17).map(|n| (format!("S{n}"), json!("${{ secrets.key }}"))).collect();
+    bad("worker", &with(Value::Object(many)), &["secrets: may use 16 secrets"]);
     let both = json!({"handler": "", "input": "${{ secrets.key }}"});
     bad("worker", &both, &["handler: not a handler's name", "input: a secret"]);
     bad("worker", &json!({"handler": "a", "input": "${{ 1 + }}"}), &["input: "]);

@@ -16,6 +16,7 @@ pub(crate) fn grant(name: &str, value: &str, hosts: &[&str]) -> Grant {
         value: SecretText::new(value).unwrap(),
         hosts: hosts.iter().map(|host| host.parse().unwrap()).collect(),
         shell: false,
+        workers: Default::default(),
     }
 }
 

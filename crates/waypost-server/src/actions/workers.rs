@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as STANDARD;
 use hyper::StatusCode;
 use uuid::Uuid;
 use waypost_core::command::{Mark, Outcome};
 use waypost_core::failure::Failure;
 use waypost_core::id::{ExecutionId, Token, WorkerId};
 use waypost_core::time::Millis;
+use waypost_engine::sealed_secrets::is_secrets_queue;
 use waypost_engine::{RemoteTask, Reported, TaskReport, WorkerPoll};
 use waypost_ports::tasks::{Depth, WorkerRow};
 
@@ -149,6 +152,8 @@ fn sign(call: &Call, asked: wire::Poll) -> Result<WorkerPoll, Problem> {
         max: 0,
         leaving: false,
         tasks: asked.tasks.map(|tasks| tasks.iter().map(|token| token.0).collect()),
+        public_key: asked.public_key.map(|key| key.0),
+        key: Some(Arc::clone(&call.identity.name)),
     })
 }
 
@@ -180,16 +185,22 @@ fn task(task: RemoteTask) -> wire::Task {
         idempotency_key: task.idempotency_key,
         at_most_once: task.at_most_once,
         checkpoint: task.checkpoint.map(Payload),
+        secrets: task.secrets.map(|sealed| wire::SealedSecrets {
+            enc: STANDARD.encode(sealed.enc),
+            ciphertext: STANDARD.encode(sealed.ciphertext),
+        }),
     }
 }
 
 fn worker(row: &WorkerRow) -> wire::Worker {
+    let handlers = row.sign.handlers.iter().filter(|queue| !is_secrets_queue(queue));
     wire::Worker {
         id: row.sign.worker.to_string(),
         name: row.sign.name.to_string(),
         alive: row.alive,
         seen_at: Time(row.seen_at),
-        handlers: row.sign.handlers.iter().map(ToString::to_string).collect(),
+        handlers: handlers.map(ToString::to_string).collect(),
+        takes_secrets: row.sign.handlers.iter().any(|queue| is_secrets_queue(queue)),
         capacity: row.sign.capacity,
         running: row.sign.running,
         instance: row.sign.through.to_string(),

@@ -12,6 +12,7 @@ use waypost_core::id::Token;
 use waypost_core::json::Json;
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Timestamp;
+use waypost_engine::sealed_secrets::PublicKey;
 
 use crate::http::parameter::{
     DELIVERY_PATTERN, Form, ID_PATTERN, UUID_PATTERN, is_id, is_label_part, is_uuid,
@@ -180,6 +181,13 @@ text!(WorkerKey, "a worker's id is a UUID", |text| {
     is_uuid(text).then(|| text.parse().ok().map(Self)).flatten()
 });
 schema!(inline WorkerKey = { "type": "string", "pattern": UUID_PATTERN });
+
+/// A public key: 32 bytes in base64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerPublicKey(pub PublicKey);
+
+text!(WorkerPublicKey, "a public key is 32 bytes in base64", |text| text.parse().ok().map(Self));
+schema!(inline WorkerPublicKey = { "type": "string", "pattern": "^[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$" });
 
 /// The token of a task, as it was given to its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::payload::{Count, Payload, Short, TaskToken, Time, WorkerKey, present_object, word};
+use super::payload::{
+    Count, Payload, Short, TaskToken, Time, WorkerKey, WorkerPublicKey, present_object, word,
+};
 
 /// Handlers that one worker may serve.
 pub const HANDLERS_MAX: usize = 256;
@@ -38,6 +40,9 @@ wire! {
         /// A started task that is not listed is given to others. Absent: unknown.
         #[schemars(length(max = 100_000))]
         pub tasks?: Vec<TaskToken>,
+        /// The X25519 public key to which secrets are sealed: 32 bytes in base64. Without it, the worker
+        /// gets no tasks with secrets.
+        pub public_key?: WorkerPublicKey,
     }
 }
 
@@ -86,6 +91,17 @@ wire! {
         pub at_most_once: bool,
         /// The last checkpoint of an earlier attempt.
         pub checkpoint?: Payload,
+        /// Its secrets, sealed to the `publicKey` of the poll; absent if it has none.
+        pub secrets?: SealedSecrets,
+    }
+
+    /// Secrets sealed by HPKE (RFC 9180): DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, ChaCha20-Poly1305. The
+    /// plaintext is a JSON object of names and values.
+    pub struct SealedSecrets {
+        /// The encapsulated key, in base64.
+        pub enc: String,
+        /// The ciphertext with its tag, in base64.
+        pub ciphertext: String,
     }
 
     /// The task and its worker: every report names them besides the token in its path.
@@ -208,6 +224,9 @@ wire! {
         pub capacity: u32,
         /// How many tasks it has.
         pub running: u32,
+        /// Whether it sends a public key, and takes tasks with secrets.
+        #[serde(default)]
+        pub takes_secrets: bool,
         /// The instance that it talks to.
         pub instance: String,
     }

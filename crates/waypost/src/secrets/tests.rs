@@ -54,6 +54,43 @@ fn a_secret_is_granted_to_workflows_for_hosts_and_commands() {
 }
 
 #[test]
+fn secret_for_workers_names_handlers_and_keys() {
+    let table = r#"
+        [secrets.one]
+        from = "env:KEY"
+        workflows = ["*"]
+        workers = ["charge", "billing-*"]
+        worker_keys = ["farm"]
+        [secrets.two]
+        from = "env:KEY"
+        workflows = ["*"]
+        workers = ["charge"]
+    "#;
+    let one = resolve(table, "one", "orders").unwrap().workers;
+    for (handler, key, allowed) in [
+        ("charge", Some("farm"), true),
+        ("billing-2", Some("farm"), true),
+        ("charges", Some("farm"), false),
+        ("charge", Some("other"), false),
+        ("charge", None, false),
+    ] {
+        assert_eq!(one.allow(handler, key), allowed, "{handler} {key:?}");
+    }
+    let two = resolve(table, "two", "orders").unwrap().workers;
+    assert!(two.allow("charge", None) && two.allow("charge", Some("any")));
+    assert!(!two.allow("refund", Some("farm")));
+    let secrets = read(table).unwrap();
+    let shown: Vec<_> = secrets.described().map(|(_, words)| words).collect();
+    assert_eq!(
+        shown,
+        [
+            "env:KEY for * to workers of charge, billing-* with key farm",
+            "env:KEY for * to workers of charge"
+        ]
+    );
+}
+
+#[test]
 fn a_file_is_read_at_every_use() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("key");
@@ -120,7 +157,7 @@ fn mistakes_are_named_and_no_value_is_repeated() {
         ),
         (
             "[secrets.key]\nfrom = 'env:KEY'\nworkflows = ['a']".to_owned(),
-            "neither `hosts` nor `shell`",
+            "neither `hosts` nor `shell` nor `workers`",
         ),
         ("[secrets.key]\nfrom = 'env:KEY'\nshell = true".to_owned(), "missing field `workflows`"),
         (
@@ -146,6 +183,8 @@ fn mistakes_are_named_and_no_value_is_repeated() {
         ),
         (with("host = ['b.test']"), "unknown field `host`"),
         (with("shell = 'yes'"), "expected a boolean"),
+        (with("workers = ['a*b']"), "not a handler's name"),
+        (with("worker_keys = ['farm']"), "`worker_keys` limits `workers`"),
     ] {
         let error = format!("{:#}", read(&table).unwrap_err());
         assert!(error.contains(part), "{table}\n{error}");

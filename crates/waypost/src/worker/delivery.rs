@@ -1,6 +1,5 @@
 //! One task: its start, its handler, its report.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -137,6 +136,10 @@ impl TaskDelivery<'_> {
             Ok(config) => config,
             Err(outcome) => return outcome,
         };
+        let (config, placeholders, secrets) = match self.with_secrets(config) {
+            Ok(supplied) => supplied,
+            Err(failure) => return Outcome::Failed(failure),
+        };
         let task = Task {
             execution: ExecutionId(self.task.execution.as_str().into()),
             workflow: self.task.workflow.as_str().into(),
@@ -145,7 +148,7 @@ impl TaskDelivery<'_> {
             handler: self.task.handler.as_str().into(),
             config,
             checkpoint: self.task.checkpoint.clone().map(|mark| mark.0),
-            placeholders: Vec::new(),
+            placeholders,
             secrets: Vec::new(),
             timeout: self.task.timeout_ms.map(Millis),
             heartbeat: self.task.heartbeat_ms.map(Millis),
@@ -154,7 +157,6 @@ impl TaskDelivery<'_> {
             idempotency_key: self.task.idempotency_key.clone(),
             token: Token(token),
         };
-        let secrets = Arc::clone(&options.secrets);
         let outcome = attempt_outcome(handler, secrets, task, cancel, self).await;
         let outcome = match outcome {
             // Cancelled because this process stops in order, which is no outcome of the task.

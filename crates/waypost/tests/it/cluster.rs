@@ -18,6 +18,7 @@
 //! | `stopping` | waits that came due during a full stop |
 //! | `limits` | concurrency keys |
 //! | `workers` | tasks through remote workers |
+//! | `secrets` | secrets of remote workers |
 //! | `killed_workers` | a map at workers that are killed |
 //! | `forgetting` | remote workers that forget what they began |
 //! | `upgrading` | instances of two builds |
@@ -48,6 +49,7 @@ mod relay;
 mod resuming;
 mod retrying;
 mod rig;
+mod secrets;
 mod signals;
 mod stopping;
 mod upgrading;

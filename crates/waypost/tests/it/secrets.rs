@@ -241,7 +241,7 @@ impl Nest {
             };
             settings.push_str(&format!(
                 "[secrets.{name}]\nfrom = \"{from}\"\nworkflows = [\"cana*\"]\n\
-                 hosts = [\"{granted}\"]\nshell = true\n"
+                 hosts = [\"{granted}\"]\nshell = true\nworkers = [\"shell\", \"py\"]\n"
             ));
         }
         settings.push_str(
@@ -381,6 +381,139 @@ fn secrets_leave_no_trace_at_a_server() {
     assert!(assert_folder_clean(&nest.program.data()) >= 2);
     assert!(echo.received().contains("x-key: Bearer kanari+header/=%7f~!"));
     assert_eq!(other.received(), "");
+}
+
+/// A worker in Python: what `docs/reference/workers.md` shows, and a loop that gives back what it gets.
+const PYTHON_WORKER: &str = r#"
+import sys, urllib.request, uuid
+WORKER = str(uuid.uuid4())
+
+
+def post(path, body):
+    request = urllib.request.Request(sys.argv[1] + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=30) as reply:
+        return json.loads(reply.read() or b"null")
+
+
+sign = {"name": "py", "handlers": ["py"], "capacity": 1, "publicKey": PUBLIC_KEY}
+while True:
+    for task in post(f"/v1/workers/{WORKER}/poll?wait=5s", sign)["tasks"]:
+        secrets = open_secrets(task)
+        digests = {name: hashlib.sha256(value.encode()).hexdigest() for name, value in secrets.items()}
+        of = {"worker": WORKER, **{name: task[name] for name in ("execution", "node", "attempt")}}
+        path = f"/v1/tasks/{task['token']}"
+        post(path + "/start", of)
+        post(path + "/checkpoint", {**of, "data": secrets})
+        text = ", ".join(secrets.values()).replace(chr(10), " ")
+        if task["attempt"] == 1:
+            failure = {"kind": "odd", "message": text, "details": secrets, "retryable": True}
+            post(path + "/report", {**of, "status": "failed", "failure": failure})
+        else:
+            post(path + "/report", {**of, "status": "completed", "output": {"digests": digests, "said": secrets}})
+"#;
+
+const FAR_WORKFLOW: &str = r#"
+name: canaries-far
+nodes:
+  - id: command
+    type: worker
+    config:
+      handler: shell
+      input: { env: { PLAIN: yes }, command: 'printf %s "$TOKEN" | sha256sum; echo "$PLAIN $TOKEN" >&2' }
+      secrets: { TOKEN: "${{ secrets.header }}" }
+  - id: python
+    needs: [command]
+    type: worker
+    retry: { maxAttempts: 2, waitDuration: 1ms }
+    config:
+      handler: py
+      secrets: { A: "${{ secrets.body }}", B: "${{ secrets.number }}", C: "${{ secrets.variable }}" }
+  - id: ungranted
+    needs: [python]
+    type: worker
+    config: { handler: other, secrets: { A: "${{ secrets.body }}" } }
+    onError: { take: continue, definitionErrors: true }
+  - id: done
+    type: output
+    needs: [ungranted]
+    config: { value: ["${{ nodes.command.output }}", "${{ nodes.python.output }}", "${{ nodes.ungranted.failure }}"] }
+"#;
+
+/// The program of the documentation that opens secrets.
+fn documented() -> String {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/workers.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let blocks = page.split("```python\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let mut blocks = blocks.filter(|block| block.contains("def open_secrets"));
+    blocks.next().expect("the page shows it").to_owned()
+}
+
+fn sha256(text: &str) -> String {
+    let script = "import hashlib, sys; print(hashlib.sha256(sys.argv[1].encode()).hexdigest())";
+    let output = Command::new("python3").args(["-c", script, text]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn secrets_of_remote_workers_leave_no_trace() {
+    let nest = Nest::new("127.0.0.1:1");
+    let log = |name: &str| nest.program.path().join(name);
+    let mut serve = nest.command(&["serve", "--listen", "127.0.0.1:0"]);
+    serve.stderr(std::fs::File::create(log("server.log")).unwrap());
+    let server = Running::start(serve, "serves http");
+    let url = server.seen.split_whitespace().last().unwrap().to_owned();
+    // Its own settings have no secrets, and it serves a handler that nothing is granted to.
+    let mut own = nest.program.command(&["worker", "--handler", "shell", "--enable-shell"]);
+    own.args(["--server", &url, "--log", "trace"]);
+    let own_log = std::fs::File::create(log("worker.log")).unwrap();
+    let own = own.stdout(std::process::Stdio::null()).stderr(own_log).spawn().unwrap();
+    let script = nest.program.file("worker.py", format!("{}{PYTHON_WORKER}", documented()));
+    let python = |handler: &str| {
+        let script = std::fs::read_to_string(&script).unwrap();
+        let name = format!("{handler}.py");
+        let file = nest.program.file(&name, script.replace("[\"py\"]", &format!("[{handler:?}]")));
+        let log = std::fs::File::create(log(&format!("{handler}.log"))).unwrap();
+        Command::new("python3").arg(file).arg(&url).stderr(log).spawn().unwrap()
+    };
+    let workers = [own, python("py"), python("other")].map(Ended);
+    let workflow = nest.program.file("far.yaml", FAR_WORKFLOW).display().to_string();
+    assert_eq!(nest.run(&["deploy", &workflow]).code, 0);
+    let address = url.trim_start_matches("http://");
+    let start = r#"{"workflow": "canaries-far", "id": "far"}"#;
+    let ended = ask(address, "POST", "/v1/executions?wait=60s", start);
+    assert!(ended.contains("COMPLETED"), "{ended}");
+    let output = nest.program.json(&["show", "far"])["output"].clone();
+    let value = |name: &str| CANARIES.iter().find(|(of, ..)| *of == name).unwrap().1;
+    let stdout = format!("{}  -\n", sha256(value("header")));
+    assert_eq!((&output[0]["stdout"], &output[0]["stderr"]), (&stdout.into(), &"yes ***\n".into()));
+    for (at, name) in [("A", "body"), ("B", "number"), ("C", "variable")] {
+        assert_eq!(output[1]["digests"][at], sha256(value(name)), "{name}");
+        assert_eq!(output[1]["said"][at], "***", "{name}");
+    }
+    assert_eq!(output[2]["kind"], "secret_not_granted", "{output}");
+    for target in ["", "/nodes", "/events?limit=1000", "/output", "/why"] {
+        ask(address, "GET", &format!("/v1/executions/far{target}"), "");
+    }
+    let listed = ask(address, "GET", "/v1/workers", "");
+    assert!(listed.contains(r#""takesSecrets":true"#) && !listed.contains("+secrets"), "{listed}");
+    drop(workers);
+    server.signal("-TERM");
+    assert_eq!(server.wait().0, 0);
+    for name in ["server.log", "worker.log"] {
+        assert_clean(name, &std::fs::read(log(name)).unwrap());
+    }
+    assert!(std::fs::metadata(log("server.log")).unwrap().len() > 1_000, "everything was logged");
+    assert!(assert_folder_clean(&nest.program.data()) >= 2);
+}
+
+/// A process that ends with the test.
+struct Ended(std::process::Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
 }
 
 fn check_failures(output: &serde_json::Value) {

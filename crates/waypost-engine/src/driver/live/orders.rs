@@ -23,7 +23,8 @@ use super::{Live, panic_text};
 use crate::driver::fetching::{NotRendered, Unrendered};
 use crate::driver::io::{EndSummary, OfferOrder, TaskOrder};
 use crate::driver::slots::{FrameSlots, Offer, SlotGrant};
-use crate::sealed::OfferedTask;
+use crate::sealed::{OfferedTask, SecretPlace};
+use crate::sealed_secrets::secrets_queue;
 
 /// The consequences of a commit, or of a decision that had nothing to commit.
 #[derive(Default)]
@@ -190,14 +191,16 @@ impl Live {
             unreachable!("only tasks are offered");
         };
         let rendered = self.render(at)?;
-        if !rendered.secrets.is_empty() {
-            let message = "a secret cannot be given to a remote worker";
+        let places: Vec<_> =
+            rendered.secrets.into_iter().map(|place| SecretPlace(place.at, place.name)).collect();
+        if !places.is_empty() && !node.behaviour.is_remote() {
+            let message = "only a `worker` node gives secrets to a remote worker";
             return Err((Failure::permanent(kind::SECRET, message), Vec::new()));
         }
         let (execution, path) = (self.state.execution, self.state.path(&self.plan, at));
         Ok(OfferOrder {
             id: OfferId { execution, path, attempt },
-            handler: Arc::clone(handler),
+            handler: if places.is_empty() { Arc::clone(handler) } else { secrets_queue(handler) },
             task: OfferedTask {
                 execution: self.state.created.key.clone(),
                 workflow: Arc::clone(&self.plan.workflow),
@@ -207,6 +210,7 @@ impl Live {
                 idempotency_key: idempotency_key(&self.plan, &self.state, at),
                 checkpoint: self.state.node(at).checkpoint.clone(),
                 at_most_once: node.delivery == Delivery::AtMostOnce,
+                places,
             },
         })
     }

@@ -79,6 +79,8 @@ fn cancellation_nudges_the_instance_of_an_unlisted_worker_once() {
         max: 0,
         leaving: false,
         tasks: None,
+        public_key: None,
+        key: None,
     };
     other.record_presence(&poll(1), Millis(0), false).unwrap();
     other.record_presence(&poll(2), Millis(0), false).unwrap();

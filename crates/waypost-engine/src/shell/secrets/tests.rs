@@ -22,7 +22,13 @@ impl Secrets for Book {
         let unknown = || SecretRefused::Unknown(name.into());
         let (_, value) = self.0.iter().find(|(known, _)| *known == name).ok_or_else(unknown)?;
         let value = SecretText::new(value).unwrap();
-        Ok(Grant { name: name.into(), value, hosts: [].into(), shell: true })
+        Ok(Grant {
+            name: name.into(),
+            value,
+            hosts: [].into(),
+            shell: true,
+            workers: Default::default(),
+        })
     }
 }
 

@@ -39,6 +39,8 @@ fn poll(leaving: bool) -> WorkerPoll {
         max: 0,
         leaving,
         tasks: None,
+        public_key: None,
+        key: None,
     }
 }
 

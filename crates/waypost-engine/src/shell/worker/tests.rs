@@ -23,7 +23,13 @@ struct OneSecret;
 impl Secrets for OneSecret {
     fn resolve(&self, name: &str, _: &str) -> Result<Grant, SecretRefused> {
         let value = SecretText::new(CANARY).unwrap();
-        Ok(Grant { name: name.into(), value, hosts: [].into(), shell: false })
+        Ok(Grant {
+            name: name.into(),
+            value,
+            hosts: [].into(),
+            shell: false,
+            workers: Default::default(),
+        })
     }
 }
 

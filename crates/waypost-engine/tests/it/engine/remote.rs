@@ -18,7 +18,7 @@ use crate::support::lab::Lab;
 /// Far beyond what a test takes.
 pub(super) const LONG: Duration = Duration::from_secs(60);
 
-fn poll(number: u128, max: usize) -> WorkerPoll {
+pub(super) fn poll(number: u128, max: usize) -> WorkerPoll {
     WorkerPoll {
         worker: WorkerId(Uuid::from_u128(number)),
         name: format!("worker {number}").into(),
@@ -28,6 +28,8 @@ fn poll(number: u128, max: usize) -> WorkerPoll {
         max,
         leaving: false,
         tasks: None,
+        public_key: None,
+        key: None,
     }
 }
 

@@ -66,6 +66,8 @@ impl Simulation {
             max: CAPACITY.saturating_sub(running),
             leaving: false,
             tasks: Some(worker.tasks.keys().copied().collect()),
+            public_key: None,
+            key: None,
         }
     }
 

@@ -1,0 +1,177 @@
+//! The secrets of remote workers: resolved and sealed when a task is handed over, and resolved again to
+//! search its report for them.
+//!
+//! ```text
+//!   offer: places ─▶ the instance that a worker polls: resolve, grants ─▶ sealed to the worker's key
+//!   report ─▶ the instance that takes it: resolve, scrub ─▶ driver, inbox, relay
+//! ```
+//!
+//! The instance that takes a report need not be the one that handed the task over. It reads which
+//! secrets the node has from the definition, and their values as they are then: a value that was
+//! rotated meanwhile is not found. `waypost worker` masks what it was given before it reports.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use waypost_core::command::Outcome;
+use waypost_core::event::{Event, RunEvent};
+use waypost_core::failure::Failure;
+use waypost_core::frame::decode;
+use waypost_core::id::ExecutionNo;
+use waypost_core::json::Json;
+use waypost_core::plan::Plan;
+use waypost_ports::secret::{SecretRefused, Secrets};
+use waypost_ports::store::{LogReader, Store, StoreError};
+
+use super::{Scrubber, fill, named, read, refused};
+use crate::driver::TaskReport;
+use crate::sealed_secrets::{PublicKey, SealError, SealedFor};
+use crate::shell::{Damage, Plans, RemoteTask};
+use crate::tokens::may_have_secrets;
+
+/// See the module.
+pub(crate) struct WorkerSecrets {
+    pub(crate) secrets: Arc<dyn Secrets>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) plans: Arc<Plans>,
+}
+
+/// The worker that a task is handed to.
+#[derive(Clone, Debug)]
+pub(crate) struct Recipient {
+    pub(crate) public_key: PublicKey,
+    /// The name of the API key that it polls with.
+    pub(crate) key: Option<Arc<str>>,
+}
+
+/// Why a task is not handed over.
+#[derive(Debug)]
+pub(crate) enum NotSealed {
+    /// It ends the attempt.
+    Failed(Failure),
+    BadKey(SealError),
+}
+
+impl From<Failure> for NotSealed {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// The config of a task with secrets.
+#[derive(Deserialize)]
+struct Filled {
+    input: Json,
+    secrets: Json,
+}
+
+impl WorkerSecrets {
+    /// Seals the secrets of a task to the key of its worker.
+    pub(crate) async fn seal(
+        &self,
+        task: &mut RemoteTask,
+        to: &Recipient,
+    ) -> Result<(), NotSealed> {
+        let places = std::mem::take(&mut task.places);
+        let names = named(&places)?;
+        let grants = read(Arc::clone(&self.secrets), names, Arc::clone(&task.workflow)).await?;
+        for grant in grants.values() {
+            let workers = &grant.workers;
+            if !workers.allow(&task.handler, to.key.as_deref()) {
+                let refused = SecretRefused::NotForWorker {
+                    name: Arc::clone(&grant.name),
+                    handler: Arc::clone(&task.handler),
+                    key: (!workers.keys.is_empty()).then(|| to.key.clone()).flatten(),
+                };
+                return Err(Failure::from(refused).into());
+            }
+        }
+        let config = fill(&task.input, &places, &grants)?;
+        // A parser's message could quote a secret.
+        let Filled { input, secrets } = serde_json::from_str(config.text())
+            .map_err(|_| refused("the config has no `input` and `secrets`".to_owned()))?;
+        let delivery = SealedFor {
+            execution: &task.execution,
+            node: &task.node,
+            attempt: task.attempt,
+            token: task.token,
+        };
+        let sealed = to.public_key.seal(&delivery, secrets.text().as_bytes());
+        task.secrets = Some(sealed.map_err(NotSealed::BadKey)?);
+        task.input = input;
+        Ok(())
+    }
+
+    /// The report without the secrets of its task. A report that cannot be searched is not taken, so
+    /// that its worker repeats it; where a grant was withdrawn for good, it is a failure instead.
+    pub(crate) async fn scrub(&self, report: TaskReport) -> Result<TaskReport, StoreError> {
+        let has_content = match &report.outcome {
+            Outcome::Completed(_)
+            | Outcome::Failed(_)
+            | Outcome::Lost(_)
+            | Outcome::Checkpoint(_) => true,
+            Outcome::Started | Outcome::Cancelled | Outcome::Blocked(_) => false,
+        };
+        if !has_content || !may_have_secrets(report.token) {
+            return Ok(report);
+        }
+        let (store, plans) = (Arc::clone(&self.store), Arc::clone(&self.plans));
+        let (execution, node) = (report.execution, Arc::clone(&report.node));
+        let of_node = move || secrets_of(&*store, &plans, execution, &node);
+        let unknown = || StoreError::Unavailable("reading the definition panicked".to_owned());
+        let found = tokio::task::spawn_blocking(of_node).await.map_err(|_| unknown())??;
+        let Some((workflow, names)) = found.filter(|(_, names)| !names.is_empty()) else {
+            return Ok(report);
+        };
+        match read(Arc::clone(&self.secrets), names, workflow).await {
+            Ok(grants) => {
+                let scrubber = Scrubber::new(grants.values().map(|grant| grant.value.reveal()));
+                Ok(TaskReport { outcome: scrubber.outcome(report.outcome), ..report })
+            }
+            Err(failure) if failure.retryable => Err(StoreError::Unavailable(failure.message)),
+            Err(failure) => {
+                let message = format!(
+                    "the result of a remote worker cannot be searched for the secrets of its task, \
+                     so it is not stored: {}",
+                    failure.message
+                );
+                let failure = Failure { message, unsent: false, ..failure };
+                Ok(TaskReport { outcome: Outcome::Failed(failure), ..report })
+            }
+        }
+    }
+}
+
+type NodeSecrets = Option<(Arc<str>, BTreeSet<Arc<str>>)>;
+
+/// The workflow of an execution, and the secrets that one of its nodes gives to remote workers.
+fn secrets_of(
+    store: &dyn Store,
+    plans: &Plans,
+    execution: ExecutionNo,
+    node: &str,
+) -> Result<NodeSecrets, StoreError> {
+    // What cannot be read here cannot be read by the owner either, and the report goes nowhere.
+    let unreadable = |reason: String| StoreError::Unavailable(reason);
+    let Some(first) = LogReader::whole(store, execution).next() else { return Ok(None) };
+    let body = first?.body.map_err(unreadable)?;
+    let events = decode(&body).map_err(|error| unreadable(error.to_string()))?;
+    let Some(Event::Run(RunEvent::Created(created))) = events.first() else { return Ok(None) };
+    let plan = plans.get(created.definition, store).map_err(|damage| match damage {
+        Damage::Store(error) => error,
+        damage @ (Damage::Log(_) | Damage::Definition(_)) => unreadable(damage.to_string()),
+    })?;
+    Ok(Some((Arc::clone(&plan.workflow), names_of(&plan, node))))
+}
+
+fn names_of(plan: &Plan, node: &str) -> BTreeSet<Arc<str>> {
+    let mut names = BTreeSet::new();
+    if let Some(at) = plan.locate(node) {
+        let note = &mut |hole: &waypost_core::expr::Expression| {
+            names.extend(hole.secret().map(Arc::from));
+        };
+        plan.node(at).behaviour.visit(note);
+    }
+    names
+}
