@@ -177,6 +177,8 @@ macro_rules! conformance_tests {
                 mail_before_the_park_wakes_too,
                 consumed_mail_does_not_wake,
                 receivers_are_found_by_their_ids,
+                owners_are_those_of_now,
+                births_are_reserved_by_root,
                 a_held_execution_is_woken_by_resume_and_cancel_only,
                 held_with_old_mail_is_ready_only_for_the_right_kind,
                 a_message_is_taken_once,

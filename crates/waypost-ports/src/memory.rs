@@ -23,7 +23,7 @@ mod waits;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use waypost_core::id::{ExecutionNo, InstanceId};
+use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::time::Timestamp;
 
 use crate::clock::Clock;
@@ -124,6 +124,17 @@ impl Store for MemoryStore {
 
     fn publish(&self, publication: &Publication) -> Result<Published, StoreError> {
         self.with(|tables, now| Ok(tables.publish(publication, now)))
+    }
+
+    fn owners(
+        &self,
+        executions: &[ExecutionNo],
+    ) -> Result<Vec<(ExecutionNo, InstanceId)>, StoreError> {
+        self.with(|tables, _| Ok(tables.owners(executions)))
+    }
+
+    fn reserve_births(&self, root: &ExecutionId, count: u64) -> Result<u64, StoreError> {
+        self.with(|tables, _| Ok(tables.reserve_births(root, count)))
     }
 
     fn define(&self, new: &NewDefinition) -> Result<Defined, StoreError> {

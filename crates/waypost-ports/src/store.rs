@@ -127,6 +127,17 @@ pub trait Store: crate::breakers::Breakers + Send + Sync {
     /// it is kept. A message id is good for one publication, as long as the first one is kept.
     fn publish(&self, publication: &Publication) -> Result<Published, StoreError>;
 
+    /// Which instances own these executions now, those that have an owner. For hints: it may have changed by
+    /// the time of the answer.
+    fn owners(
+        &self,
+        executions: &[ExecutionNo],
+    ) -> Result<Vec<(ExecutionNo, InstanceId)>, StoreError>;
+
+    /// Reserves places for executions in the tree below this root. Returns how many were reserved before.
+    /// A call whose answer is lost may count twice.
+    fn reserve_births(&self, root: &ExecutionId, count: u64) -> Result<u64, StoreError>;
+
     /// Stores a definition; equal content is the same version. Makes that version the current one
     /// of its workflow if [`NewDefinition::make_current`] is set, or if there was none yet. Calls
     /// for one workflow are serialised: the last to commit decides which version is current.

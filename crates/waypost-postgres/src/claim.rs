@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio_postgres::Row;
+use uuid::Uuid;
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::time::Timestamp;
 use waypost_ports::mirror::Mirror;
@@ -252,4 +253,26 @@ pub(crate) async fn doubt(
     let executions: Vec<i64> = executions.iter().map(|execution| execution.0).collect();
     let read = |row: &Row| get(row, 0).map(ExecutionNo);
     db.query_map(sql!("control_doubt"), &[&owner.0, &executions], read).await
+}
+
+pub(crate) async fn owners(
+    db: &mut Connection,
+    executions: &[ExecutionNo],
+) -> Result<Vec<(ExecutionNo, InstanceId)>> {
+    let executions: Vec<i64> = executions.iter().map(|execution| execution.0).collect();
+    let read = |row: &Row| Ok((ExecutionNo(get(row, 0)?), get::<Option<Uuid>>(row, 1)?));
+    let rows: Vec<_> = db.query_map(sql!("control_owners"), &[&executions], read).await?;
+    let owned = |(execution, owner): (_, Option<Uuid>)| Some((execution, InstanceId(owner?)));
+    Ok(rows.into_iter().filter_map(owned).collect())
+}
+
+pub(crate) async fn reserve_births(
+    db: &mut Connection,
+    root: &ExecutionId,
+    count: u64,
+) -> Result<u64> {
+    let more = i64::try_from(count).unwrap_or(i64::MAX);
+    let row = db.query_one(sql!("tree_reserve"), &[&root.as_str().as_bytes(), &more]).await?;
+    let reserved: i64 = get(&row, 0)?;
+    Ok(u64::try_from(reserved.saturating_sub(more)).unwrap_or(0))
 }

@@ -34,6 +34,7 @@ const KNOWN: &[Migration] = &[
         .additive(),
     Migration::new(16, "approval links", include_str!("../migrations/0016_approval_links.sql"))
         .additive(),
+    Migration::new(17, "trees", include_str!("../migrations/0017_trees.sql")).additive(),
 ];
 
 /// The layout of a database, without changing it.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use waypost_core::id::{ExecutionNo, InstanceId};
+use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
 use waypost_ports::mirror::Mirror;
 use waypost_ports::query::Query;
 use waypost_ports::store::{
@@ -201,6 +201,17 @@ impl Store for PostgresStore {
 
     fn publish(&self, publication: &Publication) -> Result<Published, StoreError> {
         self.run(Role::Api, async |db| topics::publish(db, publication).await)
+    }
+
+    fn owners(
+        &self,
+        executions: &[ExecutionNo],
+    ) -> Result<Vec<(ExecutionNo, InstanceId)>, StoreError> {
+        self.run(Role::Engine, async |db| claim::owners(db, executions).await)
+    }
+
+    fn reserve_births(&self, root: &ExecutionId, count: u64) -> Result<u64, StoreError> {
+        self.run(Role::Engine, async |db| claim::reserve_births(db, root, count).await)
     }
 
     fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {

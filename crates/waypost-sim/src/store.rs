@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use waypost_core::blob::BlobDigest;
 use waypost_core::breaker::BreakerChange;
-use waypost_core::id::{ExecutionNo, InstanceId};
+use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::blobs::BlobRefs;
 use waypost_ports::breakers::{BreakerAnswer, BreakerRow, Breakers};
@@ -195,6 +195,17 @@ impl Store for Connection {
 
     fn publish(&self, publication: &Publication) -> Result<Published, StoreError> {
         self.call(true, |tables, now| tables.publish(publication, now))
+    }
+
+    fn owners(
+        &self,
+        executions: &[ExecutionNo],
+    ) -> Result<Vec<(ExecutionNo, InstanceId)>, StoreError> {
+        self.call(false, |tables, _| tables.owners(executions))
+    }
+
+    fn reserve_births(&self, root: &ExecutionId, count: u64) -> Result<u64, StoreError> {
+        self.call(true, |tables, _| tables.reserve_births(root, count))
     }
 
     fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {

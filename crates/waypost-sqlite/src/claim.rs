@@ -4,7 +4,8 @@
 //! claim of hundreds of executions does not delay appends.
 
 use rusqlite::{Connection, Row, params};
-use waypost_core::id::{ExecutionNo, InstanceId};
+use uuid::Uuid;
+use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::time::Timestamp;
 use waypost_ports::store::{ClaimRequest, Claims, StoreError, Urgency};
 
@@ -132,4 +133,28 @@ pub(crate) fn doubt(
 fn json_array(executions: &[ExecutionNo]) -> String {
     let numbers: Vec<String> = executions.iter().map(|execution| execution.0.to_string()).collect();
     format!("[{}]", numbers.join(","))
+}
+
+pub(crate) fn owners(
+    connection: &Connection,
+    executions: &[ExecutionNo],
+) -> rusqlite::Result<Vec<(ExecutionNo, InstanceId)>> {
+    let mut owners = Vec::new();
+    for execution in executions {
+        let read = |row: &Row<'_>| Ok(InstanceId(Uuid::from_bytes(row.get(0)?)));
+        let owner = first(connection, queries::CONTROL_OWNER, [execution.0], read)?;
+        owners.extend(owner.map(|owner| (*execution, owner)));
+    }
+    Ok(owners)
+}
+
+pub(crate) fn reserve_births(
+    write: &Write<'_>,
+    root: &ExecutionId,
+    count: u64,
+) -> rusqlite::Result<u64> {
+    let more = i64::try_from(count).unwrap_or(i64::MAX);
+    let params = params![root.as_str(), more];
+    let reserved: Option<i64> = first(&write.tx, queries::TREE_RESERVE, params, |row| row.get(0))?;
+    Ok(u64::try_from(reserved.unwrap_or(more).saturating_sub(more)).unwrap_or(0))
 }

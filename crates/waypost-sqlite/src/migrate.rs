@@ -27,6 +27,7 @@ const KNOWN: &[Migration] = &[
     Migration::new(11, "key", include_str!("../migrations/0011_key.sql")).additive(),
     Migration::new(12, "approval links", include_str!("../migrations/0012_approval_links.sql"))
         .additive(),
+    Migration::new(13, "trees", include_str!("../migrations/0013_trees.sql")).additive(),
 ];
 
 /// The layout of a folder, without changing it.

@@ -35,6 +35,7 @@ queries! {
     CONTROL_EXISTS = "control_exists";
     CONTROL_LOAD = "control_load";
     CONTROL_OWNED = "control_owned";
+    CONTROL_OWNER = "control_owner";
     CONTROL_PARKED = "control_parked";
     CONTROL_READY_AGAIN = "control_ready_again";
     CONTROL_RELEASE = "control_release";
@@ -144,6 +145,7 @@ queries! {
     SUBSCRIPTIONS_FEED = "subscriptions_feed";
     SUBSCRIPTIONS_OF_EXECUTION = "subscriptions_of_execution";
     TIME_LATEST = "time_latest";
+    TREE_RESERVE = "tree_reserve";
     AUDIT_BY_ACTOR = "audit_by_actor";
     AUDIT_INSERT = "audit_insert";
     AUDIT_LIST = "audit_list";

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use parking_lot::{Mutex, MutexGuard};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
-use waypost_core::id::{ExecutionNo, InstanceId};
+use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::clock::Clock;
 use waypost_ports::query::Query;
@@ -374,6 +374,17 @@ impl Store for SqliteStore {
         let published = self.write(|write| topics::publish(write, publication))?;
         self.wrote(1);
         Ok(published)
+    }
+
+    fn owners(
+        &self,
+        executions: &[ExecutionNo],
+    ) -> Result<Vec<(ExecutionNo, InstanceId)>, StoreError> {
+        self.readers.read(|connection| claim::owners(connection, executions))
+    }
+
+    fn reserve_births(&self, root: &ExecutionId, count: u64) -> Result<u64, StoreError> {
+        self.write(|write| claim::reserve_births(write, root, count))
     }
 
     fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {

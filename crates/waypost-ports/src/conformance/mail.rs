@@ -3,7 +3,7 @@
 
 use uuid::Uuid;
 use waypost_core::command::{ApprovalDecision, ApprovalVerdict, Outcome, Report, Request, Tuning};
-use waypost_core::id::{Token, WorkerId};
+use waypost_core::id::{ExecutionId, ExecutionNo, Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::time::Timestamp;
 
@@ -48,6 +48,34 @@ pub fn receivers_are_found_by_their_ids<B: StoreUnderTest>(rig: &Rig<B>) {
     assert_eq!(found("exe_b"), None);
     rig.commit(hand.next(1).control(ControlChange::Ended));
     assert_eq!(found("exe_a"), Some(Receiver { execution, ended: true }));
+}
+
+pub fn owners_are_those_of_now<B: StoreUnderTest>(rig: &Rig<B>) {
+    let other = rig.instance(2);
+    let (mut one, two) = (rig.start(ONE), rig.start(other));
+    let asked = [two.execution, one.execution, ExecutionNo(i64::MAX)];
+    let owners = || {
+        let mut owners = rig.store().owners(&asked).expect("the store answers");
+        owners.sort_unstable();
+        owners
+    };
+    let mut both = [(one.execution, ONE), (two.execution, other)];
+    both.sort_unstable();
+    assert_eq!(owners(), both);
+    rig.commit(one.next(1).control(PARKED));
+    assert_eq!(owners(), [(two.execution, other)]);
+    assert_eq!(rig.store().owners(&[]).expect("the store answers"), []);
+}
+
+pub fn births_are_reserved_by_root<B: StoreUnderTest>(rig: &Rig<B>) {
+    let [one, other] = ["exe_one", "exe_other"].map(|id| ExecutionId(id.into()));
+    let reserve = |root: &ExecutionId, count: u64| {
+        rig.store().reserve_births(root, count).expect("the store answers")
+    };
+    assert_eq!(reserve(&one, 64), 0);
+    assert_eq!(reserve(&one, 1), 64);
+    assert_eq!(reserve(&other, 7), 0);
+    assert_eq!((reserve(&one, 0), reserve(&other, 0)), (65, 7));
 }
 
 fn hold<B: StoreUnderTest>(rig: &Rig<B>, hand: &mut Hand) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use waypost_core::id::{ExecutionId, ExecutionNo};
+use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::time::Timestamp;
 
 use super::Tables;
@@ -116,6 +116,23 @@ impl Tables {
     pub fn receiver(&self, key: &str) -> Option<Receiver> {
         let execution = *self.keys.get(&ExecutionId(key.into()))?;
         Some(Receiver { execution, ended: !self.control.contains_key(&execution) })
+    }
+
+    /// Which instances own these executions.
+    pub fn owners(&self, executions: &[ExecutionNo]) -> Vec<(ExecutionNo, InstanceId)> {
+        let owner = |execution: &ExecutionNo| {
+            let row = self.control.get(execution)?;
+            row.control.owner.map(|owner| (*execution, owner))
+        };
+        executions.iter().filter_map(owner).collect()
+    }
+
+    /// Reserves places in the tree below a root; returns how many were reserved before.
+    pub fn reserve_births(&mut self, root: &ExecutionId, count: u64) -> u64 {
+        let reserved = self.trees.entry(root.clone()).or_default();
+        let before = *reserved;
+        *reserved = before.saturating_add(count);
+        before
     }
 
     /// Finds a definition.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::watch;
 use waypost_core::breaker::BreakerChange;
-use waypost_core::id::{ExecutionNo, InstanceId};
+use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
 use waypost_ports::breakers::{BreakerAnswer, BreakerRow, Breakers};
 use waypost_ports::memory::MemoryStore;
 use waypost_ports::store::{
@@ -253,6 +253,17 @@ impl Store for TestStore {
 
     fn publish(&self, publication: &Publication) -> Result<Published, StoreError> {
         self.call(Call::Deliver, || self.inner.publish(publication))
+    }
+
+    fn owners(
+        &self,
+        executions: &[ExecutionNo],
+    ) -> Result<Vec<(ExecutionNo, InstanceId)>, StoreError> {
+        self.call(Call::Read, || self.inner.owners(executions))
+    }
+
+    fn reserve_births(&self, root: &ExecutionId, count: u64) -> Result<u64, StoreError> {
+        self.call(Call::Read, || self.inner.reserve_births(root, count))
     }
 
     fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {

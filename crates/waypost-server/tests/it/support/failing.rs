@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use waypost_core::breaker::BreakerChange;
-use waypost_core::id::{ExecutionNo, InstanceId};
+use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
 use waypost_ports::breakers::{BreakerAnswer, BreakerRow, Breakers};
 use waypost_ports::memory::MemoryStore;
 use waypost_ports::store::{
@@ -109,6 +109,17 @@ impl Store for Failing {
 
     fn publish(&self, publication: &Publication) -> Result<Published, StoreError> {
         self.store.publish(publication)
+    }
+
+    fn owners(
+        &self,
+        executions: &[ExecutionNo],
+    ) -> Result<Vec<(ExecutionNo, InstanceId)>, StoreError> {
+        self.store.owners(executions)
+    }
+
+    fn reserve_births(&self, root: &ExecutionId, count: u64) -> Result<u64, StoreError> {
+        self.store.reserve_births(root, count)
     }
 
     fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {
