@@ -52,6 +52,41 @@ async fn a_worker_names_its_tasks_as_the_description_says() {
     assert!(!workers.json().to_string().contains(token), "the list shows no token");
 }
 
+#[tokio::test]
+async fn a_public_key_is_32_bytes_in_base64_as_the_description_says() {
+    let house = House::open().await;
+    let mut schema = house.get("/openapi.json").await.expect(200).json();
+    schema["$ref"] = json!("#/components/schemas/PollRequest");
+    let published = jsonschema::validator_for(&schema).unwrap();
+    let key = "CQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+    let cases = [
+        (json!(key), true),
+        (json!(""), false),
+        (json!(&key[4..]), false),
+        (json!(format!("AAAA{key}")), false),
+        (json!(key.trim_end_matches('=')), false),
+        (json!(key.replace("AA=", "AB=")), false),
+        (json!(key.replace('C', "-")), false),
+        (json!(5), false),
+        (Value::Null, false),
+    ];
+    for (key, fits) in cases {
+        let sign =
+            json!({ "name": "w", "handlers": ["h"], "capacity": 1, "max": 0, "publicKey": key });
+        assert_eq!(published.is_valid(&sign), fits, "{key}");
+        let reply = house.post(&format!("{WORKER}/poll?wait=0s"), &sign).await;
+        match fits {
+            true => reply.expect(200),
+            false => reply.refused(400, "bad_body"),
+        };
+    }
+    let listed = house.get("/v1/workers").await.expect(200).json();
+    assert_eq!(
+        (&listed["workers"][0]["handlers"], &listed["workers"][0]["takesSecrets"]),
+        (&json!(["h"]), &json!(true))
+    );
+}
+
 /// Deploys a workflow of one node that is made remotely, with a retry policy, and starts this execution.
 async fn start(house: &House, retry: Option<Value>, id: &str) {
     let mut node = json!({ "id": "a", "type": "worker", "config": { "handler": "h" } });
