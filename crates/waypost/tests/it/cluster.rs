@@ -24,6 +24,7 @@
 //! | `upgrading` | instances of two builds |
 //! | `children` | executions that others start, while instances are killed |
 //! | `approvals` | two people who decide at once, at two instances |
+//! | `start_races` | instances killed just when executions start others |
 //! | `webhooks` | messages to webhook endpoints, while their senders are killed |
 //! | `counting` | what is written, counted on the database |
 //!
@@ -51,6 +52,7 @@ mod retrying;
 mod rig;
 mod secrets;
 mod signals;
+mod start_races;
 mod stopping;
 mod upgrading;
 mod webhooks;

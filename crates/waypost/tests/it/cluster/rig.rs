@@ -104,12 +104,6 @@ impl Cluster {
         let url = postgres.database();
         let database = url.rsplit('/').next().unwrap().split('?').next().unwrap().to_owned();
         let free: Vec<_> = (0..count).map(|_| free_port()).collect();
-        let client = Client::builder()
-            .tls_backend_preconfigured(waypost_nodes::tls::client_config())
-            .no_proxy()
-            .timeout(LONG)
-            .build()
-            .unwrap();
         let mut cluster = Self {
             database,
             postgres,
@@ -119,7 +113,7 @@ impl Cluster {
                 .map(|port| Instance { process: None, port: *port, starts: 0 })
                 .collect(),
             runtime: Runtime::new().unwrap(),
-            api: Api { client, ports: free },
+            api: Api::of(free),
             folder: tempfile::tempdir().unwrap(),
             ports,
             extra: extra.iter().map(|flag| (*flag).to_owned()).collect(),
@@ -253,6 +247,17 @@ impl Answer {
 }
 
 impl Api {
+    /// A client of the instances at these ports.
+    pub(super) fn of(ports: Vec<u16>) -> Self {
+        let client = Client::builder()
+            .tls_backend_preconfigured(waypost_nodes::tls::client_config())
+            .no_proxy()
+            .timeout(LONG)
+            .build()
+            .unwrap();
+        Self { client, ports }
+    }
+
     /// A client of all instances but one.
     pub(super) fn without(&self, at: usize) -> Self {
         let mut ports = self.ports.clone();
