@@ -234,7 +234,11 @@ impl StoreThread {
         };
         backoff.log_recovered("append");
         self.shared.outstanding.fetch_sub(batch.len(), Ordering::AcqRel);
+        let committed = answer.is_some();
         answer.into_iter().for_each(|answer| self.shared.inputs.push(answer));
+        if committed && self.store_calls.config.append_lanes > 0 {
+            self.store_calls.nudge_receivers(&batch);
+        }
     }
 
     fn deliver(&self, mut mail: Vec<Outgoing>) {

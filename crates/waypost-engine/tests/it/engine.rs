@@ -5,6 +5,7 @@ mod handlers;
 mod lanes;
 mod life;
 mod marks;
+mod nudging;
 mod payloads;
 mod relaying;
 mod remote;

@@ -1,14 +1,16 @@
 //! Requests for executions that are not in memory here: known answers, and delivery to inboxes.
 //! Nothing here waits or repeats; see `store_calls`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tracing::warn;
+use tracing::{debug, warn};
 use waypost_core::command::Refusal;
+use waypost_core::id::ExecutionNo;
 use waypost_core::refused::AdmittedReport;
 use waypost_core::state::State;
 use waypost_ports::nudge::Nudge;
-use waypost_ports::store::{History, Mail, MailBody, MailDelivery, StoreError};
+use waypost_ports::store::{Append, History, Mail, MailBody, MailDelivery, StoreError};
 
 use super::{Damage, Performed, StoreCalls, fold_guarded};
 use crate::driver::{Answer, ControlRequest, Input, Loaded, Outgoing, StoreWork, Ticket};
@@ -42,6 +44,26 @@ impl StoreCalls {
             }
         }
         performed
+    }
+
+    /// Nudges the instances that own the receivers of mail that went out with these frames. Receivers
+    /// without an owner are claimed by the sender, and its own are in its memory. Best effort: without
+    /// it, the mail is read with the next poll.
+    pub fn nudge_receivers(&self, batch: &[Append]) {
+        let mail = batch.iter().flat_map(|append| &append.side.mail);
+        let receivers: BTreeSet<ExecutionNo> = mail.map(|mail| mail.execution).collect();
+        if receivers.is_empty() {
+            return;
+        }
+        let receivers: Vec<ExecutionNo> = receivers.into_iter().collect();
+        match self.store.owners(&receivers) {
+            Ok(owners) => {
+                let owners: BTreeSet<_> = owners.into_iter().map(|(_, owner)| owner).collect();
+                let others = owners.into_iter().filter(|owner| *owner != self.instance);
+                others.for_each(|owner| self.nudges.send(Nudge::Mail(owner)));
+            }
+            Err(error) => debug!(%error, "the owners of receivers cannot be read"),
+        }
     }
 
     /// Loads an execution that is to be retried, or returns why it cannot be.

@@ -1,13 +1,15 @@
 //! Signals before, at and after parking, from any instance: none is lost.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
 use futures_util::stream::iter;
 use serde_json::json;
+use waypost_testbed::Sink;
 
 use super::flows::GATE;
-use super::numbers::scaled;
+use super::numbers::{scaled, within};
 use super::rig::{Cluster, LONG, With};
 
 /// Requests under way at once.
@@ -149,4 +151,49 @@ fn signals_by_key_reach_the_one_that_waits_once() {
         }
         assert_eq!(cluster.sql("SELECT count(*) FROM published WHERE NOT taken"), "0");
     }
+}
+
+const SENDER: &str = r#"
+name: sender
+nodes:
+  - { id: send, type: emit, config: { to: "${{ input.to }}", signal: go } }
+"#;
+
+/// Polls come once a minute here, so that only a notification can be quick. The receiver is in the memory of
+/// its owner, which waits for a response besides.
+#[test]
+fn emitted_signal_notifies_the_owner_on_another_instance() {
+    With::both(|with| {
+        let cluster = Cluster::start_with(2, with, &["--set", "poll_every=1m"]);
+        let sink = Sink::start();
+        sink.hold();
+        let url = sink.url("/call");
+        cluster.deploy(SENDER);
+        cluster.deploy(&format!(
+            r#"
+name: receiver
+nodes:
+  - {{ id: busy, type: api-call, config: {{ method: POST, url: "{url}" }} }}
+  - {{ id: wait, type: wait-for-events, config: {{ name: go }} }}
+"#
+        ));
+        let api = cluster.api.clone();
+        within(Duration::from_secs(20), |turn| {
+            cluster.block_on(async {
+                let key = format!("receiver-{turn}");
+                let receiver = api.start(0, "receiver", &json!(null), &key).await;
+                sink.wait_for(turn + 1, LONG);
+                let began = Instant::now();
+                let input = json!({ "to": receiver });
+                let sender = api.start(1, "sender", &input, &format!("sender-{turn}")).await;
+                assert_eq!(api.ended(&sender, LONG).await["status"], "COMPLETED");
+                while api.events(0, &receiver, "SignalReceived").await.is_empty() {
+                    assert!(began.elapsed() < LONG, "the signal does not arrive");
+                    waypost_testbed::moment().await;
+                }
+                began.elapsed()
+            })
+        });
+        sink.release();
+    });
 }
