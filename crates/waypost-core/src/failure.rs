@@ -145,6 +145,8 @@ pub mod kind {
         CLUSTER_TOO_OLD = "cluster_too_old",
         /// A `workflow` node would have started an execution with too many others above it.
         TOO_DEEP = "too_deep",
+        /// A `workflow` node would have started an execution in a tree that has too many.
+        TREE_TOO_LARGE = "tree_too_large",
         /// An execution above this one holds the permit that this one would wait for.
         CONCURRENCY_DEADLOCK = "concurrency_deadlock",
         /// All permits of the concurrency key of a child are held, and its policy is to reject.

@@ -100,6 +100,8 @@ pub const ITEM_FAILURES_MAX: usize = 1_000;
 pub const ITEM_FAILURE_CHARS_MAX: usize = 500;
 /// How many executions may be above one: a workflow that starts itself ends here.
 pub const CHILD_DEPTH_MAX: u32 = 16;
+/// Executions in one tree: those that have been started below one root, and the root.
+pub const TREE_EXECUTIONS_MAX: u64 = 100_000;
 /// Executions that one execution has started and waits for, at once. More are started when some of them
 /// have ended.
 pub const CHILDREN_OPEN_MAX: u32 = 1_000;

@@ -1,7 +1,7 @@
 //! Every interval and limit of the engine, with its default and the reason for it.
 
 use waypost_core::limits::{
-    ITEMS_OPENED_MAX, MAP_RESULTS_BYTES_MAX, PAYLOAD_BYTES_MAX, TAKERS_MAX,
+    ITEMS_OPENED_MAX, MAP_RESULTS_BYTES_MAX, PAYLOAD_BYTES_MAX, TAKERS_MAX, TREE_EXECUTIONS_MAX,
 };
 use waypost_core::time::Millis;
 use waypost_ports::store::LEASE;
@@ -97,6 +97,8 @@ config! {
         /// Threads that commit at once, for a store that many may write to at once; 0 where it has one
         /// writer, and one thread does everything.
         append_lanes: usize = 0;
+        /// Executions in one tree.
+        tree_max: u64 = TREE_EXECUTIONS_MAX;
         /// Do other instances drive executions whose end callers here may await?
         among_others: bool = false;
         /// Are the states of parked executions copied to a mirror, for their next owners?

@@ -59,8 +59,8 @@ pub use engine::{
 pub use receipt::Receipt;
 pub use shell::{
     BadItems, Damage, Handlers, ItemLists, MarkReporter, NotKept, Performed, PlanSource, Plans,
-    Polled, RemoteTask, RemoteTasks, ResultsOf, StoreCalls, StoreTime, Taken, WorkerPoll,
-    attempt_outcome, fold, holds_secrets, put_results,
+    Polled, RemoteTask, RemoteTasks, ResultsOf, StoreCalls, StoreTime, Taken, TreeCounts,
+    WorkerPoll, attempt_outcome, fold, holds_secrets, put_results,
 };
 
 pub(crate) use driver::panic_text;

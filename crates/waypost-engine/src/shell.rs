@@ -51,7 +51,7 @@ pub(crate) use run::{EngineThread, EngineThreadGuard, Questions};
 pub(crate) use secrets::{NotSealed, Recipient, WorkerSecrets};
 pub(crate) use shared::Shared;
 pub(crate) use store::StoreThread;
-pub use store_calls::{Performed, StoreCalls};
+pub use store_calls::{Performed, StoreCalls, TreeCounts};
 pub(crate) use tasks::{PollAnswer, TasksOrder, TasksThread, Waiting};
 pub use time::StoreTime;
 pub(crate) use vitals::Vitals;

@@ -93,6 +93,7 @@ impl Process {
             instance,
             issuer,
             nudges: Arc::new(Alone),
+            trees: Arc::default(),
         };
         Self {
             machine,

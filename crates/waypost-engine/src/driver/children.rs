@@ -13,7 +13,7 @@ use waypost_core::decide::reopen;
 use waypost_core::event::Event;
 use waypost_core::failure::{Failure, kind};
 use waypost_core::frame::{FrameHeader, encode};
-use waypost_core::id::{AppendId, ExecutionNo};
+use waypost_core::id::{AppendId, ExecutionId, ExecutionNo};
 use waypost_core::json::Json;
 use waypost_core::kind::Behaviour;
 use waypost_core::outbox::announce;
@@ -30,6 +30,8 @@ use crate::config::Scope;
 #[derive(Clone, Debug)]
 pub struct LaunchOrder {
     pub execution: ExecutionNo,
+    /// The id of the execution at the top of its tree.
+    pub root: ExecutionId,
     pub node: At,
     pub attempt: u32,
     /// The config of the node, rendered.
@@ -228,6 +230,8 @@ impl Live {
             true => Emits::ByKey,
             false => Emits::ToExecution,
         });
-        Ok(LaunchOrder { execution, node, attempt, config: rendered.config, emits, child })
+        let (created, config) = (&self.state.created, rendered.config);
+        let root = created.parent.as_ref().map_or(&created.key, |parent| &parent.root).clone();
+        Ok(LaunchOrder { execution, root, node, attempt, config, emits, child })
     }
 }

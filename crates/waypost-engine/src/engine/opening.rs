@@ -111,6 +111,7 @@ fn store_calls(parts: &Parts, issuer: TokenIssuer) -> StoreCalls {
         running: Arc::default(),
         issuer,
         nudges: Arc::clone(&parts.nudges),
+        trees: Arc::default(),
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod launching;
 mod mail;
+mod trees;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use waypost_ports::store::{
     Store, StoreError, StoredFrame,
 };
 
+pub use self::trees::TreeCounts;
 use super::{Damage, Plans, fold, ownership};
 use crate::config::Config;
 use crate::driver::{Answer, EndSummary, Input, Loaded, StoreWork};
@@ -62,6 +64,7 @@ pub struct StoreCalls {
     pub issuer: TokenIssuer,
     /// How the owners of executions with new mail are nudged.
     pub nudges: Arc<dyn Nudges>,
+    pub trees: Arc<TreeCounts>,
 }
 
 impl StoreCalls {

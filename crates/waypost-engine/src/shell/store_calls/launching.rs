@@ -101,7 +101,17 @@ impl StoreCalls {
                 return Ok(FoundChild::Ended(Box::new(loaded)));
             }
         }
-        self.find_definition(&order.config).map(FoundChild::New)
+        let callee = self.find_definition(&order.config)?;
+        let (root, max) = (&order.root, self.config.tree_max);
+        if !self.trees.admit(&*self.store, root, max)? {
+            let message = format!(
+                "workflow {:?} was not started: the tree below execution {root} has {max} executions, \
+                 which is the limit",
+                callee.workflow
+            );
+            return Err(Failure::permanent(kind::TREE_TOO_LARGE, message).into());
+        }
+        Ok(FoundChild::New(callee))
     }
 
     fn find_receiver(&self, order: &LaunchOrder) -> Result<SentSignal, NotFound> {

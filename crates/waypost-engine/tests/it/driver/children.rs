@@ -65,6 +65,29 @@ fn parent_has_the_output_of_its_child() {
 }
 
 #[test]
+fn tree_has_only_so_many_executions_whichever_of_them_starts_more() {
+    let world = World::new();
+    world.named("leaf", "a");
+    world.named("middle", "c = workflow(leaf); d = workflow(leaf, detached)");
+    let mut rig = Rig::with(&world, |config| config.tree_max = 5);
+    let root =
+        rig.start("a = workflow(middle); b = workflow(leaf) needs a; c = workflow(leaf) needs b");
+    rig.run_to_end();
+    let failure = world.state(root).end.and_then(|end| end.failure).expect("it failed");
+    assert_eq!(failure.kind, "tree_too_large");
+    assert!(failure.message.contains("has 5 executions, which is the limit"), "{failure:?}");
+    let of_root = children(&world, root);
+    assert_eq!(of_root.len(), 2, "a and b");
+    assert_eq!(children(&world, of_root[0]).len(), 2, "with those of the one in the middle");
+    // Another tree has an allowance of its own, whoever drives it.
+    let mut other = Rig::with(&world, |config| config.tree_max = 5);
+    let small = other.start("a = workflow(middle); b = workflow(leaf) needs a");
+    other.run_to_end();
+    assert_eq!(world.status(small), Status::Completed);
+    world.check();
+}
+
+#[test]
 fn child_is_claimed_by_another_instance_and_its_end_reaches_the_parent() {
     let world = World::new();
     world.named("other", "a");

@@ -380,6 +380,7 @@ fn older_version_quarantines_an_execution_of_a_newer_one() {
         instance: rig.instance,
         issuer: issuer(),
         nudges: Arc::new(waypost_ports::nudge::Alone),
+        trees: Arc::default(),
     };
     let performed = store_calls.perform(StoreWork::Reload(execution));
     assert!(matches!(performed.inputs[..], [Input::Held]) && performed.again.is_empty());

@@ -23,7 +23,7 @@ use waypost_engine::driver::{
     StartRequest, StoreWork, TaskOrder, TaskReport, TaskWork, Ticket,
 };
 use waypost_engine::tokens::{self, TokenIssuer};
-use waypost_engine::{Plans, StoreCalls};
+use waypost_engine::{Plans, StoreCalls, TreeCounts};
 use waypost_ports::mirror::Context;
 use waypost_ports::store::{About, Append, Appended, Heartbeat, LEASE, Share, Store};
 use waypost_ports::tasks::{Holds, OfferId};
@@ -79,6 +79,7 @@ pub(crate) struct Rig<'w> {
     /// How often the driver asked for its lease to be renewed.
     pub(crate) renewals: u32,
     tickets: u64,
+    trees: Arc<TreeCounts>,
 }
 
 impl<'w> Rig<'w> {
@@ -115,6 +116,7 @@ impl<'w> Rig<'w> {
             behind: 0,
             renewals: 0,
             tickets: 0,
+            trees: Arc::default(),
         };
         rig.reserve_numbers();
         rig
@@ -283,6 +285,7 @@ impl<'w> Rig<'w> {
             instance: self.instance,
             issuer: issuer(),
             nudges: Arc::new(waypost_ports::nudge::Alone),
+            trees: Arc::clone(&self.trees),
         }
     }
 
