@@ -2,21 +2,22 @@
 
 mod decision;
 mod refusal;
+mod report;
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::breaker::BreakerHold;
 use crate::budget::SpendingLimits;
+use crate::callback::Callback;
 use crate::child::{ChildEnd, Launch};
 use crate::event::{
-    BUDGETS_LOG_FORMAT, CHILDREN_LOG_FORMAT, MessageId, Origin, STEERED_LOG_FORMAT,
-    WAITS_LOG_FORMAT,
+    BUDGETS_LOG_FORMAT, CALLBACKS_LOG_FORMAT, CHILDREN_LOG_FORMAT, MessageId, Origin,
+    STEERED_LOG_FORMAT, WAITS_LOG_FORMAT,
 };
 use crate::expr::Contents;
 use crate::failure::Failure;
-use crate::id::{InstanceId, Token, WorkerId};
+use crate::id::InstanceId;
 use crate::json::Json;
 use crate::kind::{APPROVED, REJECTED};
 use crate::limits::MAP_CONCURRENCY_MAX;
@@ -26,6 +27,7 @@ use crate::time::Timestamp;
 
 pub use decision::{Decision, Effect};
 pub use refusal::Refusal;
+pub use report::{Mark, Outcome, Report};
 
 /// A request to an execution.
 #[derive(Clone, PartialEq, Debug)]
@@ -81,6 +83,8 @@ pub enum Request {
         /// The output of the nodes that wait for it.
         body: Json,
     },
+    /// Deliver the callback of an operation.
+    Callback(Box<Callback>),
     /// End the execution.
     Cancel { reason: Option<String> },
     /// End the execution, or end it faster, without waiting for the executions that it started.
@@ -219,6 +223,7 @@ impl Request {
         match self {
             Self::Signal { body, .. } | Self::CompleteWait { body, .. } => Some(body),
             Self::Decide { decision, .. } => Some(&decision.form),
+            Self::Callback(callback) => Some(&callback.body),
             Self::Cancel { .. }
             | Self::ForceCancel { .. }
             | Self::Pause { .. }
@@ -237,6 +242,7 @@ impl Request {
             Self::CancelItem { .. } | Self::Tune { .. } => STEERED_LOG_FORMAT,
             Self::Decide { .. } => WAITS_LOG_FORMAT,
             Self::Budget { .. } => BUDGETS_LOG_FORMAT,
+            Self::Callback(_) => CALLBACKS_LOG_FORMAT,
             Self::Signal { .. }
             | Self::Cancel { .. }
             | Self::Pause { .. }
@@ -251,6 +257,7 @@ impl Request {
         match self {
             Self::Signal { body, .. } | Self::CompleteWait { body, .. } => Some(body),
             Self::Decide { decision, .. } => Some(&mut decision.form),
+            Self::Callback(callback) => Some(&mut callback.body),
             Self::Cancel { .. }
             | Self::ForceCancel { .. }
             | Self::Pause { .. }
@@ -273,57 +280,12 @@ impl Request {
             | Self::Tune { .. } => Urgency::Cancel,
             Self::Resume { .. } => Urgency::Resume,
             Self::Signal { .. }
+            | Self::Callback(_)
             | Self::Pause { .. }
             | Self::CompleteWait { .. }
             | Self::Decide { .. }
             | Self::Retry { .. } => Urgency::Ordinary,
         }
-    }
-}
-
-/// A worker's report on an attempt.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Report {
-    pub node: Arc<str>,
-    pub attempt: u32,
-    pub token: Token,
-    /// The remote worker that reports; absent for attempts in a slot, and if the owner reports on
-    /// an attempt whose worker is gone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub worker: Option<WorkerId>,
-    pub outcome: Outcome,
-}
-
-/// The outcome of an attempt.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// A remote worker begins it.
-    Started,
-    Completed(Json),
-    Failed(Failure),
-    Cancelled,
-    /// It was lost: the handler panicked or its worker went away.
-    Lost(Failure),
-    /// It continues, and has recorded a mark.
-    Checkpoint(Mark),
-    /// It was not made: its circuit breaker keeps it waiting.
-    Blocked(Box<BreakerHold>),
-}
-
-/// A mark of an attempt, from which a later one may continue.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Mark {
-    pub data: Json,
-    /// The number of this mark in its attempt, from 1: a mark that arrives late does not replace
-    /// later ones. 0 if the worker does not number them.
-    #[serde(default, skip_serializing_if = "crate::json::is_zero")]
-    pub number: u32,
-}
-
-impl From<Json> for Mark {
-    fn from(data: Json) -> Self {
-        Self { data, number: 0 }
     }
 }
 

@@ -26,6 +26,7 @@ mod awaiting;
 mod body;
 mod breaker;
 mod budget;
+mod callback;
 mod children;
 mod emit;
 mod evaluate;
@@ -53,6 +54,7 @@ use crate::state::{NodeState, State};
 use crate::status::{NodeStatus, Status};
 
 pub(crate) use report::{outcome_unknown, stopped_by_worker};
+pub(crate) use scope::key_path;
 pub use scope::{idempotency_key, render_breaker, render_task};
 
 /// Decides the first frame of a new execution. A signal that comes with it is there before the first node

@@ -54,7 +54,7 @@ pub use wait::{ApprovalWait, BreakerWait, Wait};
 /// (`NodeWaiting` with `breaker`, `NodeRequeued`).
 ///
 /// 9: nodes send and wait for signals by key (`SignalSent` without a receiver); remote workers are given
-/// secrets.
+/// secrets; outside systems complete operations (`NodeWaiting` with `callback`).
 pub const LOG_FORMAT: u16 = 9;
 
 /// The log format with signals by key. A definition that has some cannot be started in an older one: an older
@@ -64,6 +64,9 @@ pub const KEYS_LOG_FORMAT: u16 = 9;
 /// The log format with secrets for remote workers. A definition that gives them some cannot be started in
 /// an older one: an older instance would offer the task without them.
 pub const WORKER_SECRETS_LOG_FORMAT: u16 = 9;
+
+/// The log format with callbacks. A definition that waits for some cannot be started in an older one.
+pub const CALLBACKS_LOG_FORMAT: u16 = 9;
 
 /// The log format with signals from one execution to another.
 pub const EMIT_LOG_FORMAT: u16 = 8;

@@ -103,9 +103,11 @@ impl Expression {
         &self.references
     }
 
-    /// The secret of this expression, if it is `secrets.<name>` and nothing else.
+    /// The secret of this expression, if it is `secrets.<name>` and nothing else; or `callback.<field>`,
+    /// which is filled in at the same place and has a dot in its name.
     pub fn secret(&self) -> Option<&str> {
-        self.references.secrets.first()?.name.as_deref()
+        let References { secrets, callbacks, .. } = &self.references;
+        secrets.first().or_else(|| callbacks.first())?.name.as_deref()
     }
 
     /// Evaluates to a JSON text.

@@ -151,6 +151,8 @@ pub mod kind {
         CONCURRENCY_DEADLOCK = "concurrency_deadlock",
         /// All permits of the concurrency key of a child are held, and its policy is to reject.
         CONCURRENCY_REJECTED = "concurrency_rejected",
+        /// An operation that was started called back, and says that it failed.
+        OPERATION_FAILED = "operation_failed",
         /// A call was answered, and the node's `failWhen` holds for the response.
         FAIL_WHEN = "fail_when",
         /// A call was answered, and the node's `retryWhen` holds for the response.

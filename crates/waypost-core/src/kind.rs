@@ -26,7 +26,7 @@ use crate::slot::SlotClass;
 use crate::time::Millis;
 
 pub use call::{EmitSpec, WorkflowCall};
-pub use container::{Collect, Container, Loop, LoopTest, MapSpec, Tolerate};
+pub use container::{Collect, Container, Loop, LoopTest, MapSpec, OperationSpec, Tolerate};
 pub use waits::{
     APPROVED, ApprovalSpec, EXPIRED, Escalation, REJECTED, SignalName, SignalSpec, SignalsSpec,
 };
@@ -80,11 +80,23 @@ impl KindSpec {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BodyKind {
     Once,
+    /// Once, as well; the nodes are made of the fields `start` and `poll` of its config.
+    Made,
     /// Again and again. Expressions in the body and in the container's config see `iteration` and
     /// `previous`.
     Repeated,
     /// For each item. Expressions in the body see `item` and `index`.
     Each,
+}
+
+impl BodyKind {
+    /// May it run more than once?
+    pub fn is_repeated(self) -> bool {
+        match self {
+            Self::Once | Self::Made => false,
+            Self::Repeated | Self::Each => true,
+        }
+    }
 }
 
 /// One field of a kind's `config`.
@@ -224,6 +236,8 @@ pub enum Behaviour {
     },
     /// Runs its body once.
     Group,
+    /// Runs its body once, then waits for a callback.
+    Operation(OperationSpec),
     /// Runs its body again and again.
     Loop(Loop),
     /// Runs its body for each item.
@@ -311,6 +325,7 @@ impl Behaviour {
                 timeout.iter().for_each(|timeout| timeout.visit(visit));
             }
             Self::Signals(spec) => spec.visit(visit),
+            Self::Operation(spec) => spec.timeout.iter().for_each(|timeout| timeout.visit(visit)),
             Self::Approval(spec) => spec.visit(visit),
             Self::Loop(Loop { test, delay, .. }) => {
                 let (LoopTest::While(expression) | LoopTest::Until(expression)) = test;
@@ -328,6 +343,7 @@ impl Behaviour {
     pub fn container(&self) -> Option<Container<'_>> {
         match self {
             Self::Group => Some(Container::Group),
+            Self::Operation(spec) => Some(Container::Operation(spec)),
             Self::Loop(spec) => Some(Container::Loop(spec)),
             Self::Map(spec) => Some(Container::Map(spec)),
             Self::Pass
@@ -358,7 +374,8 @@ impl Behaviour {
                 Some(names)
             }
             Self::Signal { on_timeout: Some(branch), .. }
-            | Self::Signals(SignalsSpec { on_timeout: Some(branch), .. }) => Some(vec![branch]),
+            | Self::Signals(SignalsSpec { on_timeout: Some(branch), .. })
+            | Self::Operation(OperationSpec { on_timeout: Some(branch), .. }) => Some(vec![branch]),
             Self::Approval(_) => Some(vec![APPROVED, REJECTED, EXPIRED]),
             Self::Pass
             | Self::Input
@@ -370,6 +387,7 @@ impl Behaviour {
             | Self::Signals(_)
             | Self::Task { .. }
             | Self::Group
+            | Self::Operation(_)
             | Self::Loop(_)
             | Self::Map(_)
             | Self::Workflow(_)

@@ -25,6 +25,7 @@
 //! | `flow` | plans from a line of text, for tests; behind the feature of that name |
 //! | `planted` | bugs for the simulator to find, in builds of their own |
 //! | `slot` | which limit of an instance an attempt counts against |
+//! | `callback` | operations that outside systems complete |
 //! | `child` | executions that other executions start, and what they tell each other |
 //! | `retry`, `failure` | failures as data, and what follows them |
 //! | `breaker` | circuit breakers: one rule for all stores |
@@ -40,6 +41,7 @@ pub mod apply;
 pub mod blob;
 pub mod breaker;
 pub mod budget;
+pub mod callback;
 pub mod check;
 pub mod child;
 pub mod command;

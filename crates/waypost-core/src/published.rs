@@ -107,6 +107,7 @@ impl State {
                 Some(
                     Wait::Delay { .. }
                     | Wait::Approval(_)
+                    | Wait::Callback { .. }
                     | Wait::Retry { .. }
                     | Wait::Body
                     | Wait::Child { .. }

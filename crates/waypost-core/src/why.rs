@@ -58,6 +58,8 @@ pub enum UnblockedBy {
     Release,
     /// A circuit breaker that closes: by time and a probe, or by a reset.
     Breaker(Arc<str>),
+    /// An outside system that calls back.
+    Callback,
     /// The end of an execution that it started.
     Execution(ExecutionId),
     /// A person: a larger budget, and resume.
@@ -283,6 +285,16 @@ fn since(state: &State, node: &NodeState) -> Timestamp {
     held(node).map_or(node.started_at.unwrap_or(scheduled), |held| held.since)
 }
 
+fn runs_body(plan: &Plan, at: At, node: &NodeState) -> String {
+    let opened = node.body.as_ref().map_or(0, |body| body.opened);
+    match plan.node(at.node).behaviour.container() {
+        Some(Container::Loop(_)) => format!("runs iteration {opened}"),
+        Some(Container::Map(_)) => progress_of(node),
+        Some(Container::Operation(_)) => "starts its operation".to_owned(),
+        Some(Container::Group) | None => "runs its body".to_owned(),
+    }
+}
+
 fn node_reason(plan: &Plan, state: &State, (at, node): (At, &NodeState)) -> Reason {
     let since = since(state, node);
     let (what, until, unblocked_by) = match (&node.wait, node.status) {
@@ -297,6 +309,9 @@ fn node_reason(plan: &Plan, state: &State, (at, node): (At, &NodeState)) -> Reas
             (what, *due, UnblockedBy::Signal(next))
         }
         (Some(Wait::Approval(approval)), _) => undecided(approval),
+        (Some(Wait::Callback { due, .. }), _) => {
+            ("waits for the callback of its operation".to_owned(), *due, UnblockedBy::Callback)
+        }
         (Some(Wait::Retry { due }), _) => (next_attempt(node), Some(*due), UnblockedBy::Time),
         (Some(Wait::Breaker(breaker)), _) => waits_for_breaker(breaker),
         (Some(Wait::Body), _) if let Some(held) = held(node) => {
@@ -304,15 +319,7 @@ fn node_reason(plan: &Plan, state: &State, (at, node): (At, &NodeState)) -> Reas
                 format!("is {} and opens no items; it {}", held.describe(), progress_of(node));
             (what, node.deadline, UnblockedBy::Release)
         }
-        (Some(Wait::Body), _) => {
-            let opened = node.body.as_ref().map_or(0, |body| body.opened);
-            let what = match plan.node(at.node).behaviour.container() {
-                Some(Container::Loop(_)) => format!("runs iteration {opened}"),
-                Some(Container::Map(_)) => progress_of(node),
-                Some(Container::Group) | None => "runs its body".to_owned(),
-            };
-            (what, node.deadline, UnblockedBy::Attempt)
-        }
+        (Some(Wait::Body), _) => (runs_body(plan, at, node), node.deadline, UnblockedBy::Attempt),
         (Some(Wait::Child { .. }) | None, _)
             if matches!(plan.node(at.node).behaviour, Behaviour::Workflow(_)) =>
         {

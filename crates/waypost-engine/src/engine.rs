@@ -33,7 +33,7 @@ use crate::config::Config;
 use crate::driver::{
     Answer, Committed, ControlRequest, EndSummary, Input, Start, StartRequest, Ticket,
 };
-use crate::links::Links;
+use crate::links::{CallbackLinks, Links};
 use crate::metrics::EngineMetrics;
 use crate::sealed_secrets::SealError;
 use crate::shell::{Handlers, NotKept, Payloads, Plans, Shared, TasksOrder, WorkerSecrets};
@@ -180,8 +180,7 @@ pub struct Engine {
     payloads: Payloads,
     issuer: TokenIssuer,
     nudges: Arc<dyn Nudges>,
-    links: Links,
-    public_url: Option<String>,
+    callbacks: CallbackLinks,
     worker_secrets: WorkerSecrets,
     /// Locked while the threads are joined, away from the runtime: so every caller of `stop` waits
     /// for the same end, also after one that has given up.
@@ -225,12 +224,12 @@ impl Engine {
 
     /// Makes and verifies the tokens of links.
     pub fn links(&self) -> &Links {
-        &self.links
+        &self.callbacks.links
     }
 
     /// What links begin with, if outside systems reach a server of this cluster.
     pub fn public_url(&self) -> Option<&str> {
-        self.public_url.as_deref()
+        self.callbacks.public_url.as_deref()
     }
 
     /// This process, to the store.

@@ -59,7 +59,7 @@ pub use engine::{
 pub use receipt::Receipt;
 pub use shell::{
     BadItems, Damage, Handlers, ItemLists, MarkReporter, NotKept, Performed, PlanSource, Plans,
-    Polled, RemoteTask, RemoteTasks, ResultsOf, StoreCalls, StoreTime, Taken, TreeCounts,
+    Polled, RemoteTask, RemoteTasks, ResultsOf, StoreCalls, StoreTime, Supplies, Taken, TreeCounts,
     WorkerPoll, attempt_outcome, fold, holds_secrets, put_results,
 };
 

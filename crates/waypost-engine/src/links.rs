@@ -20,6 +20,8 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use waypost_core::callback::OperationRef;
+use waypost_core::failure::{Failure, kind};
 use waypost_core::id::ExecutionId;
 use waypost_core::time::Timestamp;
 
@@ -151,6 +153,49 @@ impl Links {
         match purpose {
             LinkPurpose::Callback => callback,
             LinkPurpose::Approval => approval,
+        }
+    }
+}
+
+/// The links by which outside systems call back.
+#[derive(Clone, Debug)]
+pub struct CallbackLinks {
+    pub links: Links,
+    /// What URLs begin with, where outside systems reach a server of this cluster.
+    pub public_url: Option<String>,
+}
+
+impl CallbackLinks {
+    /// The token of an operation: equal for every attempt to start it.
+    pub fn token(&self, execution: &ExecutionId, of: &OperationRef) -> String {
+        let link = Link {
+            execution: execution.clone(),
+            // The operation has its own.
+            generation: 0,
+            node: Arc::clone(&of.node),
+            subject: Arc::clone(&of.operation),
+            expires_at: None,
+        };
+        self.links.issue(LinkPurpose::Callback, &link)
+    }
+
+    /// The value of `callback.url` or `callback.token`; none of other names.
+    pub(crate) fn value(
+        &self,
+        name: &str,
+        execution: &ExecutionId,
+        of: Option<&OperationRef>,
+    ) -> Option<Result<String, Failure>> {
+        let token = of.map(|of| self.token(execution, of))?;
+        match (name, &self.public_url) {
+            ("callback.token", _) => Some(Ok(token)),
+            ("callback.url", Some(base)) => Some(Ok(format!("{base}/v1/callbacks/{token}"))),
+            ("callback.url", None) => {
+                let message = "callback.url is the address of a server, and there is none: run the \
+                               workflow with `waypost serve` and `waypost start`, or set public_url";
+                Some(Err(Failure::permanent(kind::INVALID_CONFIG, message)))
+            }
+            _ => None,
         }
     }
 }

@@ -8,6 +8,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use waypost_core::callback::OperationRef;
+use waypost_core::expr::Placeholder;
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::json::Json;
 use waypost_core::time::Millis;
@@ -36,18 +38,17 @@ pub struct OfferedTask {
         deserialize_with = "waypost_core::json::present"
     )]
     pub checkpoint: Option<Json>,
+    /// Where in the input the link of a callback and secrets belong, in order. Never the values: an offer is
+    /// stored. With secrets, the input is an object with `input` and `secrets`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub placeholders: Vec<Placeholder>,
+    /// The operation that the callback is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<OperationRef>,
     /// Must it not begin before its start is committed?
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_most_once: bool,
-    /// Where secrets belong in `input`, which then is an object with `input` and `secrets`. Never the
-    /// values: an offer is stored.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub places: Vec<SecretPlace>,
 }
-
-/// The place of a secret: the byte of the text before which it goes, and its name.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct SecretPlace(pub usize, pub Arc<str>);
 
 #[derive(Serialize, Deserialize)]
 struct Sealed<'a> {
@@ -138,8 +139,12 @@ mod tests {
             heartbeat: Some(Millis(2)),
             idempotency_key: "exe_1/a/1".into(),
             checkpoint: Some(Json::null()),
+            placeholders: vec![
+                Placeholder { at: 1, name: "callback.url".into() },
+                Placeholder { at: 3, name: "key".into() },
+            ],
+            operation: Some(OperationRef { node: "a".into(), operation: "a/1".into() }),
             at_most_once: true,
-            places: vec![SecretPlace(3, "key".into())],
         }
     }
 
@@ -158,8 +163,9 @@ mod tests {
             timeout: None,
             heartbeat: None,
             checkpoint: None,
+            placeholders: Vec::new(),
+            operation: None,
             at_most_once: false,
-            places: Vec::new(),
             ..task()
         };
         let id = offer(&seal).id;

@@ -56,4 +56,4 @@ pub(crate) use tasks::{PollAnswer, TasksOrder, TasksThread, Waiting};
 pub use time::StoreTime;
 pub(crate) use vitals::Vitals;
 pub(crate) use worker::LocalWorker;
-pub use worker::{Handlers, MarkReporter, attempt_outcome, holds_secrets};
+pub use worker::{Handlers, MarkReporter, Supplies, attempt_outcome, holds_secrets};

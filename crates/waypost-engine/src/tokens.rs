@@ -193,8 +193,9 @@ mod tests {
             heartbeat: None,
             idempotency_key: key.to_owned(),
             checkpoint: None,
+            placeholders: Vec::new(),
+            operation: None,
             at_most_once: false,
-            places: Vec::new(),
         };
         let id = |path: &str| {
             let execution = waypost_core::id::ExecutionNo(1);

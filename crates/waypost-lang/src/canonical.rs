@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use waypost_core::breaker::BreakerPolicy;
 use waypost_core::budget::OnExhausted;
+use waypost_core::kind::BodyKind;
 use waypost_core::plan::{ConcurrencyPolicy, Condition, Delivery, FailurePolicy, Join, OnError};
 use waypost_core::retry::{Matcher, RetryPolicy};
 
@@ -40,7 +41,10 @@ fn nodes_value(definition: &ParsedDefinition<'_>, graph: &Graph, scope: usize) -
     let value = |at: usize| {
         let node = &definition.nodes[at];
         let mut fields = node_fields(node, &graph.conditions[at], &graph.on_error[at], ids);
-        fields.put_some("nodes", node.body.map(|body| nodes_value(definition, graph, body)));
+        // A body that is made of the config is made again of it.
+        let is_made = node.kind.is_some_and(|kind| kind.body == Some(BodyKind::Made));
+        let body = node.body.filter(|_| !is_made);
+        fields.put_some("nodes", body.map(|body| nodes_value(definition, graph, body)));
         fields.finish()
     };
     definition.scopes[scope].nodes.clone().map(value).collect()

@@ -9,6 +9,7 @@ mod concurrency;
 mod config;
 mod needs;
 mod node;
+mod operation;
 mod retry;
 mod scopes;
 
@@ -30,6 +31,7 @@ use crate::tree::{Tree, TreeEntry};
 pub(crate) use breaker::BreakerBlock;
 pub(crate) use budget::{BudgetBlock, MeterField, ON_EXHAUSTED, ParsedMeter};
 pub(crate) use concurrency::{ConcurrencyBlock, POLICIES};
+pub(crate) use operation::make_bodies;
 pub(crate) use retry::matcher_text;
 #[cfg(test)]
 pub(crate) use {

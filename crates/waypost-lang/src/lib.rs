@@ -83,13 +83,14 @@ fn compile(
 ) -> Result<Compiled, Diagnostics> {
     let source = Source::new(bytes).map_err(Diagnostics::of)?;
     let mut faults = Faults::new();
-    let tree = match tree::parse(&source, &mut faults) {
+    let mut tree = match tree::parse(&source, &mut faults) {
         Ok(tree) => tree,
         Err(fault) => {
             faults.add(fault);
             return Err(faults.finish(&source));
         }
     };
+    definition::make_bodies(&mut tree, catalog, &mut faults);
     let mut context = ReadContext { source: &source, catalog, faults: &mut faults };
     let definition = definition::read(&tree, &mut context);
     let graph =

@@ -208,7 +208,7 @@ fn config_of(spec: &KindSpec) -> Value {
         .iter()
         .map(|field| (field.name.to_owned(), described(field.summary, shape_of(field))))
         .collect();
-    let repeats = spec.body.is_some_and(|body| body != BodyKind::Once);
+    let repeats = spec.body.is_some_and(BodyKind::is_repeated);
     let retry = || if repeats { of("null") } else { reference("retry") };
     properties.entry("retry").or_insert_with(retry);
     let required: Vec<&str> =
@@ -225,10 +225,11 @@ fn config_of(spec: &KindSpec) -> Value {
     if !required.is_empty() {
         needed.push("config");
     }
-    if spec.body.is_some() {
+    if spec.body.is_some_and(|body| body != BodyKind::Made) {
         needed.push("nodes");
     }
     let (nodes, attempts) = match spec.body {
+        Some(BodyKind::Made) => (of("null"), Some(["timeout", "delivery"])),
         Some(_) => (of("array"), Some(["timeout", "delivery"])),
         None => (of("null"), None),
     };

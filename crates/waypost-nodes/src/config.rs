@@ -3,6 +3,8 @@
 //! Shapes are checked before `compile` is called; the checks here are the last line, so that a kind
 //! never has to assume anything about its config.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 use waypost_core::expr::{Expression, Template};
 use waypost_core::kind::{Behaviour, ConfigFault, DurationTemplate, Field, Shape};
@@ -125,6 +127,23 @@ pub(crate) fn duration(
         _ => Err(BadDuration::Syntax),
     };
     fixed.map(|fixed| Some(DurationTemplate::Fixed(fixed))).map_err(refuse)
+}
+
+/// The branch of a timeout; none where it is a failure.
+pub(crate) fn on_timeout(config: &ConfigMap) -> Result<Option<Arc<str>>, ConfigFault> {
+    let Some(value) = config.get("onTimeout") else { return Ok(None) };
+    let branch = value.as_str().map(str::trim).filter(|name| !name.is_empty());
+    let branch = branch.ok_or_else(|| {
+        ConfigFault::at("onTimeout", "`onTimeout` must be `fail` or the name of a branch")
+    })?;
+    if branch == "fail" {
+        return Ok(None);
+    }
+    if !config.contains_key("timeout") {
+        let message = "`onTimeout` needs a `timeout`";
+        return Err(ConfigFault::at("onTimeout", message));
+    }
+    Ok(Some(branch.into()))
 }
 
 /// The faults of fields that exclude each other: exactly one of them must be there.

@@ -73,6 +73,7 @@ kinds! {
     delay,
     wait_for_events,
     approval,
+    async_operation,
     join,
     group,
     r#loop,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 use waypost_core::breaker::BreakerRef;
+use waypost_core::callback::OperationRef;
 use waypost_core::expr::Placeholder;
 use waypost_core::failure::{Failure, kind};
 use waypost_core::id::{ExecutionId, Token};
@@ -30,6 +31,8 @@ pub struct Task {
     /// Where in the config secrets belong that are not there yet. The worker puts them in; a handler
     /// finds none.
     pub placeholders: Vec<Placeholder>,
+    /// The operation that it starts, whose link the worker puts in as it does secrets.
+    pub operation: Option<OperationRef>,
     /// The secrets in the config, with which the handler checks what it may do with them.
     pub secrets: Vec<Grant>,
     /// How long the attempt may take; the caller enforces it, handlers may use it for their own
@@ -52,7 +55,7 @@ pub struct Task {
 impl fmt::Debug for Task {
     /// Without the config where there are secrets in it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let config: &dyn fmt::Debug = match self.secrets.is_empty() {
+        let config: &dyn fmt::Debug = match self.secrets.is_empty() && self.operation.is_none() {
             true => &self.config,
             false => &format_args!("***"),
         };

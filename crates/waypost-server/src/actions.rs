@@ -6,6 +6,7 @@ pub(crate) mod approval_links;
 pub(crate) mod approvals;
 pub(crate) mod blobs;
 pub(crate) mod breakers;
+pub(crate) mod callbacks;
 pub(crate) mod control;
 pub(crate) mod definitions;
 pub(crate) mod executions;

@@ -137,6 +137,7 @@ pub async fn early(
         Request::Tune { node, tuning, .. } => {
             found.state.map_to_tune(&found.plan, node, *tuning).err()
         }
+        Request::Callback(callback) => found.state.refuses_callback(&found.plan, callback),
         Request::Budget { limits, .. } => found.state.refuses_budget(&found.plan, *limits),
         Request::Signal { .. } | Request::Cancel { .. } | Request::ForceCancel { .. } => None,
     };

@@ -85,6 +85,7 @@ codes! {
     IllegalTransition => 409 "illegal_transition" "the execution's status does not allow this",
     /// Another decision came first.
     AlreadyDecided => 409 "already_decided" "the approval was decided before",
+    CallbackReceived => 409 "callback_received" "the operation was called back before",
     IdTaken => 409 "id_taken" "an execution of this id exists",
     ConcurrencyLimit => 409 "concurrency_limit" "too many executions of the concurrency key",
     /// An instance of the cluster is too old for what the definition uses, or for the request.
@@ -95,6 +96,7 @@ codes! {
     ForeignToken => 409 "foreign_token" "another worker holds the attempt",
     /// The execution is quarantined because its log cannot be read.
     ExecutionDamaged => 409 "execution_damaged" "the execution is quarantined",
+    OperationOver => 410 "operation_over" "the operation is over",
     LinkExpired => 410 "link_expired" "the link has expired",
     BodyTooLarge => 413 "body_too_large" "the body is too large",
     /// The body is neither JSON nor, where that is allowed, YAML; or it is compressed.

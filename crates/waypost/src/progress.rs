@@ -183,6 +183,24 @@ fn line_of(event: &RunEvent) -> Option<String> {
     })
 }
 
+/// What a node waits for.
+fn awaited(wait: &Wait) -> String {
+    match wait {
+        Wait::Delay { due } | Wait::Retry { due } => format!("until {due}"),
+        Wait::Signal { name, due: None } => format!("for signal {name}"),
+        Wait::Signal { name, due: Some(due) } => format!("for signal {name} until {due}"),
+        Wait::Approval(approval) => format!("for a decision: {}", approval.title),
+        Wait::Signals { names, need, due } => {
+            let until = due.map_or_else(String::new, |due| format!(" until {due}"));
+            format!("for {need} of signals {}{until}", names.join(", "))
+        }
+        Wait::Callback { due: None, .. } => "for its callback".to_owned(),
+        Wait::Callback { due: Some(due), .. } => format!("for its callback until {due}"),
+        Wait::Breaker(of) => format!("for breaker {} until {}", of.key, of.due),
+        Wait::Body | Wait::Child { .. } => String::new(),
+    }
+}
+
 /// The change of a node's line by an event.
 fn change(event: &NodeEvent) -> Option<(NodeStatus, Option<u32>, String)> {
     let none = String::new();
@@ -204,18 +222,7 @@ fn change(event: &NodeEvent) -> Option<(NodeStatus, Option<u32>, String)> {
             (status, Some(*attempt), note)
         }
         NodeEvent::Waiting { attempt, wait, .. } => {
-            let note = match wait {
-                Wait::Delay { due } | Wait::Retry { due } => format!("until {due}"),
-                Wait::Signal { name, due: None } => format!("for signal {name}"),
-                Wait::Signal { name, due: Some(due) } => format!("for signal {name} until {due}"),
-                Wait::Approval(approval) => format!("for a decision: {}", approval.title),
-                Wait::Signals { names, need, due } => {
-                    let until = due.map_or_else(String::new, |due| format!(" until {due}"));
-                    format!("for {need} of signals {}{until}", names.join(", "))
-                }
-                Wait::Breaker(of) => format!("for breaker {} until {}", of.key, of.due),
-                Wait::Body | Wait::Child { .. } => none,
-            };
+            let note = awaited(wait);
             (NodeStatus::Waiting, Some(*attempt), note)
         }
         NodeEvent::Reminded { attempt, escalated, .. } => {

@@ -11,7 +11,7 @@ use super::nodes::Nodes;
 use super::run::RunCheck;
 use super::scopes::BodySeen;
 use super::{EventAt, Verdict, broken, require, require_with};
-use crate::event::{AttemptReserved, AttemptUsed, FailureEnd, MessageId, NodeEvent, Wait};
+use crate::event::{AttemptReserved, AttemptUsed, FailureEnd, NodeEvent, Wait};
 use crate::failure::{Failure, kind};
 use crate::id::ExecutionNo;
 use crate::json::Json;
@@ -320,7 +320,10 @@ impl Seen {
             }
             (
                 Phase::Waiting {
-                    wait: Wait::Signal { due, .. } | Wait::Signals { due, .. },
+                    wait:
+                        Wait::Signal { due, .. }
+                        | Wait::Signals { due, .. }
+                        | Wait::Callback { due, .. },
                     at_once,
                     ..
                 },
@@ -339,44 +342,6 @@ impl Seen {
                 return broken(AttemptsOnce, "the attempt was not started");
             }
         }
-        self.is_at(attempt)
-    }
-
-    /// A wait ends by its message, or when it is due and not before.
-    pub(super) fn may_resume(
-        &self,
-        place: EventAt,
-        attempt: u32,
-        message: Option<&MessageId>,
-        run: &RunCheck,
-    ) -> Verdict {
-        match (&self.phase, message) {
-            (Phase::Waiting { wait: Wait::Delay { due }, at_once, .. }, None) => {
-                not_early(place, *due, *at_once)?;
-            }
-            (Phase::Waiting { wait: Wait::Signals { need, .. }, .. }, None) => {
-                let came = self.came.len();
-                require_with(came >= *need as usize, WaitsEndInTime, || {
-                    format!("{came} of {need} signals have come")
-                })?;
-            }
-            (Phase::Waiting { wait: Wait::Signal { name, .. }, opened, .. }, Some(message)) => {
-                require_with(run.has_signal(message, name, *opened), WaitsEndInTime, || {
-                    format!("signal {name:?} never came with message {message:?}")
-                })?;
-            }
-            (Phase::Waiting { .. }, _) => {
-                return broken(WaitsEndInTime, "that is not what it waited for");
-            }
-            _ => return broken(WaitsEndInTime, "it has no wait that is open"),
-        }
-        self.is_at(attempt)
-    }
-
-    /// A person may end any wait, at any time.
-    pub(super) fn may_be_resumed_by_hand(&self, attempt: u32) -> Verdict {
-        let waits = matches!(self.phase, Phase::Waiting { .. });
-        require(waits, WaitsEndInTime, "it has no wait that is open")?;
         self.is_at(attempt)
     }
 

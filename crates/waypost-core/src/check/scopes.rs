@@ -149,7 +149,7 @@ impl Nodes {
         require(!seen.body.failed, BodiesInOrder, "its last scope has failed")?;
         let next = seen.body.opened.saturating_add(1);
         let fits = match plan.node(at.node).behaviour.container() {
-            Some(Container::Group) => index.is_none() && next == 1,
+            Some(Container::Group | Container::Operation(_)) => index.is_none() && next == 1,
             Some(Container::Loop(spec)) => index == Some(next) && next <= spec.iterations_max,
             _ => false,
         };
@@ -192,7 +192,7 @@ impl Nodes {
     pub(super) fn may_complete_body(&self, at: Option<At>, seen: &Seen) -> Verdict {
         let (Some(plan), Some(at)) = (&self.plan, at) else { return Ok(()) };
         let ran = match (&plan.node(at.node).behaviour, &seen.body.map) {
-            (Behaviour::Group, _) => seen.body.opened == 1,
+            (Behaviour::Group | Behaviour::Operation(_), _) => seen.body.opened == 1,
             (Behaviour::Map(_), Some(map)) => {
                 seen.body.opened == map.count && map.failed <= map.tolerated
             }

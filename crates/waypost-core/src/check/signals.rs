@@ -7,6 +7,7 @@ use super::invariant::Invariant::{Justified, MessagesOnce, PausesHold, WaitsEndI
 use super::nodes::Nodes;
 use super::run::RunCheck;
 use super::{EventAt, Verdict, broken, require, require_with};
+use crate::callback::CallbackOutcome;
 use crate::event::{MessageId, NodeEvent, Wait};
 use crate::kind::Behaviour;
 use crate::path::At;
@@ -126,6 +127,56 @@ impl Seen {
         {
             self.came.insert(*which, Arc::clone(name));
         }
+    }
+
+    /// A wait ends by its message, or when it is due and not before.
+    pub(super) fn may_resume(
+        &self,
+        place: EventAt,
+        attempt: u32,
+        message: Option<&MessageId>,
+        run: &RunCheck,
+    ) -> Verdict {
+        match (&self.phase, message) {
+            (Phase::Waiting { wait: Wait::Delay { due }, at_once, .. }, None) => {
+                not_early(place, *due, *at_once)?;
+            }
+            (Phase::Waiting { wait: Wait::Signals { need, .. }, .. }, None) => {
+                let came = self.came.len();
+                require_with(came >= *need as usize, WaitsEndInTime, || {
+                    format!("{came} of {need} signals have come")
+                })?;
+            }
+            (Phase::Waiting { wait: Wait::Signal { name, .. }, opened, .. }, Some(message)) => {
+                require_with(run.has_signal(message, name, *opened), WaitsEndInTime, || {
+                    format!("signal {name:?} never came with message {message:?}")
+                })?;
+            }
+            (
+                Phase::Waiting { wait: Wait::Callback { operation, .. }, opened, .. },
+                Some(message),
+            ) => {
+                let came = |outcome: CallbackOutcome| {
+                    run.has_signal(message, &outcome.signal(operation), *opened)
+                };
+                let outcomes = [CallbackOutcome::Completed, CallbackOutcome::Failed];
+                require_with(outcomes.into_iter().any(came), WaitsEndInTime, || {
+                    format!("no callback for {operation:?} came with message {message:?}")
+                })?;
+            }
+            (Phase::Waiting { .. }, _) => {
+                return broken(WaitsEndInTime, "that is not what it waited for");
+            }
+            _ => return broken(WaitsEndInTime, "it has no wait that is open"),
+        }
+        self.is_at(attempt)
+    }
+
+    /// A person may end any wait, at any time.
+    pub(super) fn may_be_resumed_by_hand(&self, attempt: u32) -> Verdict {
+        let waits = matches!(self.phase, Phase::Waiting { .. });
+        require(waits, WaitsEndInTime, "it has no wait that is open")?;
+        self.is_at(attempt)
     }
 
     /// One of several signals came: one that the node waits for, and that had not come.

@@ -11,7 +11,7 @@ use super::{EventAt, Verdict, broken, require_with};
 use crate::apply::{GRACE, SILENCE};
 use crate::event::{Event, FailureEnd, NodeEvent, RunEvent};
 use crate::failure::Failure;
-use crate::kind::{Behaviour, Delay, DurationTemplate, Loop, SignalsSpec};
+use crate::kind::{Behaviour, Delay, DurationTemplate, Loop, OperationSpec, SignalsSpec};
 use crate::plan::{Plan, PlanNode};
 use crate::retry::RetryPolicy;
 use crate::time::{Millis, Timestamp};
@@ -122,6 +122,10 @@ fn fixed_span(node: &PlanNode) -> Option<Millis> {
     | Behaviour::Signal { timeout: Some(DurationTemplate::Fixed(span)), .. }
     | Behaviour::Signals(SignalsSpec {
         timeout: Some(DurationTemplate::Fixed(span)), ..
+    })
+    | Behaviour::Operation(OperationSpec {
+        timeout: Some(DurationTemplate::Fixed(span)),
+        ..
     }) = &node.behaviour
     {
         return Some(*span);

@@ -50,6 +50,14 @@ pub enum Refusal {
     NeedsDecision(u64),
     #[error("{by} may not decide this approval; its approvers are {approvers}")]
     NotAnApprover { by: Arc<str>, approvers: String },
+    #[error("signals with this name are for callbacks of operations")]
+    ReservedSignal,
+    /// The operation that the callback is for.
+    #[error("the callback of operation {0:?} was already received")]
+    CallbackReceived(Arc<str>),
+    /// The operation that the callback is for.
+    #[error("operation {0:?} is over: its node has ended, timed out or started another one")]
+    OperationOver(Arc<str>),
     #[error("the form is not JSON")]
     BadForm,
     #[error("a message with this id was already received")]

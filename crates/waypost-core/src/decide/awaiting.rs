@@ -129,6 +129,7 @@ impl Decider<'_> {
                 format!("{came} of {need} signals came in time; open are {}", open.join(", "))
             }
             Some(Wait::Signal { name, .. }) => format!("signal {name:?} did not come in time"),
+            Some(Wait::Callback { .. }) => "the operation did not call back in time".to_owned(),
             Some(
                 Wait::Approval(_)
                 | Wait::Delay { .. }

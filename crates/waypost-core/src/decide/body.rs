@@ -65,7 +65,7 @@ impl Decider<'_> {
         match self.plan_node(at).behaviour.container() {
             Some(Container::Loop(spec)) => self.next_iteration(at, spec),
             Some(Container::Map(spec)) => self.open_map(at, spec),
-            Some(Container::Group) | None => {
+            Some(Container::Group | Container::Operation(_)) | None => {
                 self.open_body(at);
                 Ok(())
             }
@@ -89,6 +89,7 @@ impl Decider<'_> {
                 Ok(())
             }
             Some(Container::Map(spec)) => self.end_map(at, spec),
+            Some(Container::Operation(spec)) => self.await_callback(at, spec),
             Some(Container::Group) | None => {
                 let output = body.and_then(|body| body.output.clone());
                 self.complete(at, output, None)

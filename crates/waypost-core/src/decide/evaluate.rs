@@ -90,7 +90,9 @@ impl Decider<'_> {
             Behaviour::Signals(spec) => self.await_signals(at, spec),
             Behaviour::Approval(spec) => self.await_approval(at, spec),
             Behaviour::Task { .. } | Behaviour::Workflow(_) | Behaviour::Emit(_) => Ok(()),
-            Behaviour::Group | Behaviour::Loop(_) | Behaviour::Map(_) => self.open_container(at),
+            Behaviour::Group | Behaviour::Operation(_) | Behaviour::Loop(_) | Behaviour::Map(_) => {
+                self.open_container(at)
+            }
         }
     }
 

@@ -163,6 +163,7 @@ impl Decider<'_> {
             | Behaviour::Signals(_)
             | Behaviour::Approval(_)
             | Behaviour::Group
+            | Behaviour::Operation(_)
             | Behaviour::Loop(_)
             | Behaviour::Map(_) => {
                 self.started(at, None, None, None);

@@ -24,6 +24,7 @@ impl Decider<'_> {
         }
         match request {
             Request::Signal { name, body } => self.signal(&name, &body, origin),
+            Request::Callback(callback) => self.callback(&callback, origin),
             Request::Cancel { reason } => self.cancel(reason, origin),
             Request::ForceCancel { reason } => self.force_cancel(reason, origin),
             Request::Pause { now, reason } => self.pause(now, reason, origin),
@@ -119,7 +120,7 @@ impl Decider<'_> {
         let origin = self.identified(origin);
         match self.node(at).wait {
             Some(Wait::Delay { .. }) => self.delay_passed(at, origin),
-            Some(Wait::Signal { .. } | Wait::Signals { .. }) => {
+            Some(Wait::Signal { .. } | Wait::Signals { .. } | Wait::Callback { .. }) => {
                 self.resume_node(at, origin);
                 self.complete_or_fail(at, Some(body));
             }

@@ -161,7 +161,7 @@ pub fn idempotency_key(plan: &Plan, state: &State, at: At) -> String {
 
 /// The path of a node in its idempotency key. A group that is tried again runs its body anew, which
 /// makes other calls: the number of its attempt is a part of their keys from the second one on.
-fn key_path(plan: &Plan, state: &State, at: At) -> Arc<str> {
+pub(crate) fn key_path(plan: &Plan, state: &State, at: At) -> Arc<str> {
     let scopes = std::iter::successors(state.scope(at.scope), |scope| {
         scope.container.and_then(|container| state.scope(container.scope))
     });

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use super::Decider;
+use crate::callback::{CallbackOutcome, is_callback_signal};
 use crate::command::Refusal;
 use crate::event::{MessageId, NodeEvent, Origin, RunEvent, Wait};
 use crate::expr::{Expression, WORK_MAX};
@@ -73,6 +74,19 @@ impl Decider<'_> {
         body: &Json,
         origin: Origin,
     ) -> Result<(), Refusal> {
+        if is_callback_signal(name) {
+            return self.ignore(origin, Refusal::ReservedSignal);
+        }
+        self.receive(name, body, origin)
+    }
+
+    /// Delivers a signal, or keeps it.
+    pub(super) fn receive(
+        &mut self,
+        name: &Arc<str>,
+        body: &Json,
+        origin: Origin,
+    ) -> Result<(), Refusal> {
         self.refuse_ended()?;
         if self.state.status == Status::Ending {
             return self.ignore(origin, Refusal::Ending);
@@ -121,7 +135,10 @@ impl Decider<'_> {
     /// judged any more fails, as it would if it had begun after the signals.
     pub(super) fn deliver_kept_signals(&mut self) {
         let awaits = |node: &NodeState| {
-            matches!(node.wait, Some(Wait::Signal { .. } | Wait::Signals { .. }))
+            matches!(
+                node.wait,
+                Some(Wait::Signal { .. } | Wait::Signals { .. } | Wait::Callback { .. })
+            )
         };
         let open = self.state.nodes().any(|(_, node)| awaits(node));
         if !open && !self.state.wants_delivery() {
@@ -179,6 +196,7 @@ impl Decider<'_> {
     /// A signal comes to one wait.
     pub(super) fn arrives(&mut self, taker: Taker, message: &MessageId, body: &Json, more: bool) {
         let (at, message) = (taker.at, Arc::clone(message));
+        let failed = self.failed_callback(at, &message, body);
         let Some(which) = taker.which else {
             let (message, origin, timed_out) = (Some(message), Origin::default(), false);
             self.resumed(at, |node, attempt| NodeEvent::Resumed {
@@ -189,7 +207,10 @@ impl Decider<'_> {
                 timed_out,
                 more,
             });
-            return self.complete_or_fail(at, Some(body.clone()));
+            return match failed {
+                Some(failure) => self.attempt_failed(at, failure),
+                None => self.complete_or_fail(at, Some(body.clone())),
+            };
         };
         self.resumed(at, |node, attempt| NodeEvent::Signalled {
             node,
@@ -279,6 +300,9 @@ impl Decider<'_> {
                     }
                     let accepts = self.accepts(at, filter.as_ref(), body, &mut portion.work);
                     accepts.map(|yes| yes.then_some(None))
+                }
+                (Some(Wait::Callback { operation, .. }), _) => {
+                    Some(CallbackOutcome::of(name, operation).map(|_| None))
                 }
                 (Some(Wait::Signals { .. }), Behaviour::Signals(spec)) => self
                     .place_of((at, node), spec, (name, body), &mut portion.work)

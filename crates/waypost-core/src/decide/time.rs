@@ -52,7 +52,7 @@ impl Decider<'_> {
     fn may_end(&self, at: At) -> bool {
         let completes = match &self.node(at).wait {
             Some(Wait::Delay { .. }) => true,
-            Some(Wait::Signal { .. } | Wait::Signals { .. }) => {
+            Some(Wait::Signal { .. } | Wait::Signals { .. } | Wait::Callback { .. }) => {
                 self.plan_node(at).behaviour.on_timeout().is_some()
             }
             Some(Wait::Approval(_)) => {
@@ -69,7 +69,9 @@ impl Decider<'_> {
             Some(Wait::Delay { .. }) => self.delay_passed(at, Origin::default()),
             Some(Wait::Retry { .. }) => self.schedule(at),
             Some(Wait::Breaker(_)) => self.ask_breaker_again(at, Origin::default()),
-            Some(Wait::Signal { .. } | Wait::Signals { .. }) => self.signals_late(at),
+            Some(Wait::Signal { .. } | Wait::Signals { .. } | Wait::Callback { .. }) => {
+                self.signals_late(at);
+            }
             Some(Wait::Approval(_)) => self.approval_expired(at),
             Some(Wait::Body | Wait::Child { .. }) | None => {
                 unreachable!("a wait's timer is removed with the wait")

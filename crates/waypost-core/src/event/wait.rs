@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BREAKERS_LOG_FORMAT, WAITS_LOG_FORMAT};
+use super::{BREAKERS_LOG_FORMAT, CALLBACKS_LOG_FORMAT, WAITS_LOG_FORMAT};
 use crate::breaker::BreakerCause;
 use crate::id::ExecutionId;
 use crate::time::Timestamp;
@@ -38,6 +38,14 @@ pub enum Wait {
     },
     /// For the decision of a person.
     Approval(Box<ApprovalWait>),
+    /// For the callback of an operation that its body started.
+    Callback {
+        /// The operation: unlike the path, another one whenever the node starts it again.
+        operation: Arc<str>,
+        /// When the wait times out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        due: Option<Timestamp>,
+    },
     /// For its next attempt. Never in a NodeWaiting: a NodeFailed opens it.
     Retry {
         /// When it begins.
@@ -112,7 +120,9 @@ impl Wait {
     pub fn due(&self) -> Option<Timestamp> {
         match self {
             Self::Delay { due } | Self::Retry { due } => Some(*due),
-            Self::Signal { due, .. } | Self::Signals { due, .. } => *due,
+            Self::Signal { due, .. } | Self::Signals { due, .. } | Self::Callback { due, .. } => {
+                *due
+            }
             Self::Approval(approval) => approval.due,
             Self::Breaker(breaker) => Some(breaker.due),
             Self::Body | Self::Child { .. } => None,
@@ -128,7 +138,10 @@ impl Wait {
     /// Does a message from outside end it?
     pub fn is_answered(&self) -> bool {
         match self {
-            Self::Signal { .. } | Self::Signals { .. } | Self::Approval(_) => true,
+            Self::Signal { .. }
+            | Self::Signals { .. }
+            | Self::Approval(_)
+            | Self::Callback { .. } => true,
             Self::Delay { .. }
             | Self::Retry { .. }
             | Self::Body
@@ -142,6 +155,7 @@ impl Wait {
         match self {
             Self::Signals { .. } | Self::Approval(_) => WAITS_LOG_FORMAT,
             Self::Breaker(_) => BREAKERS_LOG_FORMAT,
+            Self::Callback { .. } => CALLBACKS_LOG_FORMAT,
             Self::Delay { .. }
             | Self::Signal { .. }
             | Self::Retry { .. }

@@ -31,6 +31,8 @@ pub struct SecretRef {
 pub struct References {
     pub nodes: Vec<NodeRef>,
     pub secrets: Vec<SecretRef>,
+    /// Mentions of `callback`, which is filled in as secrets are; the name is `callback.<field>`.
+    pub callbacks: Vec<SecretRef>,
     /// Top-level names with the place of their first mention.
     pub names: BTreeMap<String, Range<usize>>,
     /// Fields of the input, and of nodes, in order of appearance.
@@ -67,6 +69,11 @@ impl References {
                 match *name {
                     "nodes" => found.nodes.push(node_ref(tokens, position)?),
                     "secrets" => found.secrets.push(secret_ref(tokens, position)),
+                    "callback" => {
+                        let SecretRef { name, range } = secret_ref(tokens, position);
+                        let name = name.map(|field| format!("callback.{field}"));
+                        found.callbacks.push(SecretRef { name, range });
+                    }
                     _ => {}
                 }
                 &mut found.names

@@ -10,6 +10,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Expression, Scope};
 use crate::failure::{Failure, kind};
 use crate::json::Json;
@@ -57,11 +59,18 @@ pub struct Rendered {
 }
 
 /// A place in a rendered config where a secret belongs.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Placeholder {
     /// The byte of the config's text before which it goes; always inside of a string.
     pub at: usize,
     pub name: Arc<str>,
+}
+
+impl Placeholder {
+    /// Is it for the link of a callback, `callback.<field>`? Names of secrets have no dot.
+    pub fn is_callback(&self) -> bool {
+        self.name.contains('.')
+    }
 }
 
 const OPEN: &str = "${{";

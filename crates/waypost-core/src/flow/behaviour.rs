@@ -6,7 +6,8 @@ use super::{call, expression, split, template};
 use crate::budget::{Budget, Meter, Money, OnExhausted, Prices, SpendingLimits};
 use crate::kind::{
     ApprovalSpec, Behaviour, Case, Collect, Delay, DurationTemplate, EmitSpec, Escalation, Fail,
-    Loop, LoopTest, MapSpec, SignalName, SignalSpec, SignalsSpec, Tolerate, WorkflowCall,
+    Loop, LoopTest, MapSpec, OperationSpec, SignalName, SignalSpec, SignalsSpec, Tolerate,
+    WorkflowCall,
 };
 use crate::slot::SlotClass;
 use crate::time::Millis;
@@ -34,7 +35,7 @@ pub(super) fn meter(words: &[&str]) -> Meter {
 /// `switch(expression -> branch, else -> branch)`, `delay(5s)`, `delay(${{ … }})`, `until(time)`,
 /// `signal(name, where expression, within 5s, else branch)`,
 /// `signals(name, name where expression, need 2, within 5s, else branch)`,
-/// `approval(title, by ann+bob, within 5s, remind 1s, escalate 2s eve)`, `group`,
+/// `approval(title, by ann+bob, within 5s, remind 1s, escalate 2s eve)`, `group`, `operation(within 5s, else branch)`,
 /// `loop(until expression, max 5, delay 1s, all)`, `map(items, at 5, tolerate 2, percent 5, stop, none)`,
 /// `workflow(name, input json, detached, leave)`, `emit(execution, signal, optional)`.
 pub(super) fn behaviour(id: &str, text: &str) -> Behaviour {
@@ -68,6 +69,7 @@ pub(super) fn behaviour(id: &str, text: &str) -> Behaviour {
         "signals" => signals(inside),
         "approval" => approval(inside),
         "group" => Behaviour::Group,
+        "operation" => operation(inside),
         "loop" => repeat(inside),
         "map" => each(inside),
         "workflow" => workflow(inside),
@@ -205,6 +207,18 @@ fn approval(text: &str) -> Behaviour {
         }
     }
     Behaviour::Approval(Box::new(spec))
+}
+
+fn operation(text: &str) -> Behaviour {
+    let mut spec = OperationSpec { timeout: None, on_timeout: None };
+    for part in split(text, &[',']).into_iter().filter(|part| !part.is_empty()) {
+        match part.split_once(' ') {
+            Some(("within", span)) => spec.timeout = Some(duration(span)),
+            Some(("else", branch)) => spec.on_timeout = Some(branch.into()),
+            _ => panic!("{part:?} is no part of an operation"),
+        }
+    }
+    Behaviour::Operation(spec)
 }
 
 fn signals(text: &str) -> Behaviour {

@@ -1,5 +1,7 @@
 //! Behaviours with a body: how often it runs, and what becomes of the outputs.
 
+use std::sync::Arc;
+
 use super::DurationTemplate;
 use crate::expr::{Expression, Template};
 
@@ -7,8 +9,18 @@ use crate::expr::{Expression, Template};
 #[derive(Clone, Copy, Debug)]
 pub enum Container<'a> {
     Group,
+    Operation(&'a OperationSpec),
     Loop(&'a Loop),
     Map(&'a MapSpec),
+}
+
+/// How long an operation that was started may take to call back.
+#[derive(Debug, PartialEq)]
+pub struct OperationSpec {
+    /// Fails with kind `timeout` after this long, or selects a branch.
+    pub timeout: Option<DurationTemplate>,
+    /// The branch that it selects then.
+    pub on_timeout: Option<Arc<str>>,
 }
 
 /// Over what a map runs its body, and how.

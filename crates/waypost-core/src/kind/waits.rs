@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Behaviour, DurationTemplate};
+use super::{Behaviour, DurationTemplate, OperationSpec};
 use crate::expr::{Expression, Template};
 use crate::json::Json;
 use crate::plan::Plan;
@@ -129,9 +129,9 @@ impl Behaviour {
     /// The branch that a wait selects when it takes too long.
     pub fn on_timeout(&self) -> Option<&str> {
         match self {
-            Self::Signal { on_timeout, .. } | Self::Signals(SignalsSpec { on_timeout, .. }) => {
-                on_timeout.as_deref()
-            }
+            Self::Signal { on_timeout, .. }
+            | Self::Signals(SignalsSpec { on_timeout, .. })
+            | Self::Operation(OperationSpec { on_timeout, .. }) => on_timeout.as_deref(),
             Self::Approval(_) => Some(EXPIRED),
             Self::Pass
             | Self::Input

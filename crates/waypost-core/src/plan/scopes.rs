@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::{Plan, PlanFault, PlanNode, id_at, position};
 use crate::event::{
-    BODIES_LOG_FORMAT, BREAKERS_LOG_FORMAT, BUDGETS_LOG_FORMAT, CHILDREN_LOG_FORMAT,
-    EMIT_LOG_FORMAT, HEARTBEAT_LOG_FORMAT, KEYS_LOG_FORMAT, WAITS_LOG_FORMAT,
+    BODIES_LOG_FORMAT, BREAKERS_LOG_FORMAT, BUDGETS_LOG_FORMAT, CALLBACKS_LOG_FORMAT,
+    CHILDREN_LOG_FORMAT, EMIT_LOG_FORMAT, HEARTBEAT_LOG_FORMAT, KEYS_LOG_FORMAT, WAITS_LOG_FORMAT,
     WORKER_SECRETS_LOG_FORMAT,
 };
 use crate::id::NodeIx;
@@ -39,6 +39,7 @@ impl PlanNode {
             (self.meter.is_some(), BUDGETS_LOG_FORMAT),
             (self.breaker.is_some(), BREAKERS_LOG_FORMAT),
             (self.behaviour.sends_secrets(), WORKER_SECRETS_LOG_FORMAT),
+            (matches!(self.behaviour, Behaviour::Operation(_)), CALLBACKS_LOG_FORMAT),
         ];
         has.into_iter().filter(|(has, _)| *has).map(|(_, format)| format).max().unwrap_or(1)
     }

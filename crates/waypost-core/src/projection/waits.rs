@@ -23,6 +23,7 @@ impl WaitTerms {
             Wait::Delay { due } => ("DELAY", Some(*due), None),
             Wait::Signal { due, .. } | Wait::Signals { due, .. } => ("WAIT_EVENTS", None, *due),
             Wait::Approval(approval) => ("APPROVAL", None, approval.due),
+            Wait::Callback { due, .. } => ("ASYNC_OPERATION", None, *due),
             Wait::Retry { due } => ("RETRY", Some(*due), None),
             // Never shown as a wait: the nodes of the body have their own rows.
             Wait::Body => ("BODY", None, None),
@@ -67,7 +68,11 @@ impl WaitDetail {
             Wait::Breaker(breaker) => {
                 Some(Self { breaker: Some(Arc::clone(&breaker.key)), ..Self::default() })
             }
-            Wait::Delay { .. } | Wait::Retry { .. } | Wait::Body | Wait::Child { .. } => None,
+            Wait::Delay { .. }
+            | Wait::Retry { .. }
+            | Wait::Body
+            | Wait::Child { .. }
+            | Wait::Callback { .. } => None,
         }
     }
 

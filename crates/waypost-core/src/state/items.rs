@@ -59,7 +59,9 @@ impl State {
         let is_map = match plan.node(node).behaviour.container() {
             Some(Container::Map(_)) => true,
             Some(Container::Loop(_)) => false,
-            Some(Container::Group) | None => return Err(Refusal::NoItems(Arc::clone(path))),
+            Some(Container::Group | Container::Operation(_)) | None => {
+                return Err(Refusal::NoItems(Arc::clone(path)));
+            }
         };
         let at = self.find(plan, path).ok_or_else(|| Refusal::NotListed(Arc::clone(path)))?;
         let Some(body) = self.node(at).body.as_deref() else { return Ok(ItemsPage::default()) };

@@ -19,6 +19,7 @@ mod attempts;
 mod bodies;
 mod breakers;
 mod budgets;
+mod callbacks;
 mod check;
 mod children;
 mod delivery;

@@ -22,6 +22,7 @@ use serde_json::Value;
 use uuid::Uuid;
 use waypost_core::breaker::{BreakerCause, BreakerHold};
 use waypost_core::budget::{Money, SpendingLimits};
+use waypost_core::callback::{Callback, CallbackOutcome, OperationRef};
 use waypost_core::child::{Callee, ChildEnd, Launch, NewChild, SentSignal, SignalTo};
 use waypost_core::command::{
     ApprovalDecision, ApprovalVerdict, Command, Effect, Mark, Outcome, Refusal, Report, Request,
@@ -170,6 +171,17 @@ impl Line<'_, '_> {
                 let body = rest.first().filter(|text| !text.starts_with('#')).unwrap_or(&"null");
                 let body = Json::parse(body).expect("a body");
                 Command::Request(Request::Signal { name: name.into(), body }, origin(words))
+            }
+            [verb @ ("callback" | "callback-failed"), node, operation, ref rest @ ..] => {
+                let body = rest.first().filter(|text| !text.starts_with('#')).unwrap_or(&"null");
+                let outcome = match verb {
+                    "callback" => CallbackOutcome::Completed,
+                    _ => CallbackOutcome::Failed,
+                };
+                let of = OperationRef { node: node.into(), operation: operation.into() };
+                let body = Json::parse(body).expect("a body");
+                let request = Request::Callback(Box::new(Callback { of, outcome, body }));
+                Command::Request(request, origin(words))
             }
             ["end-wait", of, ref rest @ ..] => {
                 let wait = of.parse().unwrap_or_else(|_| self.run.node(of).wait_seq);

@@ -15,12 +15,12 @@ use waypost_ports::store::StoreError;
 use super::relaying::{Relaying, on_mail};
 use super::{Engine, EngineError, Parts};
 use crate::driver::{Driver, Input, driver_family};
-use crate::links::Links;
+use crate::links::{CallbackLinks, Links};
 use crate::metrics::DriverGauges;
 use crate::sealed::Seal;
 use crate::shell::{
     BreakerGate, EngineThread, EngineThreadGuard, LocalWorker, Mirrored, Payloads, RemoteTasks,
-    Shared, StoreCalls, StoreThread, TasksOrder, TasksThread, WorkerSecrets,
+    Shared, StoreCalls, StoreThread, Supplies, TasksOrder, TasksThread, WorkerSecrets,
 };
 use crate::tokens::TokenIssuer;
 
@@ -31,6 +31,8 @@ impl Engine {
     pub fn open(parts: Parts) -> Result<Self, EngineError> {
         let cluster_key = parts.tasks.cluster_key()?;
         let issuer = TokenIssuer::new(&cluster_key);
+        let public_url = parts.config.public_url.clone();
+        let callbacks = CallbackLinks { links: Links::new(&cluster_key), public_url };
         let shared = Shared::new(parts.instance, &parts.config, Arc::clone(&parts.clock));
         let payloads = Payloads::new(Arc::clone(&parts.blobs), parts.config.inline_bytes_max);
         let store_calls = store_calls(&parts, issuer.clone());
@@ -57,6 +59,7 @@ impl Engine {
             nudges: Arc::clone(&parts.nudges),
             issuer: issuer.clone(),
             seal: Seal::new(&cluster_key),
+            callbacks: callbacks.clone(),
             instance: shared.instance,
         };
         let tasks_thread = TasksThread { shared: Arc::clone(&shared), remote_tasks };
@@ -74,8 +77,9 @@ impl Engine {
         let drivers = driver_family(&parts.config, shared.instance, seed, &issuer);
         // All of them first: those that are dropped because one cannot be started end the others.
         let breakers = Arc::new(BreakerGate::new(Arc::clone(&parts.store), Arc::clone(&shared)));
-        let assemble =
-            |driver| engine_thread(&shared, &parts, driver, (&attempts, &payloads, &breakers));
+        let assemble = |driver| {
+            engine_thread(&shared, &parts, driver, (&attempts, &payloads, &breakers, &callbacks))
+        };
         let engine_threads: Vec<_> = drivers.into_iter().enumerate().map(assemble).collect();
         for thread in engine_threads {
             threads.push(spawn(&format!("waypost-engine-{}", thread.at), move || thread.run())?);
@@ -94,8 +98,7 @@ impl Engine {
             payloads,
             issuer,
             nudges: parts.nudges,
-            links: Links::new(&cluster_key),
-            public_url: parts.config.public_url.clone(),
+            callbacks,
             threads: Arc::new(Mutex::new(threads)),
         })
     }
@@ -119,11 +122,19 @@ fn engine_thread(
     shared: &Arc<Shared>,
     parts: &Parts,
     (at, mut driver): (usize, Driver),
-    (attempts, payloads, breakers): (&Arc<AtomicU32>, &Payloads, &Arc<BreakerGate>),
+    (attempts, payloads, breakers, callbacks): (
+        &Arc<AtomicU32>,
+        &Payloads,
+        &Arc<BreakerGate>,
+        &CallbackLinks,
+    ),
 ) -> EngineThread {
     let worker = LocalWorker {
         handlers: parts.handlers.clone(),
-        secrets: Arc::clone(&parts.secrets),
+        supplies: Supplies {
+            secrets: Arc::clone(&parts.secrets),
+            callbacks: Some(callbacks.clone()),
+        },
         runtime: tokio::runtime::Handle::current(),
         tasks: tokio_util::task::TaskTracker::new(),
         shared: Arc::clone(shared),

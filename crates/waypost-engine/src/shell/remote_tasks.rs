@@ -14,7 +14,9 @@ use waypost_ports::nudge::{Nudge, Nudges};
 use waypost_ports::store::StoreError;
 use waypost_ports::tasks::{Hand, Offer, OfferId, SignOfLife, Tasks};
 
+use super::secrets;
 use crate::driver::{Input, Look, OfferOrder};
+use crate::links::CallbackLinks;
 use crate::sealed::{OfferedTask, Seal};
 use crate::sealed_secrets::{PublicKey, SealedText, handler_of, secrets_queue};
 use crate::tokens::{AttemptRef, TokenIssuer};
@@ -103,6 +105,7 @@ pub struct RemoteTasks {
     pub nudges: Arc<dyn Nudges>,
     pub issuer: TokenIssuer,
     pub seal: Seal,
+    pub callbacks: CallbackLinks,
     pub instance: InstanceId,
 }
 
@@ -197,18 +200,16 @@ impl RemoteTasks {
     pub fn hand_over(&self, taken: Taken, random: u64) -> RemoteTask {
         let Taken { offer: Offer { id, handler, .. }, task } = taken;
         let delivery = AttemptRef::of_offer(&id, &task);
-        let places = task.places.iter();
-        let places = places.map(|place| Placeholder { at: place.0, name: Arc::clone(&place.1) });
-        let places: Vec<Placeholder> = places.collect();
+        let (input, places) = self.with_callback(&task);
         RemoteTask {
             token: self.issuer.issue_marked(&delivery, random, !places.is_empty()),
+            input,
             number: id.execution,
             execution: task.execution,
             workflow: task.workflow,
             node: id.path,
             attempt: id.attempt,
             handler: handler_of(&handler).into(),
-            input: task.input,
             timeout: task.timeout,
             heartbeat: task.heartbeat,
             idempotency_key: task.idempotency_key,
@@ -217,6 +218,31 @@ impl RemoteTasks {
             secrets: None,
             places,
         }
+    }
+
+    /// The input of a task with the link of its callback, and the places of secrets in it. A server that
+    /// hands out tasks has an address; a place for which there is no value stays empty.
+    fn with_callback(&self, task: &OfferedTask) -> (Json, Vec<Placeholder>) {
+        let value = |place: &Placeholder| {
+            let operation = task.operation.as_ref();
+            self.callbacks.value(&place.name, &task.execution, operation)?.ok()
+        };
+        let places = task.placeholders.iter();
+        let (links, secrets): (Vec<_>, Vec<_>) =
+            places.clone().cloned().partition(Placeholder::is_callback);
+        let Ok(input) = secrets::fill(&task.input, &links, value) else {
+            return (task.input.clone(), secrets);
+        };
+        // What comes after a link moves with it.
+        let mut longer = 0;
+        let moved = places.filter_map(|place| match place.is_callback() {
+            true => {
+                longer += value(place).map_or(0, |link| link.len());
+                None
+            }
+            false => Some(Placeholder { at: place.at + longer, ..place.clone() }),
+        });
+        (input, moved.collect())
     }
 }
 

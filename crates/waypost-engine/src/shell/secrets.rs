@@ -28,35 +28,63 @@ use waypost_ports::secret::{Grant, SecretRefused, Secrets};
 pub(crate) use remote::{NotSealed, Recipient, WorkerSecrets};
 pub(super) use scrub::Scrubber;
 
+use crate::links::CallbackLinks;
+
 /// How long the secrets of a task may take to be read.
 const READ_MAX: Duration = Duration::from_secs(10);
 
 type Grants = BTreeMap<Arc<str>, Grant>;
 
+/// Where the values come from that a task's config has places for.
+#[derive(Clone)]
+pub struct Supplies {
+    pub(crate) secrets: Arc<dyn Secrets>,
+    /// Absent in a remote worker, which is given tasks with their links.
+    pub(crate) callbacks: Option<CallbackLinks>,
+}
+
+impl From<Arc<dyn Secrets>> for Supplies {
+    fn from(secrets: Arc<dyn Secrets>) -> Self {
+        Self { secrets, callbacks: None }
+    }
+}
+
+impl<S: Secrets + 'static> From<Arc<S>> for Supplies {
+    fn from(secrets: Arc<S>) -> Self {
+        Self { secrets, callbacks: None }
+    }
+}
+
 /// Inserts a task's secrets into its config. Returns the scrubber for its outcome.
 pub(super) async fn supply(
     mut task: Task,
     handler: &dyn Handler,
-    secrets: Arc<dyn Secrets>,
+    Supplies { secrets, callbacks }: Supplies,
 ) -> Result<(Task, Scrubber), Failure> {
     if task.placeholders.is_empty() {
         return Ok((task, Scrubber::default()));
     }
-    if !handler.checks_secrets() {
+    let links = callback_values(&task, callbacks.as_ref())?;
+    let has_secrets = task.placeholders.iter().any(|place| !place.is_callback());
+    if has_secrets && !handler.checks_secrets() {
         return Err(refused(format!("the handler of {:?} is given no secrets", task.handler)));
     }
-    let names = named(&task.placeholders)?;
+    let names = named(task.placeholders.iter().filter(|place| !place.is_callback()))?;
     let grants = read(secrets, names, Arc::clone(&task.workflow)).await?;
     let places = std::mem::take(&mut task.placeholders);
-    task.config = fill(&task.config, &places, &grants)?;
-    let scrubber = Scrubber::new(grants.values().map(|grant| grant.value.reveal()));
+    task.config = fill(&task.config, &places, |place| {
+        let granted = || grants.get(&place.name).map(|grant| grant.value.reveal().to_owned());
+        links.get(&place.name).cloned().or_else(granted)
+    })?;
+    let granted = grants.values().map(|grant| grant.value.reveal());
+    let scrubber = Scrubber::new(granted.chain(links.values().map(String::as_str)));
     task.secrets = grants.into_values().collect();
     Ok((task, scrubber))
 }
 
 /// The names of the secrets that belong in these places.
-fn named(places: &[Placeholder]) -> Result<BTreeSet<Arc<str>>, Failure> {
-    let names: BTreeSet<Arc<str>> = places.iter().map(|place| Arc::clone(&place.name)).collect();
+fn named<'a>(places: impl Iterator<Item = &'a Placeholder>) -> Result<BTreeSet<Arc<str>>, Failure> {
+    let names: BTreeSet<Arc<str>> = places.map(|place| Arc::clone(&place.name)).collect();
     if names.len() > SECRETS_MAX {
         let message = format!("a node may use {SECRETS_MAX} secrets, not {}", names.len());
         return Err(refused(message));
@@ -84,17 +112,39 @@ async fn read(
     }
 }
 
+/// The links of the task's callback that its config names.
+fn callback_values(
+    task: &Task,
+    callbacks: Option<&CallbackLinks>,
+) -> Result<BTreeMap<Arc<str>, String>, Failure> {
+    let places = task.placeholders.iter().filter(|place| place.is_callback());
+    let value = |place: &Placeholder| {
+        let (execution, operation) = (&task.execution, task.operation.as_ref());
+        let value = callbacks.and_then(|links| links.value(&place.name, execution, operation));
+        let unknown = || {
+            let message = format!("`{}` is not available here", place.name);
+            Err(Failure::permanent(kind::INVALID_CONFIG, message))
+        };
+        Ok((Arc::clone(&place.name), value.unwrap_or_else(unknown)?))
+    };
+    places.map(value).collect()
+}
+
 /// Inserts each value in its place, as part of a JSON string.
-fn fill(config: &Json, places: &[Placeholder], grants: &Grants) -> Result<Json, Failure> {
+pub(super) fn fill(
+    config: &Json,
+    places: &[Placeholder],
+    value: impl Fn(&Placeholder) -> Option<String>,
+) -> Result<Json, Failure> {
     let mut text = String::with_capacity(config.bytes());
     let mut done = 0;
     for place in places {
         let before = config.text().get(done..place.at);
-        let (Some(before), Some(grant)) = (before, grants.get(&place.name)) else {
+        let (Some(before), Some(value)) = (before, value(place)) else {
             return Err(refused(format!("the place of secret `{}` is gone", place.name)));
         };
         text.push_str(before);
-        let quoted = serde_json::Value::from(grant.value.reveal()).to_string();
+        let quoted = serde_json::Value::from(value).to_string();
         text.push_str(quoted.get(1..quoted.len() - 1).unwrap_or_default());
         done = place.at;
         if text.len() > PAYLOAD_BYTES_MAX {

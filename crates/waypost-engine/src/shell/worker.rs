@@ -18,11 +18,11 @@ use waypost_core::id::{ExecutionNo, Token};
 use waypost_core::json::Json;
 use waypost_core::time::Millis;
 use waypost_ports::handler::{Handler, Marks, Task};
-use waypost_ports::secret::Secrets;
 use waypost_ports::store::Store;
 
 use super::breakers::BreakerGate;
 use super::results::ResultsOf;
+pub use super::secrets::Supplies;
 use super::secrets::{Scrubber, supply};
 use super::{Payloads, Plans, Shared};
 use crate::driver::{Input, TaskOrder};
@@ -52,7 +52,7 @@ pub type Handlers = BTreeMap<&'static str, Arc<dyn Handler>>;
 
 pub(crate) struct LocalWorker {
     pub(crate) handlers: Handlers,
-    pub(crate) secrets: Arc<dyn Secrets>,
+    pub(crate) supplies: Supplies,
     pub(crate) runtime: tokio::runtime::Handle,
     pub(crate) tasks: tokio_util::task::TaskTracker,
     pub(crate) shared: Arc<Shared>,
@@ -68,7 +68,7 @@ impl LocalWorker {
     pub(crate) fn start(&self, order: TaskOrder) -> CancellationToken {
         let cancel = CancellationToken::new();
         let handler = self.handlers.get(&*order.task.handler).map(Arc::clone);
-        let secrets = Arc::clone(&self.secrets);
+        let supplies = self.supplies.clone();
         let shared = Arc::clone(&self.shared);
         let payloads = self.payloads.clone();
         let breakers = Arc::clone(&self.breakers);
@@ -96,7 +96,7 @@ impl LocalWorker {
                         let breaker = task.breaker.take();
                         let timeout = task.timeout;
                         let attempt =
-                            attempt_outcome(handler, secrets, task, token.clone(), &reporter);
+                            attempt_outcome(handler, supplies, task, token.clone(), &reporter);
                         let outcome = match breaker {
                             None => attempt.await,
                             Some(of) => breakers.guard(of, timeout, &token, attempt).await,
@@ -167,12 +167,13 @@ impl MarkReporter for LocalMarks<'_> {
 /// There is an outcome whatever panics: without a report, a slot would be taken for ever.
 pub async fn attempt_outcome(
     handler: Option<Arc<dyn Handler>>,
-    secrets: Arc<dyn Secrets>,
+    supplies: impl Into<Supplies>,
     task: Task,
     cancel: CancellationToken,
     marks: &dyn MarkReporter,
 ) -> Outcome {
-    let made = AssertUnwindSafe(make(handler, secrets, task, cancel, marks)).catch_unwind().await;
+    let supplies = supplies.into();
+    let made = AssertUnwindSafe(make(handler, supplies, task, cancel, marks)).catch_unwind().await;
     made.unwrap_or_else(|_| {
         // The panic's message was not scrubbed.
         let message = "the attempt panicked outside of its handler";
@@ -182,7 +183,7 @@ pub async fn attempt_outcome(
 
 async fn make(
     handler: Option<Arc<dyn Handler>>,
-    secrets: Arc<dyn Secrets>,
+    supplies: Supplies,
     task: Task,
     cancel: CancellationToken,
     reporter: &dyn MarkReporter,
@@ -194,7 +195,7 @@ async fn make(
     // Cancel-safe: nothing has been done with a secret that is still being read.
     let supplied = tokio::select! {
         biased;
-        supplied = supply(task, &*handler, secrets) => supplied,
+        supplied = supply(task, &*handler, supplies) => supplied,
         () = cancel.cancelled() => return Outcome::Cancelled,
     };
     match supplied {
@@ -242,7 +243,7 @@ async fn run(
     let inner = cancel.child_token();
     let stop = inner.clone();
     // Built inside the guarded future: a handler may also panic before its first await.
-    let holds_secrets = !task.secrets.is_empty();
+    let holds_secrets = !task.secrets.is_empty() || task.operation.is_some();
     let attempt = HOLDS_SECRETS.scope(holds_secrets, async move { handler.run(task, inner).await });
     let attempt = AssertUnwindSafe(attempt).catch_unwind();
     tokio::pin!(attempt);

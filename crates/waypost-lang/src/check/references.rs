@@ -38,6 +38,7 @@ pub(super) fn check(
             checker.check_names(at, located, &hyphenated);
             if may_see_secrets(node, located.place) {
                 checker.check_secrets(located);
+                checker.check_callbacks(located);
             }
         }
     }
@@ -144,6 +145,15 @@ impl Checker<'_> {
         Fault::error(Code::NotUpstream, span, message).with_hint(hint)
     }
 
+    /// Is the node in the body of an operation that waits for a callback?
+    fn is_started_by(&self, at: usize) -> bool {
+        let is_operation = |at: usize| match &self.scopes.node(at).behaviour {
+            Some(behaviour) => matches!(behaviour, Behaviour::Operation(_)),
+            None => true,
+        };
+        self.scopes.around(at).any(is_operation)
+    }
+
     /// Is the expression in the body of a loop, or in the config of one?
     fn sees_iterations(&self, at: usize, place: ExpressionUse) -> bool {
         let own = (place == ExpressionUse::Config).then_some(at);
@@ -169,6 +179,18 @@ impl Checker<'_> {
                     };
                     secrets_refused(place, span)
                 }
+                "callback" if self.is_started_by(at) && may_see_secrets(node, located.place) => {
+                    continue;
+                }
+                "callback" => not_here(
+                    name,
+                    "is only available in the config of the action that an `async-operation` with \
+                     `callback` starts",
+                    span,
+                )
+                .with_hint(
+                    "the result would be stored; `callback.url` is filled in only for tasks",
+                ),
                 known if NAMES.contains(&known) => continue,
                 known if matches!(located.place, ExpressionUse::With(more) if more == known) => {
                     continue;
@@ -241,6 +263,20 @@ impl Checker<'_> {
                     self.faults.error(Code::BadName, &span, message);
                 }
                 Some(_) => {}
+            }
+        }
+    }
+
+    /// As a secret, a callback's link is filled in by the worker, and no expression sees it.
+    fn check_callbacks(&mut self, located: &Located<'_>) {
+        for mention in &located.references.callbacks {
+            let known = matches!(mention.name.as_deref(), Some("callback.url" | "callback.token"));
+            if !known {
+                let span = located.span(self.source, &mention.range);
+                let message = "a callback's link must stand alone in its `${{ }}`";
+                self.faults
+                    .error(Code::SecretNotAlone, &span, message)
+                    .hint("write `${{ callback.url }}` or `${{ callback.token }}`");
             }
         }
     }

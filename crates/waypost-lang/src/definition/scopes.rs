@@ -103,17 +103,19 @@ pub(super) fn body<'t>(
         }
         return None;
     };
-    let retry = retry.filter(|_| body != BodyKind::Once);
+    let retry = retry.filter(|_| body.is_repeated());
     let refused = ["timeout", "delivery"].map(|field| fields::present(entries, field));
     for entry in refused.into_iter().chain([retry]).flatten() {
         let message = format!("{} is not allowed on a `{}`", quoted(&entry.key), spec.name);
         let hint = match entry.key.as_str() {
+            "timeout" if body == BodyKind::Made => "put it into `config` or into `start`",
             "timeout" => "put it on the nodes in the body, or use `deadline`",
+            _ if body == BodyKind::Made => "put it into `start`",
             _ => "put it on the nodes in the body",
         };
         faults.error(Code::BadValue, &entry.key_span, message).hint(hint);
     }
-    if given.is_none() && !meant.contains(&"nodes") {
+    if given.is_none() && !meant.contains(&"nodes") && body != BodyKind::Made {
         let message = format!("`{}` needs `nodes`, the nodes of its body", spec.name);
         let hint = "write `nodes:` beside `type`, with one `- id: …` entry per node";
         faults.error(Code::MissingField, kind_span, message).hint(hint);

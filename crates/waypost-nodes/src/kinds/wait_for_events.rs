@@ -12,7 +12,7 @@ use waypost_core::limits::SIGNALS_OF_WAIT_MAX;
 
 use crate::NodeKind;
 use crate::config::{
-    ConfigMap, bare_expression, duration, exactly_one, expression, fault_at, is_key, optional,
+    ConfigMap, bare_expression, duration, exactly_one, expression, fault_at, is_key, on_timeout, optional,
     required_template,
 };
 
@@ -200,23 +200,6 @@ fn need(config: &ConfigMap, count: usize) -> Result<u32, ConfigFault> {
             Err(ConfigFault::at("need", message))
         }
     }
-}
-
-/// The branch of a timeout; none where it is a failure.
-fn on_timeout(config: &ConfigMap) -> Result<Option<Arc<str>>, ConfigFault> {
-    let Some(value) = config.get("onTimeout") else { return Ok(None) };
-    let branch = value.as_str().map(str::trim).filter(|name| !name.is_empty());
-    let branch = branch.ok_or_else(|| {
-        ConfigFault::at("onTimeout", "`onTimeout` must be `fail` or the name of a branch")
-    })?;
-    if branch == "fail" {
-        return Ok(None);
-    }
-    if !config.contains_key("timeout") {
-        let message = "`onTimeout` needs a `timeout`";
-        return Err(ConfigFault::at("onTimeout", message));
-    }
-    Ok(Some(branch.into()))
 }
 
 fn signal_name(config: &ConfigMap) -> Result<Template, ConfigFault> {

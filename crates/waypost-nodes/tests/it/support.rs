@@ -56,6 +56,7 @@ pub(crate) fn task(handler: &str, config: &Value) -> Task {
         handler: handler.into(),
         config: Json::from_value(config),
         placeholders: Vec::new(),
+        operation: None,
         secrets: Vec::new(),
         timeout: None,
         heartbeat: None,

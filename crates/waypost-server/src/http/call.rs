@@ -50,6 +50,14 @@ impl Call {
         object(&mut deserializer).map_err(|error| bad_body(&error))
     }
 
+    /// The body as any JSON. A body that was left out is `null`.
+    pub fn payload(&self) -> Result<Json, Problem> {
+        match self.body.is_empty() {
+            true => Ok(Json::null()),
+            false => Json::parse_bytes(&self.body).map_err(|error| bad_body(&error)),
+        }
+    }
+
     /// The caller, as the log names it.
     pub fn actor(&self) -> Option<Arc<str>> {
         Some(Arc::clone(&self.identity.actor))

@@ -16,6 +16,8 @@ impl From<Refusal> for Problem {
             Refusal::NoSuchNode(_) | Refusal::NoSuchItem { .. } => Code::UnknownNode,
             Refusal::NotAnApprover { .. } => Code::NotAnApprover,
             Refusal::BadTuning | Refusal::BadBudget => Code::BadBody,
+            Refusal::CallbackReceived(_) => Code::CallbackReceived,
+            Refusal::OperationOver(_) => Code::OperationOver,
             _ => Code::IllegalTransition,
         };
         let hint = match refusal {
@@ -48,6 +50,8 @@ impl From<Refusal> for Problem {
             Refusal::NoBudget => {
                 "a `budget` in a new version of the definition limits new executions"
             }
+            Refusal::CallbackReceived(_) => "the first one counts; there is nothing more to do",
+            Refusal::OperationOver(_) => "there is nothing more to do",
             Refusal::Waits => "a signal, or resuming its wait, makes it go on sooner",
             _ => "GET /v1/executions/{id}/why says where it stands",
         };

@@ -10,10 +10,12 @@ use crate::wire;
 use crate::wire::payload::Time;
 
 /// The kinds of waits that lists can be filtered by.
-pub const WAIT_KINDS: &[&str] = &["delay", "signal", "retry", "approval", "breaker"];
+pub const WAIT_KINDS: &[&str] =
+    &["delay", "signal", "retry", "approval", "breaker", "async-operation"];
 
 /// Their names in rows, in the same order.
-const STORED_KINDS: &[&str] = &["DELAY", "WAIT_EVENTS", "RETRY", "APPROVAL", "BREAKER"];
+const STORED_KINDS: &[&str] =
+    &["DELAY", "WAIT_EVENTS", "RETRY", "APPROVAL", "BREAKER", "ASYNC_OPERATION"];
 
 /// Events of one node after its wait that are looked at for its decision: a reminder, an escalation and
 /// two for the end, and some in between where it is retried.

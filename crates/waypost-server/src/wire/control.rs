@@ -150,6 +150,14 @@ wire! {
         pub message_id?: MessageIdText,
     }
 
+    /// A callback that was received.
+    pub struct CallbackReceived {
+        /// The execution that it is for.
+        pub execution: String,
+        /// The path of the node whose operation it completes.
+        pub node: String,
+    }
+
     /// A request to end one wait.
     #[derive(Default)]
     #[serde(deny_unknown_fields)]
@@ -282,6 +290,11 @@ pub fn call_of(
         Request::Signal { name, body } => {
             let body = Signal { name: Short(name.to_string()), body: Payload(body), message_id };
             (path("signals"), to_vec(&body))
+        }
+        // Only a server takes callbacks, at a route of their own.
+        Request::Callback(callback) => {
+            let name = Short(callback.outcome.signal(&callback.of.operation).to_string());
+            (path("signals"), to_vec(&Signal { name, body: Payload(callback.body), message_id }))
         }
         Request::CompleteWait { wait, body } => {
             let wait = WaitId { execution: ExecutionId(execution.into()), seq: wait }.to_string();

@@ -18,7 +18,8 @@ wire! {
     pub struct ListedWait {
         /// The wait's id: `POST /v1/waits/{id}/complete` ends it.
         pub id: String,
-        /// What is awaited: `delay`, `signal`, `retry`, `approval` or `breaker`.
+        /// What is awaited: `delay`, `signal`, `retry`, `approval`, `breaker` or
+        /// `async-operation`.
         pub kind: String,
         /// The execution's id.
         pub execution: String,

@@ -10,6 +10,7 @@ mod audit;
 mod bad_input;
 mod blobs;
 mod breakers;
+mod callbacks;
 mod concurrency;
 mod control;
 mod current;

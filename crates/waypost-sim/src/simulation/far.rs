@@ -18,6 +18,7 @@ use waypost_core::failure::{Failure, kind};
 use waypost_core::id::{Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_engine::driver::{Look, TaskWork};
+use waypost_engine::links::{CallbackLinks, Links};
 use waypost_engine::sealed::Seal;
 use waypost_engine::tokens::TokenIssuer;
 use waypost_engine::{RemoteTask, RemoteTasks, WorkerPoll};
@@ -219,6 +220,7 @@ impl Simulation {
             nudges: Arc::new(Alone),
             issuer: TokenIssuer::new(&CLUSTER_KEY),
             seal: Seal::new(&CLUSTER_KEY),
+            callbacks: CallbackLinks { links: Links::new(&CLUSTER_KEY), public_url: None },
             instance: self.instance_of(life)?,
         })
     }

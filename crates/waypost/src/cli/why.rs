@@ -68,7 +68,8 @@ fn sentence(reason: &wire::Reason, id: &str, now: Timestamp) -> String {
         Some(until) => format!(", until {until} (due)"),
         None => String::new(),
     };
-    let decided = reason.wait.as_deref().filter(|_| reason.unblocked_by == "decision");
+    let decided =
+        reason.wait.as_deref().filter(|_| matches!(&*reason.unblocked_by, "decision" | "callback"));
     let name = decided.or(reason.signal.as_deref()).or(reason.node.as_deref());
     let next = next_step(&reason.unblocked_by, name, id);
     format!("{subject} {}, {since}{until}.{next}", reason.what)
@@ -81,6 +82,9 @@ fn next_step(unblocked_by: &str, name: Option<&str>, id: &str) -> String {
         ("signal", Some(name)) => format!(" `waypost signal {id} {name}` sends it."),
         ("decision", Some(wait)) => {
             format!(" `waypost approve {wait}` or `waypost reject {wait}` decides it.")
+        }
+        ("callback", Some(wait)) => {
+            format!(" The outside system ends it; `waypost complete-wait {wait}` does so by hand.")
         }
         ("resume", _) => {
             format!(" `waypost resume {id}` continues it, `waypost cancel {id}` ends it.")
@@ -125,7 +129,7 @@ mod tests {
         let schema = serde_json::to_value(schemars::schema_for!(wire::Reason)).unwrap();
         let about = schema["properties"]["unblockedBy"]["description"].as_str().unwrap();
         let names: Vec<&str> = about.split('`').skip(1).step_by(2).collect();
-        assert_eq!(names.len(), 14, "{about}");
+        assert_eq!(names.len(), 15, "{about}");
         for name in names {
             let said = !next_step(name, Some("go"), "e").is_empty();
             assert_eq!(said, !["time", "nothing"].contains(&name), "{name}");

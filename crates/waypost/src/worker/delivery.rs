@@ -149,6 +149,7 @@ impl TaskDelivery<'_> {
             config,
             checkpoint: self.task.checkpoint.clone().map(|mark| mark.0),
             placeholders,
+            operation: None,
             secrets: Vec::new(),
             timeout: self.task.timeout_ms.map(Millis),
             heartbeat: self.task.heartbeat_ms.map(Millis),

@@ -22,6 +22,7 @@
 //! | `killed_workers` | a map at workers that are killed |
 //! | `forgetting` | remote workers that forget what they began |
 //! | `upgrading` | instances of two builds |
+//! | `callbacks` | callbacks to another instance than the owner |
 //! | `children` | executions that others start, while instances are killed |
 //! | `approvals` | two people who decide at once, at two instances |
 //! | `start_races` | instances killed just when executions start others |
@@ -32,6 +33,7 @@
 
 mod absent;
 mod approvals;
+mod callbacks;
 mod children;
 mod counting;
 mod database;

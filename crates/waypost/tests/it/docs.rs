@@ -181,6 +181,9 @@ fn the_readme_counts_the_examples() {
         "eighteen",
         "nineteen",
         "twenty",
+        "twenty-one",
+        "twenty-two",
+        "twenty-three",
     ];
     let examples = find(&root(), &|name| name.starts_with("examples/") && name.ends_with(".yaml"));
     let word = WORDS[examples.len() - 10];

@@ -14,6 +14,7 @@ use crate::tidy::{File, find, refuse, root};
 /// The examples: what each must end as, and what its output must contain.
 const EXPECTED: &[(&str, &str, &str)] = &[
     ("approval", "COMPLETED", r#"{"pay":{"by":"Grace","paid":900}}"#),
+    ("async-operation", "COMPLETED", r#"{"asked":3,"report":"sales"}"#),
     ("branches", "COMPLETED", r#"{"branch":"europe","total":272.25}"#),
     ("child", "COMPLETED", "3"),
     ("concurrency", "COMPLETED", r#"{"customer":"ada","left":70}"#),
@@ -70,6 +71,7 @@ macro_rules! runs {
 
 runs! {
     approval "approval"
+    async_operation "async-operation"
     branches "branches"
     concurrency "concurrency"
     delay "delay"

@@ -22,6 +22,7 @@ mod large;
 mod llm;
 mod markdown;
 mod newcomer;
+mod operations;
 mod permits;
 mod program;
 mod reference;

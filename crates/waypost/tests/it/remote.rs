@@ -13,6 +13,7 @@
 //! | `stopping` | signals to the server |
 
 mod access;
+mod callbacks;
 mod numbers;
 mod reading;
 mod retrying;

@@ -34,6 +34,7 @@ macro_rules! pages {
 
 pages! {
     breakers "docs/guides/breakers.md"
+    callbacks "docs/guides/callbacks.md"
     child_workflows "docs/guides/child-workflows.md"
     definition "docs/reference/definition.md"
     errors_and_retries "docs/guides/errors-and-retries.md"

@@ -5,9 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use waypost_core::breaker::BreakerRef;
+use waypost_core::callback::operation_of;
 use waypost_core::command::{Effect, Outcome, Report};
 use waypost_core::decide::{idempotency_key, render_breaker, render_task};
-use waypost_core::expr::{Contents, Rendered, Wanted};
+use waypost_core::expr::{Contents, Placeholder, Rendered, Wanted};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::id::{ExecutionNo, Token, WorkerId};
 use waypost_core::kind::Behaviour;
@@ -23,7 +24,7 @@ use super::{Live, panic_text};
 use crate::driver::fetching::{NotRendered, Unrendered};
 use crate::driver::io::{EndSummary, OfferOrder, TaskOrder};
 use crate::driver::slots::{FrameSlots, Offer, SlotGrant};
-use crate::sealed::{OfferedTask, SecretPlace};
+use crate::sealed::OfferedTask;
 use crate::sealed_secrets::secrets_queue;
 
 /// The consequences of a commit, or of a decision that had nothing to commit.
@@ -149,6 +150,7 @@ impl Live {
             handler: Arc::clone(handler),
             config: rendered.config,
             placeholders: rendered.secrets,
+            operation: operation_of(&self.plan, &self.state, at),
             secrets: Vec::new(),
             timeout: node.timeout,
             heartbeat: node.heartbeat,
@@ -191,26 +193,28 @@ impl Live {
             unreachable!("only tasks are offered");
         };
         let rendered = self.render(at)?;
-        let places: Vec<_> =
-            rendered.secrets.into_iter().map(|place| SecretPlace(place.at, place.name)).collect();
-        if !places.is_empty() && !node.behaviour.is_remote() {
+        // Both are filled in when the task is handed to a worker: the link of a callback, and secrets.
+        let has_secrets = rendered.secrets.iter().any(|place| !place.is_callback());
+        if has_secrets && !node.behaviour.is_remote() {
             let message = "only a `worker` node gives secrets to a remote worker";
             return Err((Failure::permanent(kind::SECRET, message), Vec::new()));
         }
         let (execution, path) = (self.state.execution, self.state.path(&self.plan, at));
         Ok(OfferOrder {
             id: OfferId { execution, path, attempt },
-            handler: if places.is_empty() { Arc::clone(handler) } else { secrets_queue(handler) },
+            handler: if has_secrets { secrets_queue(handler) } else { Arc::clone(handler) },
             task: OfferedTask {
                 execution: self.state.created.key.clone(),
                 workflow: Arc::clone(&self.plan.workflow),
                 input: rendered.config,
+                operation: operation_of(&self.plan, &self.state, at)
+                    .filter(|_| rendered.secrets.iter().any(Placeholder::is_callback)),
+                placeholders: rendered.secrets,
                 timeout: node.timeout,
                 heartbeat: node.heartbeat,
                 idempotency_key: idempotency_key(&self.plan, &self.state, at),
                 checkpoint: self.state.node(at).checkpoint.clone(),
                 at_most_once: node.delivery == Delivery::AtMostOnce,
-                places,
             },
         })
     }

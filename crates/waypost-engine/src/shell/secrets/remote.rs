@@ -16,6 +16,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use waypost_core::command::Outcome;
 use waypost_core::event::{Event, RunEvent};
+use waypost_core::expr::Placeholder;
 use waypost_core::failure::Failure;
 use waypost_core::frame::decode;
 use waypost_core::id::ExecutionNo;
@@ -74,7 +75,7 @@ impl WorkerSecrets {
         to: &Recipient,
     ) -> Result<(), NotSealed> {
         let places = std::mem::take(&mut task.places);
-        let names = named(&places)?;
+        let names = named(places.iter())?;
         let grants = read(Arc::clone(&self.secrets), names, Arc::clone(&task.workflow)).await?;
         for grant in grants.values() {
             let workers = &grant.workers;
@@ -87,7 +88,10 @@ impl WorkerSecrets {
                 return Err(Failure::from(refused).into());
             }
         }
-        let config = fill(&task.input, &places, &grants)?;
+        let granted = |place: &Placeholder| {
+            grants.get(&place.name).map(|grant| grant.value.reveal().to_owned())
+        };
+        let config = fill(&task.input, &places, granted)?;
         // A parser's message could quote a secret.
         let Filled { input, secrets } = serde_json::from_str(config.text())
             .map_err(|_| refused("the config has no `input` and `secrets`".to_owned()))?;

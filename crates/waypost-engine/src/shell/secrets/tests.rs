@@ -55,6 +55,7 @@ fn task(config: &str, places: &[(usize, &str)]) -> Task {
         config: Json::parse(config).unwrap(),
         placeholders: places.iter().map(place).collect(),
         secrets: Vec::new(),
+        operation: None,
         heartbeat: None,
         breaker: None,
         marks: Marks::none(),
@@ -70,7 +71,7 @@ fn book(entries: &[(&'static str, &str)]) -> Arc<dyn Secrets> {
 }
 
 async fn refusal(task: Task, handler: &dyn Handler, secrets: Arc<dyn Secrets>) -> Failure {
-    let failure = supply(task, handler, secrets).await.map(|_| ()).unwrap_err();
+    let failure = supply(task, handler, secrets.into()).await.map(|_| ()).unwrap_err();
     assert!(!failure.retryable && failure.unsent, "{failure:?}");
     failure
 }
@@ -79,7 +80,7 @@ async fn refusal(task: Task, handler: &dyn Handler, secrets: Arc<dyn Secrets>) -
 async fn each_secret_lands_in_its_place() {
     let task = task(r#"{"a":"Bearer ","b":["x","x-"],"c":""}"#, &[(13, "k"), (22, "k"), (35, "l")]);
     let secrets = book(&[("k", CANARY), ("l", "line\nline")]);
-    let (task, _) = supply(task, &Minds(true), secrets).await.unwrap();
+    let (task, _) = supply(task, &Minds(true), secrets.into()).await.unwrap();
     let config = task.config.to_value().unwrap();
     assert_eq!(config["a"], format!("Bearer {CANARY}"));
     assert_eq!(config["b"], serde_json::json!([format!("x{CANARY}"), "x-"]));

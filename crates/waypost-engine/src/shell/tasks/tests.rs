@@ -8,6 +8,7 @@ use waypost_ports::tasks::Tasks;
 
 use super::*;
 use crate::config::Config;
+use crate::links::{CallbackLinks, Links};
 use crate::sealed::Seal;
 use crate::shell::remote_tasks::tests::Unseen;
 use crate::tokens::TokenIssuer;
@@ -24,6 +25,7 @@ fn thread(tasks: impl Tasks + 'static) -> TasksThread {
             nudges: Arc::new(Alone),
             issuer: TokenIssuer::new(&key),
             seal: Seal::new(&key),
+            callbacks: CallbackLinks { links: Links::new(&key), public_url: None },
             instance,
         },
     }

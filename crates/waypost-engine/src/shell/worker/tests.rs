@@ -11,7 +11,7 @@ use waypost_ports::blobs::MemoryBlobs;
 use waypost_ports::clock::{ManualClock, SystemClock};
 use waypost_ports::handler::Marks;
 use waypost_ports::memory::MemoryStore;
-use waypost_ports::secret::{Grant, SecretRefused, SecretText};
+use waypost_ports::secret::{Grant, SecretRefused, SecretText, Secrets};
 
 use super::*;
 use crate::config::Config;
@@ -107,6 +107,7 @@ fn task() -> Task {
         handler: "does".into(),
         config: Json::parse(r#"{"key":"Bearer "}"#).unwrap(),
         placeholders: vec![Placeholder { at: 15, name: "key".into() }],
+        operation: None,
         secrets: Vec::new(),
         heartbeat: None,
         breaker: None,
@@ -165,7 +166,7 @@ async fn bug_an_attempt_whose_handler_panics_when_dropped_was_not_reported() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
     let worker = LocalWorker {
         handlers: Handlers::from([("does", Arc::new(Brittle(Arc::clone(&begun))) as _)]),
-        secrets: Arc::new(OneSecret),
+        supplies: Supplies::from(Arc::new(OneSecret)),
         runtime: tokio::runtime::Handle::current(),
         tasks: tokio_util::task::TaskTracker::new(),
         breakers: Arc::new(BreakerGate::new(Arc::clone(&store), Arc::clone(&shared))),
