@@ -54,7 +54,8 @@ pub use wait::{ApprovalWait, BreakerWait, Wait};
 /// (`NodeWaiting` with `breaker`, `NodeRequeued`).
 ///
 /// 9: nodes send and wait for signals by key (`SignalSent` without a receiver); remote workers are given
-/// secrets; outside systems complete operations (`NodeWaiting` with `callback`).
+/// secrets; outside systems complete operations (`NodeWaiting` with `callback`); nodes wait for the delivery of
+/// a message.
 pub const LOG_FORMAT: u16 = 9;
 
 /// The log format with signals by key. A definition that has some cannot be started in an older one: an older
@@ -70,6 +71,9 @@ pub const CALLBACKS_LOG_FORMAT: u16 = 9;
 
 /// The log format with signals from one execution to another.
 pub const EMIT_LOG_FORMAT: u16 = 8;
+
+/// The first log format whose nodes wait for the delivery of a message.
+pub const DELIVERY_LOG_FORMAT: u16 = 9;
 
 /// The log format with budgets. A definition that uses tokens cannot be started in an older one.
 pub const BUDGETS_LOG_FORMAT: u16 = 8;

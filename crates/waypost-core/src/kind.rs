@@ -28,7 +28,8 @@ use crate::time::Millis;
 pub use call::{EmitSpec, WorkflowCall};
 pub use container::{Collect, Container, Loop, LoopTest, MapSpec, OperationSpec, Tolerate};
 pub use waits::{
-    APPROVED, ApprovalSpec, EXPIRED, Escalation, REJECTED, SignalName, SignalSpec, SignalsSpec,
+    APPROVED, ApprovalSpec, EXPIRED, Escalation, NotifySpec, REJECTED, SignalName, SignalSpec,
+    SignalsSpec,
 };
 
 /// The families of the definition language: the `type` of the long form.
@@ -225,6 +226,8 @@ pub enum Behaviour {
     Signals(SignalsSpec),
     /// Waits for the decision of a person.
     Approval(Box<ApprovalSpec>),
+    /// Sends a message, and waits until it was delivered or given up.
+    Notify(Box<NotifySpec>),
     /// Has a handler do it.
     Task {
         /// Which handler: the kind's name, or the one that the node names.
@@ -327,6 +330,7 @@ impl Behaviour {
             Self::Signals(spec) => spec.visit(visit),
             Self::Operation(spec) => spec.timeout.iter().for_each(|timeout| timeout.visit(visit)),
             Self::Approval(spec) => spec.visit(visit),
+            Self::Notify(spec) => spec.visit(visit),
             Self::Loop(Loop { test, delay, .. }) => {
                 let (LoopTest::While(expression) | LoopTest::Until(expression)) = test;
                 visit(expression);
@@ -357,6 +361,7 @@ impl Behaviour {
             | Self::Signal { .. }
             | Self::Signals(_)
             | Self::Approval(_)
+            | Self::Notify(_)
             | Self::Task { .. }
             | Self::Workflow(_)
             | Self::Emit(_) => None,
@@ -385,6 +390,7 @@ impl Behaviour {
             | Self::Delay(_)
             | Self::Signal { .. }
             | Self::Signals(_)
+            | Self::Notify(_)
             | Self::Task { .. }
             | Self::Group
             | Self::Operation(_)

@@ -245,6 +245,14 @@ pub struct Outgoing {
     pub workflow: Arc<str>,
     /// The field `data` of its body, as JSON, without the output.
     pub data: Vec<u8>,
+    /// Does a node wait for what becomes of it? Its signal is [`delivery_signal`].
+    pub awaited: bool,
+}
+
+/// The name of the signal with which a store says what became of a message, by the seq of the event that it
+/// is about. Its body has `delivered` and `failed`, the numbers of endpoints.
+pub fn delivery_signal(seq: u64) -> Arc<str> {
+    format!("waypost.delivery.{seq}").into()
 }
 
 /// The field `data` of a message.
@@ -308,6 +316,7 @@ pub fn announce(before: Option<RunPhase>, events: &[Event], after: &State) -> Ve
             kind,
             workflow: Arc::clone(&after.created.workflow),
             data: data(&after.created, event, (seq, generation, to.shown())),
+            awaited: false,
         });
     }
     messages
@@ -321,6 +330,7 @@ pub fn announce_birth(created: &RunCreated) -> Outgoing {
         kind: MessageKind::Created,
         workflow: Arc::clone(&created.workflow),
         data: data(created, &event, (1, 1, RunPhase::Requested.shown())),
+        awaited: false,
     }
 }
 

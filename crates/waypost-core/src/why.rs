@@ -62,6 +62,8 @@ pub enum UnblockedBy {
     Callback,
     /// The end of an execution that it started.
     Execution(ExecutionId),
+    /// Webhook endpoints that accept a message, or its last attempt.
+    Delivery,
     /// A person: a larger budget, and resume.
     Budget,
     Nothing,
@@ -279,6 +281,21 @@ fn waits_for_breaker(wait: &BreakerWait) -> (String, Option<Timestamp>, Unblocke
     (what, Some(wait.due), UnblockedBy::Breaker(Arc::clone(key)))
 }
 
+fn awaited_signal(
+    plan: &Plan,
+    at: At,
+    name: &Arc<str>,
+    due: Option<Timestamp>,
+) -> (String, Option<Timestamp>, UnblockedBy) {
+    match plan.node(at.node).behaviour {
+        Behaviour::Notify(_) => {
+            let what = "waits until its message is delivered or given up".to_owned();
+            (what, due, UnblockedBy::Delivery)
+        }
+        _ => (format!("waits for signal {name:?}"), due, UnblockedBy::Signal(Arc::clone(name))),
+    }
+}
+
 /// Since when a node has been where it is.
 fn since(state: &State, node: &NodeState) -> Timestamp {
     let scheduled = node.scheduled.as_ref().map_or(state.updated_at, |first| first.at);
@@ -301,9 +318,7 @@ fn node_reason(plan: &Plan, state: &State, (at, node): (At, &NodeState)) -> Reas
         (Some(Wait::Delay { due }), _) => {
             ("waits for its delay to pass".to_owned(), Some(*due), UnblockedBy::Time)
         }
-        (Some(Wait::Signal { name, due }), _) => {
-            (format!("waits for signal {name:?}"), *due, UnblockedBy::Signal(Arc::clone(name)))
-        }
+        (Some(Wait::Signal { name, due }), _) => awaited_signal(plan, at, name, *due),
         (Some(Wait::Signals { names, need, due }), _) => {
             let (what, next) = open_signals(names, *need, node);
             (what, *due, UnblockedBy::Signal(next))

@@ -33,7 +33,7 @@ use crate::config::Config;
 use crate::driver::{
     Answer, Committed, ControlRequest, EndSummary, Input, Start, StartRequest, Ticket,
 };
-use crate::links::{CallbackLinks, Links};
+use crate::links::CallbackLinks;
 use crate::metrics::EngineMetrics;
 use crate::sealed_secrets::SealError;
 use crate::shell::{Handlers, NotKept, Payloads, Plans, Shared, TasksOrder, WorkerSecrets};
@@ -180,7 +180,7 @@ pub struct Engine {
     payloads: Payloads,
     issuer: TokenIssuer,
     nudges: Arc<dyn Nudges>,
-    callbacks: CallbackLinks,
+    pub(crate) callbacks: CallbackLinks,
     worker_secrets: WorkerSecrets,
     /// Locked while the threads are joined, away from the runtime: so every caller of `stop` waits
     /// for the same end, also after one that has given up.
@@ -220,16 +220,6 @@ impl Engine {
     /// Do the copies outside of the store work? Nothing depends on them but speed.
     pub fn mirror_health(&self) -> Health {
         self.mirror.health()
-    }
-
-    /// Makes and verifies the tokens of links.
-    pub fn links(&self) -> &Links {
-        &self.callbacks.links
-    }
-
-    /// What links begin with, if outside systems reach a server of this cluster.
-    pub fn public_url(&self) -> Option<&str> {
-        self.callbacks.public_url.as_deref()
     }
 
     /// This process, to the store.

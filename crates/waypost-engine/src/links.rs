@@ -25,6 +25,8 @@ use waypost_core::failure::{Failure, kind};
 use waypost_core::id::ExecutionId;
 use waypost_core::time::Timestamp;
 
+use crate::engine::Engine;
+
 /// Characters of a token, at most: an execution's id, the path of a node and a subject fit.
 pub const LINK_CHARS_MAX: usize = 4_096;
 
@@ -197,6 +199,18 @@ impl CallbackLinks {
             }
             _ => None,
         }
+    }
+}
+
+impl Engine {
+    /// Makes and verifies the tokens of links.
+    pub fn links(&self) -> &Links {
+        &self.callbacks.links
+    }
+
+    /// What links begin with, if outside systems reach a server of this cluster.
+    pub fn public_url(&self) -> Option<&str> {
+        self.callbacks.public_url.as_deref()
     }
 }
 

@@ -22,7 +22,7 @@
 //! | `feed` | all frames in the order of commits |
 //! | `definitions`, `instances` | lists of them |
 //! | `access` | API keys and the audit log |
-//! | `outbox`, `deliveries` | webhook endpoints and their messages; claims and results of these |
+//! | `outbox`, `deliveries`, `awaited` | webhook endpoints and their messages; claims and results of these; messages that nodes wait for |
 //! | `breakers` | circuit breakers |
 //! | `hostile` | text that would do harm if it were more than text |
 //! | `inspect` | a checker's reads, and its repairs |
@@ -35,6 +35,7 @@
 //! [`tasks_conformance_tests!`]: crate::tasks_conformance_tests
 
 pub mod access;
+pub mod awaited;
 pub mod births;
 pub mod blob_refs;
 pub mod blobs;
@@ -310,6 +311,11 @@ macro_rules! conformance_tests {
                 oldest_messages_beyond_the_quota_are_dead,
                 deleted_endpoint_takes_its_messages_with_it,
                 outbox_is_counted,
+            ];
+            awaited: [
+                awaited_message_without_endpoints_is_reported_with_its_frame,
+                awaited_message_is_reported_when_its_last_delivery_is_settled,
+                awaited_message_of_a_deleted_endpoint_is_reported_by_the_next_claim,
             ];
             deliveries: [
                 paused_endpoint_collects_and_disabled_one_does_not,

@@ -6,4 +6,5 @@ SELECT (SELECT bit_or(kinds) FROM webhook_endpoints),
                     ORDER BY o.due LIMIT 1) AS first_due
             FROM webhook_endpoints AS e WHERE e.state = 0
         ) AS w WHERE w.first_due IS NOT NULL),
-       (SELECT waypost_now())
+       (SELECT waypost_now()),
+       EXISTS (SELECT 1 FROM outbox_awaited)

@@ -127,6 +127,7 @@ fn needs_transaction(side: &Side) -> bool {
         || !side.births.is_empty()
         || !side.mail.is_empty()
         || !side.topics.is_empty()
+        || side.awaits_delivery()
 }
 
 /// Appends frames of different executions; where the data of one is refused, the others in halves.
@@ -226,6 +227,7 @@ pub(crate) async fn write_further_rows(
         let named = taken.map(|(mail, _)| (mail.execution, &mail.blobs[..]));
         blob_refs::insert(db, named).await?;
     }
+    crate::outbox::await_results(db, &went_in).await?;
     topics::change(db, &went_in).await
 }
 
@@ -374,7 +376,8 @@ pub(crate) async fn after_commit(
     let went_in = appends.filter(|append| inserted.at.contains_key(&append.header.execution.0));
     let parked: Vec<i64> = went_in
         .flat_map(|append| {
-            let parked = parks(append).then_some(append.header.execution.0);
+            let woken = parks(append) || append.side.awaits_delivery();
+            let parked = woken.then_some(append.header.execution.0);
             parked.into_iter().chain(append.side.mail.iter().map(|mail| mail.execution.0))
         })
         .collect();

@@ -35,6 +35,7 @@ const KNOWN: &[Migration] = &[
     Migration::new(16, "approval links", include_str!("../migrations/0016_approval_links.sql"))
         .additive(),
     Migration::new(17, "trees", include_str!("../migrations/0017_trees.sql")).additive(),
+    Migration::new(18, "awaited", include_str!("../migrations/0018_awaited.sql")).additive(),
 ];
 
 /// The layout of a database, without changing it.

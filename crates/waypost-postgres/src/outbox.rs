@@ -15,18 +15,19 @@ use waypost_core::outbox::delivery::{EndpointHealth, MessageNext, judge};
 use waypost_core::outbox::{MessageKind, MessageKinds};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::outbox::{
-    ClaimedMessages, DEAD_KEPT, DELIVERED_KEPT, EXPIRED, EndpointChange, EndpointRow,
-    EndpointState, FORMER_SECRET_KEPT, MessageClaim, MessageResult, MessageState, MessagesPage,
-    MessagesRequest, NewEndpoint, OVER_QUOTA, Outbox, OutboxMessage, OutboxStats, PENDING_KEPT,
-    Replay, TRIM_MAX,
+    AwaitedResult, ClaimedMessages, DEAD_KEPT, DELIVERED_KEPT, EXPIRED, EndpointChange,
+    EndpointRow, EndpointState, FORMER_SECRET_KEPT, MessageClaim, MessageResult, MessageState,
+    MessagesPage, MessagesRequest, NewEndpoint, OVER_QUOTA, Outbox, OutboxMessage, OutboxStats,
+    PENDING_KEPT, Replay, TRIM_MAX, frame_mark,
 };
-use waypost_ports::store::StoreError;
+use waypost_ports::store::{Append, Mail, StoreError};
 
 use crate::connection::{Connection, Params, Role};
 use crate::error::{DbError, Result};
+use crate::mail;
 use crate::queries::sql;
 use crate::store::PostgresStore;
-use crate::text::{get, limit, limit_and_one, time};
+use crate::text::{get, limit, limit_and_one, time, to_stored};
 
 /// Messages that are looked at together.
 const PAGE: i64 = 64;
@@ -192,8 +193,50 @@ async fn add(db: &mut Connection, endpoint: &NewEndpoint) -> Result<u64> {
     Ok(added)
 }
 
+/// Keeps which messages of frames that went in are awaited by their nodes. Inside of a transaction.
+pub(crate) async fn await_results(db: &mut Connection, went_in: &[&Append]) -> Result<()> {
+    let (mut executions, mut seqs, mut marks) = (Vec::new(), Vec::new(), Vec::new());
+    for append in went_in {
+        for message in append.side.messages.iter().filter(|message| message.awaited) {
+            executions.push(append.header.execution.0);
+            seqs.push(to_stored(message.seq)?);
+            marks.push(i64::from(frame_mark(append.header.append_id.0)));
+        }
+    }
+    if executions.is_empty() {
+        return Ok(());
+    }
+    db.execute(sql!("awaited_add"), &[&executions, &seqs, &marks]).await?;
+    // Where no endpoint gets the message, that is the result. The executions are woken after the commit.
+    put_results(db, Some(&executions)).await.map(drop)
+}
+
+/// Mails what became of the messages that nodes wait for. Inside of a transaction; to be woken after it.
+async fn put_results(db: &mut Connection, of: Option<&Vec<i64>>) -> Result<Vec<Mail>> {
+    let settled: Vec<AwaitedResult> =
+        db.query_map(sql!("awaited_settled"), &[&of], rows::awaited).await?;
+    let sent: Vec<Mail> = settled.iter().map(AwaitedResult::mail).collect();
+    if !sent.is_empty() {
+        mail::put(db, &sent).await?;
+    }
+    Ok(sent)
+}
+
+/// Wakes the executions that got results.
+async fn wake_for_results(db: &mut Connection, sent: &[Mail]) -> Result<()> {
+    if sent.is_empty() { Ok(()) } else { mail::wake(db, sent).await }
+}
+
 async fn claim(db: &mut Connection, request: &MessageClaim) -> Result<ClaimedMessages> {
-    let mut claimed = next_due(db).await?;
+    let (mut claimed, awaited) = next_due(db).await?;
+    if awaited {
+        // What no settlement reports: endpoints that were deleted, messages that expired, and two last
+        // deliveries that were settled at once, of which neither saw the other.
+        db.begin().await?;
+        let sent = put_results(db, None).await?;
+        db.commit().await?;
+        wake_for_results(db, &sent).await?;
+    }
     let now = claimed.at;
     if claimed.next_due.is_none_or(|due| due > now) || request.limit == 0 {
         return Ok(claimed);
@@ -214,22 +257,24 @@ async fn claim(db: &mut Connection, request: &MessageClaim) -> Result<ClaimedMes
         save_health(db, endpoint.number, health, false).await?;
         claimed.messages.extend(taken.into_iter().map(|message| (message, Arc::clone(row))));
     }
-    claimed.next_due = next_due(db).await?.next_due;
+    claimed.next_due = next_due(db).await?.0.next_due;
     db.commit().await?;
     Ok(claimed)
 }
 
-async fn next_due(db: &mut Connection) -> Result<ClaimedMessages> {
+/// Also: does a node wait for a message?
+async fn next_due(db: &mut Connection) -> Result<(ClaimedMessages, bool)> {
     let row = db.query_one(sql!("outbox_next_due"), &[]).await?;
     let kinds: Option<i64> = get(&row, 0)?;
     let bits = u32::try_from(kinds.unwrap_or_default()).unwrap_or_default();
-    Ok(ClaimedMessages {
+    let claimed = ClaimedMessages {
         endpoints: kinds.is_some(),
         handoffs: MessageKinds::from_bits(bits).contains(MessageKind::Handoff),
         next_due: time(&row, 1)?,
         at: Timestamp(get(&row, 2)?),
         messages: Vec::new(),
-    })
+    };
+    Ok((claimed, get(&row, 3)?))
 }
 
 /// Claims messages of one endpoint. Messages that wait for an earlier one about their execution are put off
@@ -319,7 +364,9 @@ async fn settle(
         db.execute(sql!("outbox_settle"), &settled.params(&now.0)).await?;
         db.execute(sql!("outbox_wake"), &[&number, &settled.done, &now.0]).await?;
     }
-    db.commit().await
+    let sent = put_results(db, None).await?;
+    db.commit().await?;
+    wake_for_results(db, &sent).await
 }
 
 async fn replay(db: &mut Connection, endpoint: &str, which: &Replay) -> Result<u64> {

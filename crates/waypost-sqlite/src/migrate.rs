@@ -28,6 +28,7 @@ const KNOWN: &[Migration] = &[
     Migration::new(12, "approval links", include_str!("../migrations/0012_approval_links.sql"))
         .additive(),
     Migration::new(13, "trees", include_str!("../migrations/0013_trees.sql")).additive(),
+    Migration::new(14, "awaited", include_str!("../migrations/0014_awaited.sql")).additive(),
 ];
 
 /// The layout of a folder, without changing it.

@@ -21,8 +21,8 @@ use waypost_ports::outbox::{
 use waypost_ports::store::StoreError;
 
 use crate::connection::{all, first, limit_and_one, run, to_stored, value};
-use crate::queries;
 use crate::store::{SqliteStore, Write};
+use crate::{mail, queries};
 
 /// Messages that are looked at together.
 const PAGE: i64 = 64;
@@ -69,11 +69,17 @@ impl Outbox for SqliteStore {
     }
 
     fn claim_messages(&self, request: &MessageClaim) -> Result<ClaimedMessages, StoreError> {
-        self.write(|write| claim(write, request))
+        self.write(|write| {
+            report_deliveries(write)?;
+            claim(write, request)
+        })
     }
 
     fn settle_messages(&self, claim: Uuid, results: &[MessageResult]) -> Result<(), StoreError> {
-        self.write(|write| results.iter().try_for_each(|result| settle(write, claim, result)))
+        self.write(|write| {
+            results.iter().try_for_each(|result| settle(write, claim, result))?;
+            report_deliveries(write)
+        })
     }
 
     fn messages(&self, request: &MessagesRequest) -> Result<MessagesPage, StoreError> {
@@ -146,9 +152,38 @@ pub(crate) fn enqueue(
     header: &FrameHeader,
     messages: &[Outgoing],
 ) -> rusqlite::Result<()> {
-    if messages.is_empty() || !has_endpoints(write)? {
+    if messages.is_empty() {
         return Ok(());
     }
+    let mark = frame_mark(header.append_id.0);
+    for message in messages.iter().filter(|message| message.awaited) {
+        let row = params![header.execution.0, to_stored(message.seq)?, mark];
+        run(&write.tx, queries::AWAITED_ADD, row)?;
+    }
+    if has_endpoints(write)? {
+        enqueue_for_endpoints(write, header, messages)?;
+    }
+    match messages.iter().any(|message| message.awaited) {
+        true => report_deliveries(write),
+        false => Ok(()),
+    }
+}
+
+/// Mails what became of the messages that nodes wait for.
+fn report_deliveries(write: &Write<'_>) -> rusqlite::Result<()> {
+    for result in all(&write.tx, queries::AWAITED_SETTLED, [], rows::awaited)? {
+        mail::deliver(write, &[result.mail()])?;
+        let row = params![result.execution.0, to_stored(result.seq)?];
+        run(&write.tx, queries::AWAITED_REMOVE, row)?;
+    }
+    Ok(())
+}
+
+fn enqueue_for_endpoints(
+    write: &Write<'_>,
+    header: &FrameHeader,
+    messages: &[Outgoing],
+) -> rusqlite::Result<()> {
     for message in messages {
         let row = params![
             header.execution.0,

@@ -85,6 +85,9 @@ queries! {
     MAIL_INSERT = "mail_insert";
     MAIL_LOAD = "mail_load";
     NUMBERS_RESERVE = "numbers_reserve";
+    AWAITED_ADD = "awaited_add";
+    AWAITED_REMOVE = "awaited_remove";
+    AWAITED_SETTLED = "awaited_settled";
     ENDPOINT_DELETE = "endpoint_delete";
     ENDPOINT_HEALTH = "endpoint_health";
     ENDPOINT_HEALTH_SET = "endpoint_health_set";

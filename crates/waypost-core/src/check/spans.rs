@@ -130,6 +130,11 @@ fn fixed_span(node: &PlanNode) -> Option<Millis> {
     {
         return Some(*span);
     }
+    if let Behaviour::Notify(spec) = &node.behaviour
+        && let Some(DurationTemplate::Fixed(span)) = &spec.timeout
+    {
+        return Some(*span);
+    }
     if let Behaviour::Approval(spec) = &node.behaviour
         && let Some(DurationTemplate::Fixed(span)) = &spec.timeout
     {

@@ -9,7 +9,8 @@ use crate::event::{MessageId, NodeEvent, Origin, Wait};
 use crate::expr::{Expression, Scope};
 use crate::failure::{Failure, kind};
 use crate::json::Json;
-use crate::kind::{DurationTemplate, SignalName, SignalsSpec};
+use crate::kind::{Behaviour, DurationTemplate, NotifySpec, SignalName, SignalsSpec};
+use crate::outbox::delivery_signal;
 use crate::path::At;
 use crate::published::{key_of, keyed_name};
 use crate::status::NodeStatus;
@@ -58,6 +59,19 @@ impl Decider<'_> {
             }
         }
         Ok(None)
+    }
+
+    /// Sends a message, and waits for the signal with which the store says what became of it.
+    pub(super) fn await_delivery(&mut self, at: At, spec: &NotifySpec) -> Result<(), Failure> {
+        let scope = self.scope(at);
+        let message = spec.message.render(&scope)?;
+        let timeout = spec.timeout.as_ref();
+        let span = timeout.map(|timeout| duration(timeout, &scope)).transpose()?;
+        let due = span.map(|span| self.env.now_max.plus(span));
+        // The seq of the event that opens the wait: no other wait has it.
+        let name = delivery_signal(self.state.seq + 1);
+        self.wait_with(at, Wait::Signal { name, due }, span, Some(message));
+        Ok(())
     }
 
     pub(super) fn await_signals(&mut self, at: At, spec: &SignalsSpec) -> Result<(), Failure> {
@@ -127,6 +141,11 @@ impl Decider<'_> {
                 let open: Vec<String> = open.map(|(name, _)| format!("{name:?}")).collect();
                 let came = node.arrived.iter().flatten().count();
                 format!("{came} of {need} signals came in time; open are {}", open.join(", "))
+            }
+            Some(Wait::Signal { .. })
+                if matches!(self.plan_node(at).behaviour, Behaviour::Notify(_)) =>
+            {
+                "the message was neither delivered nor given up in time".to_owned()
             }
             Some(Wait::Signal { name, .. }) => format!("signal {name:?} did not come in time"),
             Some(Wait::Callback { .. }) => "the operation did not call back in time".to_owned(),

@@ -89,6 +89,7 @@ impl Decider<'_> {
             }
             Behaviour::Signals(spec) => self.await_signals(at, spec),
             Behaviour::Approval(spec) => self.await_approval(at, spec),
+            Behaviour::Notify(spec) => self.await_delivery(at, spec),
             Behaviour::Task { .. } | Behaviour::Workflow(_) | Behaviour::Emit(_) => Ok(()),
             Behaviour::Group | Behaviour::Operation(_) | Behaviour::Loop(_) | Behaviour::Map(_) => {
                 self.open_container(at)
@@ -97,8 +98,19 @@ impl Decider<'_> {
     }
 
     pub(super) fn wait(&mut self, at: At, wait: Wait, span: Option<Millis>) {
-        let attempt = self.node(at).attempt;
-        self.emit_at(at, NodeEvent::Waiting { node: self.path(at), attempt, wait, span });
+        self.wait_with(at, wait, span, None);
+    }
+
+    /// The same, with what is sent in the commit.
+    pub(super) fn wait_with(
+        &mut self,
+        at: At,
+        wait: Wait,
+        span: Option<Millis>,
+        message: Option<Json>,
+    ) {
+        let (node, attempt) = (self.path(at), self.node(at).attempt);
+        self.emit_at(at, NodeEvent::Waiting { node, attempt, wait, span, message });
     }
 
     /// A delay is over: the node's own, or the one between two iterations of a loop.

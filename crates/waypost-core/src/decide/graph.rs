@@ -162,6 +162,7 @@ impl Decider<'_> {
             | Behaviour::Signal { .. }
             | Behaviour::Signals(_)
             | Behaviour::Approval(_)
+            | Behaviour::Notify(_)
             | Behaviour::Group
             | Behaviour::Operation(_)
             | Behaviour::Loop(_)

@@ -304,6 +304,9 @@ impl Decider<'_> {
                 (Some(Wait::Callback { operation, .. }), _) => {
                     Some(CallbackOutcome::of(name, operation).map(|_| None))
                 }
+                (Some(Wait::Signal { name: wanted, .. }), Behaviour::Notify(_)) => {
+                    Some((**wanted == *name).then_some(None))
+                }
                 (Some(Wait::Signals { .. }), Behaviour::Signals(spec)) => self
                     .place_of((at, node), spec, (name, body), &mut portion.work)
                     .map(|which| which.map(Some)),

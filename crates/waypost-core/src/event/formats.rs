@@ -2,8 +2,8 @@
 
 use super::{
     BLOBS_LOG_FORMAT, BODIES_LOG_FORMAT, BREAKERS_LOG_FORMAT, BUDGETS_LOG_FORMAT,
-    CHILDREN_LOG_FORMAT, EMIT_LOG_FORMAT, KEYS_LOG_FORMAT, NodeEvent, REMOTE_LOG_FORMAT,
-    STEERED_LOG_FORMAT, WAITS_LOG_FORMAT,
+    CHILDREN_LOG_FORMAT, DELIVERY_LOG_FORMAT, EMIT_LOG_FORMAT, KEYS_LOG_FORMAT, NodeEvent,
+    REMOTE_LOG_FORMAT, STEERED_LOG_FORMAT, WAITS_LOG_FORMAT,
 };
 
 impl NodeEvent {
@@ -13,6 +13,7 @@ impl NodeEvent {
             Self::Reserved(_) | Self::Used(_) => BUDGETS_LOG_FORMAT,
             Self::Started { remote: Some(_), .. } => REMOTE_LOG_FORMAT,
             Self::Failed { failure, .. } if failure.on_error_skipped => 4,
+            Self::Waiting { message: Some(_), .. } => DELIVERY_LOG_FORMAT,
             Self::Waiting { wait, .. } => wait.requires(),
             Self::Signalled { .. }
             | Self::Reminded { .. }

@@ -75,7 +75,6 @@ pub enum NodeEvent {
         /// Its output; absent for `null`.
         #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
         output: Option<Json>,
-        /// The selected branch.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<Arc<str>>,
         /// The variables that it set.
@@ -109,6 +108,9 @@ pub enum NodeEvent {
         /// timeout.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         span: Option<Millis>,
+        /// What is sent to webhook endpoints, if the node waits for the delivery of that.
+        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+        message: Option<Json>,
     },
     /// One of several signals that the node waits for has come.
     #[serde(rename = "NodeSignalled")]
@@ -378,7 +380,6 @@ impl NodeEvent {
             | Self::Reserved(_)
             | Self::Used(_)
             | Self::Started { .. }
-            | Self::Waiting { .. }
             | Self::Signalled { .. }
             | Self::Reminded { .. }
             | Self::Resumed { .. }
@@ -391,9 +392,9 @@ impl NodeEvent {
             | Self::SignalSent { .. }
             | Self::Skipped { .. }
             | Self::Cancelled { .. } => 0,
-            Self::MapOpened { items, .. } | Self::ItemsOpened { items, .. } => {
-                items.as_ref().map_or(0, Json::bytes)
-            }
+            Self::MapOpened { items, .. }
+            | Self::ItemsOpened { items, .. }
+            | Self::Waiting { message: items, .. } => items.as_ref().map_or(0, Json::bytes),
         }
     }
 }

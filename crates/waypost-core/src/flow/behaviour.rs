@@ -6,8 +6,8 @@ use super::{call, expression, split, template};
 use crate::budget::{Budget, Meter, Money, OnExhausted, Prices, SpendingLimits};
 use crate::kind::{
     ApprovalSpec, Behaviour, Case, Collect, Delay, DurationTemplate, EmitSpec, Escalation, Fail,
-    Loop, LoopTest, MapSpec, OperationSpec, SignalName, SignalSpec, SignalsSpec, Tolerate,
-    WorkflowCall,
+    Loop, LoopTest, MapSpec, NotifySpec, OperationSpec, SignalName, SignalSpec, SignalsSpec,
+    Tolerate, WorkflowCall,
 };
 use crate::slot::SlotClass;
 use crate::time::Millis;
@@ -35,7 +35,8 @@ pub(super) fn meter(words: &[&str]) -> Meter {
 /// `switch(expression -> branch, else -> branch)`, `delay(5s)`, `delay(${{ … }})`, `until(time)`,
 /// `signal(name, where expression, within 5s, else branch)`,
 /// `signals(name, name where expression, need 2, within 5s, else branch)`,
-/// `approval(title, by ann+bob, within 5s, remind 1s, escalate 2s eve)`, `group`, `operation(within 5s, else branch)`,
+/// `approval(title, by ann+bob, within 5s, remind 1s, escalate 2s eve)`, `notify(text, within 5s)`, `group`,
+/// `operation(within 5s, else branch)`,
 /// `loop(until expression, max 5, delay 1s, all)`, `map(items, at 5, tolerate 2, percent 5, stop, none)`,
 /// `workflow(name, input json, detached, leave)`, `emit(execution, signal, optional)`.
 pub(super) fn behaviour(id: &str, text: &str) -> Behaviour {
@@ -68,6 +69,7 @@ pub(super) fn behaviour(id: &str, text: &str) -> Behaviour {
         "signal" => signal(inside),
         "signals" => signals(inside),
         "approval" => approval(inside),
+        "notify" => notify(inside),
         "group" => Behaviour::Group,
         "operation" => operation(inside),
         "loop" => repeat(inside),
@@ -181,6 +183,17 @@ fn signal(text: &str) -> Behaviour {
     }
     let name = SignalName { name: template(&name), key };
     Behaviour::Signal { name, filter, timeout, on_timeout }
+}
+
+fn notify(text: &str) -> Behaviour {
+    let mut spec = NotifySpec { message: template(&Value::Null), timeout: None };
+    for part in split(text, &[',']) {
+        match part.split_once(' ') {
+            Some(("within", span)) => spec.timeout = Some(duration(span)),
+            _ => spec.message = template(&json!(part)),
+        }
+    }
+    Behaviour::Notify(Box::new(spec))
 }
 
 fn approval(text: &str) -> Behaviour {

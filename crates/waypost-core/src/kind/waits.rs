@@ -58,6 +58,14 @@ pub struct ApprovalSpec {
     pub escalate: Option<Escalation>,
 }
 
+/// A message whose delivery a node waits for.
+#[derive(Debug, PartialEq)]
+pub struct NotifySpec {
+    pub message: Template,
+    /// Fails with kind `timeout` after this long.
+    pub timeout: Option<DurationTemplate>,
+}
+
 /// Who else may decide, and when.
 #[derive(Debug, PartialEq)]
 pub struct Escalation {
@@ -86,6 +94,13 @@ impl SignalsSpec {
             name.visit(visit);
             filter.iter().for_each(&mut *visit);
         }
+        self.timeout.iter().for_each(|timeout| timeout.visit(visit));
+    }
+}
+
+impl NotifySpec {
+    pub(super) fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
+        self.message.visit(visit);
         self.timeout.iter().for_each(|timeout| timeout.visit(visit));
     }
 }
@@ -141,6 +156,7 @@ impl Behaviour {
             | Self::Switch { .. }
             | Self::Fail(_)
             | Self::Delay(_)
+            | Self::Notify(_)
             | Self::Task { .. }
             | Self::Workflow(_)
             | Self::Emit(_)

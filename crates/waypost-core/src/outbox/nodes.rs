@@ -85,7 +85,13 @@ pub fn announce_nodes(
     let message = |(seq, event): (u64, &Event)| {
         let Event::Node(event) = event else { return None };
         match event {
-            NodeEvent::Completed { node, output, .. } => note(plan, after, (seq, node), output),
+            NodeEvent::Completed { node, output, .. } if is_notify(plan, node) => {
+                let null = Json::null();
+                Some(note(after, (seq, node), output.as_ref().unwrap_or(&null)))
+            }
+            NodeEvent::Waiting { node, message: Some(message), .. } => {
+                Some(Outgoing { awaited: true, ..note(after, (seq, node), message) })
+            }
             NodeEvent::Waiting { node, wait: Wait::Approval(approval), .. } => {
                 let kind = MessageKind::ApprovalRequested;
                 Some(asked(after, (seq, kind), (node, seq, approval)))
@@ -109,6 +115,7 @@ pub fn announce_nodes(
             | NodeEvent::Used(_)
             | NodeEvent::Started { .. }
             | NodeEvent::Checkpointed { .. }
+            | NodeEvent::Completed { .. }
             | NodeEvent::Failed { .. }
             | NodeEvent::Waiting { .. }
             | NodeEvent::Signalled { .. }
@@ -130,20 +137,10 @@ pub fn announce_nodes(
     (first_seq..).zip(events).filter_map(message).collect()
 }
 
-fn note(
-    plan: &Plan,
-    after: &State,
-    (seq, node): (u64, &str),
-    output: &Option<Json>,
-) -> Option<Outgoing> {
-    if !is_notify(plan, node) {
-        return None;
-    }
-    let null = Json::null();
-    let message = output.as_ref().unwrap_or(&null);
+fn note(after: &State, (seq, node): (u64, &str), message: &Json) -> Outgoing {
     let omitted = message.bytes() > NOTE_BYTES_MAX;
     let note = Note { node, message: (!omitted).then_some(message), omitted };
-    Some(about(after, (seq, MessageKind::Notified), AboutNode::Note(note)))
+    about(after, (seq, MessageKind::Notified), AboutNode::Note(note))
 }
 
 fn asked(
@@ -179,17 +176,18 @@ fn about(after: &State, (seq, kind): (u64, MessageKind), node: AboutNode<'_>) ->
         node: Some(node),
     };
     let data = serde_json::to_vec(&data).expect("its keys are strings");
-    Outgoing { seq, kind, workflow: Arc::clone(&created.workflow), data }
+    Outgoing { seq, kind, workflow: Arc::clone(&created.workflow), data, awaited: false }
 }
 
-/// Is the node at this path a `notify` node? Its scope may be closed already.
+/// Does the node at this path send its message when it completes? Its scope may be closed already.
 fn is_notify(plan: &Plan, path: &str) -> bool {
     let mut scope = plan.root();
     let mut steps = segments(path).peekable();
     while let Some(step) = steps.next() {
         let Some(node) = plan.find_in(scope, step.id) else { return false };
         if steps.peek().is_none() {
-            return plan.node(node).kind == NOTIFY;
+            let node = plan.node(node);
+            return node.kind == NOTIFY && !matches!(node.behaviour, Behaviour::Notify(_));
         }
         let Some(body) = plan.body(node) else { return false };
         scope = body;

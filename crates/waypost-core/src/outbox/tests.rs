@@ -179,6 +179,38 @@ fn completed_notify_nodes_cause_messages_wherever_they_are() {
 }
 
 #[test]
+fn message_that_a_node_waits_for_is_sent_when_the_wait_opens_and_not_when_it_ends() {
+    let behaviour = crate::kind::Behaviour::Notify(Box::new(crate::kind::NotifySpec {
+        message: crate::expr::Template::compile(&json!("hello")).unwrap(),
+        timeout: None,
+    }));
+    let mut node = crate::flow::node("tell", behaviour, Vec::new());
+    node.kind = NOTIFY;
+    let draft = crate::flow::draft(vec![node], crate::plan::FailurePolicy::default());
+    let plan = crate::plan::Plan::build(draft).unwrap();
+    assert!(plan.nodes.iter().all(announces));
+    let (node, variables) = (Arc::<str>::from("tell"), Default::default());
+    let output = Some(Json::parse(r#"{"delivered":1}"#).unwrap());
+    let events = [
+        Event::Node(NodeEvent::Waiting {
+            node: Arc::clone(&node),
+            attempt: 1,
+            wait: Wait::Signal { name: delivery_signal(7), due: None },
+            span: None,
+            message: Some(Json::parse("[1]").unwrap()),
+        }),
+        Event::Node(NodeEvent::Completed { node, attempt: 1, output, branch: None, variables }),
+    ];
+    let messages = announce_nodes(&plan, &events, &state(8, 1), false);
+    let [message] = &messages[..] else { panic!("{messages:?}") };
+    assert_eq!((message.seq, message.awaited), (7, true));
+    let data: Value = serde_json::from_slice(&message.data).unwrap();
+    assert_eq!((&data["node"], &data["message"]), (&json!("tell"), &json!([1])));
+    assert!(events[0].requires() >= crate::event::DELIVERY_LOG_FORMAT);
+    assert_eq!(events[1].requires(), 1);
+}
+
+#[test]
 fn attempts_that_remote_workers_take_cause_messages_only_where_they_are_asked_for() {
     let plan = crate::flow::plan("a");
     let started = |remote: Option<WorkerId>| {
@@ -221,7 +253,7 @@ fn approvals_cause_messages_when_they_open_and_when_people_are_reminded() {
     (details.wait, details.wait_seq) = (Some(Wait::Approval(Box::new(wait))), 11);
     let (node, attempt, span): (Arc<str>, _, _) = ("a".into(), 1, None);
     let wait = Wait::Approval(Box::new(approval()));
-    let asked = NodeEvent::Waiting { node: Arc::clone(&node), attempt, wait, span };
+    let asked = NodeEvent::Waiting { node: Arc::clone(&node), attempt, wait, span, message: None };
     let reminded =
         |escalated| NodeEvent::Reminded { node: Arc::clone(&node), attempt, escalated }.into();
     let events = [asked.into(), reminded(false), reminded(true)];

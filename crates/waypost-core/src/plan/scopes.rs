@@ -5,8 +5,8 @@ use std::ops::Range;
 use super::{Plan, PlanFault, PlanNode, id_at, position};
 use crate::event::{
     BODIES_LOG_FORMAT, BREAKERS_LOG_FORMAT, BUDGETS_LOG_FORMAT, CALLBACKS_LOG_FORMAT,
-    CHILDREN_LOG_FORMAT, EMIT_LOG_FORMAT, HEARTBEAT_LOG_FORMAT, KEYS_LOG_FORMAT, WAITS_LOG_FORMAT,
-    WORKER_SECRETS_LOG_FORMAT,
+    CHILDREN_LOG_FORMAT, DELIVERY_LOG_FORMAT, EMIT_LOG_FORMAT, HEARTBEAT_LOG_FORMAT,
+    KEYS_LOG_FORMAT, WAITS_LOG_FORMAT, WORKER_SECRETS_LOG_FORMAT,
 };
 use crate::id::NodeIx;
 use crate::kind::Behaviour;
@@ -36,6 +36,7 @@ impl PlanNode {
             (self.behaviour.needs_waits_format(), WAITS_LOG_FORMAT),
             (matches!(self.behaviour, Behaviour::Emit(_)), EMIT_LOG_FORMAT),
             (self.behaviour.has_key(), KEYS_LOG_FORMAT),
+            (matches!(self.behaviour, Behaviour::Notify(_)), DELIVERY_LOG_FORMAT),
             (self.meter.is_some(), BUDGETS_LOG_FORMAT),
             (self.breaker.is_some(), BREAKERS_LOG_FORMAT),
             (self.behaviour.sends_secrets(), WORKER_SECRETS_LOG_FORMAT),

@@ -60,7 +60,13 @@ fn failed(node: &str, end: FailureEnd) -> Event {
 
 fn waiting(node: &str, due: i64) -> Event {
     let wait = Wait::Delay { due: Timestamp(due) };
-    Event::Node(NodeEvent::Waiting { node: node.into(), attempt: 1, wait, span: None })
+    Event::Node(NodeEvent::Waiting {
+        node: node.into(),
+        attempt: 1,
+        wait,
+        span: None,
+        message: None,
+    })
 }
 
 fn cancelled(node: &str) -> Event {

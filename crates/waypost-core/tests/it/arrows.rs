@@ -188,7 +188,7 @@ fn node_events(attempt: u32) -> Vec<NodeEvent> {
         failed(FailureEnd::Abandoned(EPOCH)),
         failed(FailureEnd::Final),
         failed(FailureEnd::TimedOut),
-        NodeEvent::Waiting { node: node(), attempt, wait, span: None },
+        NodeEvent::Waiting { node: node(), attempt, wait, span: None, message: None },
         NodeEvent::Signalled {
             node: node(),
             attempt,
@@ -429,7 +429,11 @@ fn events_that_do_not_fit_are_refused() {
     refused(&plan, &running, NodeEvent::Cancelled { node: "b".into(), reason: CancelReason::Join });
     // A retry is opened by a failure, not by a wait.
     let wait = Wait::Retry { due: EPOCH };
-    refused(&plan, &running, NodeEvent::Waiting { node: "a".into(), attempt: 1, wait, span: None });
+    refused(
+        &plan,
+        &running,
+        NodeEvent::Waiting { node: "a".into(), attempt: 1, wait, span: None, message: None },
+    );
     // The cause fixes the end.
     let ending = State { cause: Some(EndCause::Deadline), ..execution_at(&plan, "ENDING") };
     refused(&plan, &ending, RunEvent::Cancelled { reason: None });

@@ -279,6 +279,33 @@ pub(crate) const CASES: &[Case] = &[
     ",
     ),
     case(
+        "a message is awaited until the store says what became of it",
+        "n = notify(hello, within 9s); a needs n",
+        r#"
+        start                                              -> n WAITING, due 9s
+        signal waypost.delivery.1 {"delivered":9}          -> n WAITING, early 1
+        signal waypost.delivery.5 {"delivered":1,"failed":0} -> n COMPLETED, n gives {"delivered":1,"failed":0}, runs a
+    "#,
+    ),
+    case(
+        "a message that is settled in no time is a failure",
+        "n = notify(hello, within 9s); a needs n",
+        "
+        start   -> n WAITING, due 9s
+        wait 9s -> n TIMED_OUT, n failed timeout
+    ",
+    ),
+    case(
+        "what became of a message is kept while the execution is paused",
+        "n = notify(hello); a needs n",
+        r#"
+        start   -> n WAITING, due never
+        pause
+        signal waypost.delivery.5 {"delivered":0,"failed":2} -> n WAITING, early 1
+        resume  -> n COMPLETED, n gives {"delivered":0,"failed":2}, early 0, runs a
+    "#,
+    ),
+    case(
         "a signal ends a wait and is its output",
         "w = signal(go); a needs w",
         r#"

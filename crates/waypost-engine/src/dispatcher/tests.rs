@@ -68,6 +68,7 @@ fn ended(with_output: bool, output: &str) -> MemoryStore {
         kind,
         workflow: "flow".into(),
         data: format!("{{\"seq\":{seq}}}").into_bytes(),
+        awaited: false,
     };
     let first = hand.create("key", "flow").messages(vec![tell(1, MessageKind::Created)]);
     let last = hand.write(&[completed]).messages(vec![tell(3, MessageKind::Completed)]);
@@ -175,6 +176,7 @@ async fn message_about_an_approval_has_a_link_for_each_approver_and_the_same_for
         data:
             br#"{"wait":"key~5","approvers":["bob","ann","bob"],"due":"2026-01-31T09:00:00.000Z"}"#
                 .to_vec(),
+        awaited: false,
     };
     let first: Append = hand.create("key", "flow").messages(vec![asked]).into();
     store.append(&[first]).unwrap();

@@ -48,7 +48,7 @@ pub(super) fn change<B: StoreUnderTest>(rig: &Rig<B>, id: &str, change: &Endpoin
 
 pub(super) fn of(workflow: &str, seq: u64, kind: MessageKind) -> Outgoing {
     let data = format!("{{\"seq\":{seq}}}").into_bytes();
-    Outgoing { seq, kind, workflow: workflow.into(), data }
+    Outgoing { seq, kind, workflow: workflow.into(), data, awaited: false }
 }
 
 /// A frame of one event that causes a message about it.

@@ -171,7 +171,7 @@ pub fn lists_show_where_executions_stand<B: StoreUnderTest>(rig: &Rig<B>) {
 /// A node starts and waits for this.
 fn waits(node: &str, wait: Wait) -> [Event; 2] {
     let (node, attempt) = (node.into(), 1);
-    let waiting = NodeEvent::Waiting { node, attempt, wait, span: None };
+    let waiting = NodeEvent::Waiting { node, attempt, wait, span: None, message: None };
     [started(waiting.node()), Event::Node(waiting)]
 }
 

@@ -12,6 +12,13 @@ impl Tables {
         }
     }
 
+    /// Mails what became of the messages that nodes wait for.
+    pub(super) fn report_deliveries(&mut self) {
+        for result in self.outbox.resolve() {
+            self.deliver(&result.mail());
+        }
+    }
+
     /// The first half of a delivery: the mail is durable where it was accepted.
     pub fn put(&mut self, mail: &Mail) -> MailDelivery {
         let Some(row) = self.control.get(&mail.execution) else {

@@ -11,10 +11,10 @@ use waypost_core::time::{Millis, Timestamp};
 
 use super::MemoryStore;
 use crate::outbox::{
-    ClaimedMessages, DEAD_KEPT, DELIVERED_KEPT, EXPIRED, EndpointChange, EndpointRow,
-    EndpointState, FORMER_SECRET_KEPT, LastAttempt, MessageClaim, MessageName, MessageResult,
-    MessageRow, MessageState, MessagesPage, MessagesRequest, NewEndpoint, OVER_QUOTA, Outbox,
-    OutboxMessage, OutboxStats, PENDING_KEPT, Replay, TRIM_MAX, frame_mark,
+    AwaitedResult, ClaimedMessages, DEAD_KEPT, DELIVERED_KEPT, EXPIRED, EndpointChange,
+    EndpointRow, EndpointState, FORMER_SECRET_KEPT, LastAttempt, MessageClaim, MessageName,
+    MessageResult, MessageRow, MessageState, MessagesPage, MessagesRequest, NewEndpoint,
+    OVER_QUOTA, Outbox, OutboxMessage, OutboxStats, PENDING_KEPT, Replay, TRIM_MAX, frame_mark,
 };
 use crate::store::{Append, StoreError};
 
@@ -23,6 +23,8 @@ pub(super) struct OutboxTables {
     /// Oldest first.
     endpoints: Vec<EndpointRow>,
     messages: Vec<KeptMessage>,
+    /// Messages that nodes wait for.
+    awaited: Vec<(ExecutionNo, u64, u32)>,
     last_place: u64,
 }
 
@@ -56,6 +58,10 @@ impl OutboxTables {
     pub(super) fn enqueue(&mut self, append: &Append, now: Timestamp) {
         let header = &append.header;
         for outgoing in &append.side.messages {
+            if outgoing.awaited {
+                let mark = frame_mark(header.append_id.0);
+                self.awaited.push((header.execution, outgoing.seq, mark));
+            }
             for row in &self.endpoints {
                 let NewEndpoint { id, workflow, kinds, .. } = &row.endpoint;
                 let is_of = workflow.as_ref().is_none_or(|name| *name == outgoing.workflow);
@@ -89,6 +95,34 @@ impl OutboxTables {
                 self.messages.push(KeptMessage { row, claim: None, since: now });
             }
         }
+    }
+
+    /// The messages that nodes wait for and that no endpoint waits for any more.
+    pub(super) fn resolve(&mut self) -> Vec<AwaitedResult> {
+        let mut resolved = Vec::new();
+        let messages = &self.messages;
+        self.awaited.retain(|(execution, seq, mark)| {
+            let is_it = |kept: &&KeptMessage| {
+                let name = &kept.row.message.name;
+                (name.execution, name.seq) == (*execution, *seq)
+            };
+            let count = |state| {
+                let of = messages.iter().filter(is_it);
+                of.filter(|kept| kept.row.state == state).count() as u64
+            };
+            let is_pending = count(MessageState::Pending) > 0;
+            if !is_pending {
+                resolved.push(AwaitedResult {
+                    execution: *execution,
+                    seq: *seq,
+                    mark: *mark,
+                    delivered: count(MessageState::Delivered),
+                    failed: count(MessageState::Dead),
+                });
+            }
+            is_pending
+        });
+        resolved
     }
 
     fn endpoint(&mut self, id: &str) -> Option<&mut EndpointRow> {
@@ -312,12 +346,16 @@ impl Outbox for MemoryStore {
     }
 
     fn claim_messages(&self, request: &MessageClaim) -> Result<ClaimedMessages, StoreError> {
-        self.with(|data, now| Ok(data.outbox.claim(request, now)))
+        self.with(|data, now| {
+            data.report_deliveries();
+            Ok(data.outbox.claim(request, now))
+        })
     }
 
     fn settle_messages(&self, claim: Uuid, results: &[MessageResult]) -> Result<(), StoreError> {
         self.with(|data, now| {
             results.iter().for_each(|result| data.outbox.settle(claim, result, now));
+            data.report_deliveries();
             Ok(())
         })
     }

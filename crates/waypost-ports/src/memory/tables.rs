@@ -201,6 +201,7 @@ impl Tables {
                 self.write_side(append);
                 self.outbox.enqueue(append, now);
             }
+            self.report_deliveries();
             for mail in &append.side.mail {
                 self.put(mail);
             }

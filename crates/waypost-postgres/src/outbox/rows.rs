@@ -9,8 +9,8 @@ use waypost_core::outbox::delivery::EndpointHealth;
 use waypost_core::outbox::{MessageKind, MessageKinds};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::outbox::{
-    EndpointRow, EndpointState, LastAttempt, MessageName, MessageResult, MessageRow, MessageState,
-    NewEndpoint, OutboxMessage, OutboxStats, SigningSecret,
+    AwaitedResult, EndpointRow, EndpointState, LastAttempt, MessageName, MessageResult, MessageRow,
+    MessageState, NewEndpoint, OutboxMessage, OutboxStats, SigningSecret,
 };
 
 use crate::error::{DbError, Result};
@@ -52,6 +52,17 @@ pub(super) fn locked(row: &Row) -> Result<(i64, EndpointHealth, Timestamp)> {
 pub(super) fn ready(row: &Row) -> Result<Ready> {
     let (number, under_way) = (get(row, 0)?, narrow(row, 5)?);
     Ok(Ready { number, health: health(row, 1)?, id: text(row, 4)?, under_way })
+}
+
+/// A message that a node waits for, and that is settled.
+pub(super) fn awaited(row: &Row) -> Result<AwaitedResult> {
+    Ok(AwaitedResult {
+        execution: ExecutionNo(get(row, 0)?),
+        seq: count(row, 1)?,
+        mark: narrow(row, 2)?,
+        delivered: count(row, 3)?,
+        failed: count(row, 4)?,
+    })
 }
 
 pub(super) fn endpoint(row: &Row) -> Result<EndpointRow> {

@@ -31,7 +31,13 @@ fn endpoint(id: &str) -> NewEndpoint {
 fn telling(draft: Draft) -> Draft {
     let seq = draft.0.header.last_seq;
     let kind = MessageKind::Completed;
-    draft.messages(vec![Outgoing { seq, kind, workflow: "flow".into(), data: b"{}".to_vec() }])
+    draft.messages(vec![Outgoing {
+        seq,
+        kind,
+        workflow: "flow".into(),
+        data: b"{}".to_vec(),
+        awaited: false,
+    }])
 }
 
 fn count(store: &PostgresStore) -> usize {

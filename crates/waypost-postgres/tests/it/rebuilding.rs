@@ -117,10 +117,10 @@ fn migration_of_the_read_tables_derives_their_rows_again() {
              DROP COLUMN deadline, DROP COLUMN input, ADD COLUMN completed_at bigint;
          DROP INDEX wait_rows_listed, wait_rows_by_kind; ALTER TABLE wait_rows DROP COLUMN detail;
          DROP TABLE blob_refs, blob_sweep, blobs, blob_parts, blob_uploads;
-         DROP TABLE outbox, webhook_endpoints, breakers, subscriptions, published, trees;
+         DROP TABLE outbox, webhook_endpoints, breakers, subscriptions, published, trees, outbox_awaited;
          DELETE FROM migrations
          WHERE name IN ('true rows', 'node ends', 'blobs', 'progress', 'outbox', 'waits', 'breakers',
-                        'topics', 'notifications', 'approval links', 'trees')",
+                        'topics', 'notifications', 'approval links', 'trees', 'awaited')",
     );
     let _store = database.open_with(options());
     let executions = rows.lines().filter(|line| line.starts_with("(life-")).count();

@@ -243,6 +243,7 @@ pub(super) fn why(found: &Found) -> wire::Why {
 fn unblocked_by(by: &UnblockedBy) -> (&'static str, Option<String>) {
     match by {
         UnblockedBy::Time => ("time", None),
+        UnblockedBy::Delivery => ("delivery", None),
         UnblockedBy::Signal(name) => ("signal", Some(name.to_string())),
         UnblockedBy::Decision => ("decision", None),
         UnblockedBy::Resume => ("resume", None),

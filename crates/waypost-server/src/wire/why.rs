@@ -26,7 +26,7 @@ wire! {
         /// When time alone will change it.
         pub until?: Time,
         /// What would unblock it: `time`, `signal`, `decision`, `resume`, `attempt`, `slot`, `io-slot`,
-        /// `permit`, `worker`, `engine`, `retry`, `release`, `budget`, `callback` or `nothing`.
+        /// `permit`, `worker`, `engine`, `retry`, `release`, `budget`, `callback`, `delivery` or `nothing`.
         pub unblocked_by: String,
         /// The signal's name, where one would.
         pub signal?: String,

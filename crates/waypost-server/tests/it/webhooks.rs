@@ -210,3 +210,49 @@ async fn approval_sends_messages_when_it_opens_and_when_people_are_reminded() {
     ];
     assert_eq!(shown, expected);
 }
+
+#[tokio::test]
+async fn notify_node_that_waits_completes_with_what_became_of_its_message() {
+    let house = House::open().await;
+    let tell = |name: &str, config: Value| json!({ "name": name, "nodes": [{ "id": "tell", "type": "notify", "config": config }] });
+    let waits = json!({ "message": { "n": 7 }, "wait": true });
+    house.post("/v1/definitions", &tell("waits", waits)).await.expect(201);
+    let hasty = json!({ "message": 7, "wait": true, "timeout": "10ms" });
+    house.post("/v1/definitions", &tell("hasty", hasty)).await.expect(201);
+    let never = json!({ "message": 7, "timeout": "10ms" });
+    house.post("/v1/definitions", &tell("never", never)).await.refused(422, "invalid_definition");
+    // No endpoint gets it.
+    house.finish("waits", "w-0").await;
+    let output = async |id: &str| {
+        let nodes = house.get(&format!("/v1/executions/{id}/nodes")).await.expect(200).json();
+        nodes["nodes"][0]["output"].clone()
+    };
+    assert_eq!(output("w-0").await, json!({ "delivered": 0, "failed": 0 }));
+    let asked = json!({ "url": "https://example.com/", "events": ["execution.notified"] });
+    create(&house, &asked).await;
+    create(&house, &asked).await;
+    // It is not delivered in time.
+    let ended = house.finish("hasty", "h-1").await;
+    assert_eq!(
+        (&ended["status"], &ended["failure"]["kind"]),
+        (&json!("FAILED"), &json!("timeout"))
+    );
+    assert_eq!(settle(&house, &Delivered::Yes { status: 200 }), 2);
+    house.post("/v1/executions", &json!({ "workflow": "waits", "id": "w-1" })).await.expect(201);
+    house.wait_for("w-1", "NodeWaiting").await;
+    let why = house.get("/v1/executions/w-1/why").await.expect(200).json();
+    assert!(why.to_string().contains("until its message is delivered"), "{why}");
+    let claim = uuid::Uuid::new_v4();
+    let request = MessageClaim { claim, limit: 64, lease: Millis::from_secs(60) };
+    let claimed = house.store.claim_messages(&request).unwrap().messages;
+    let results = [Delivered::Yes { status: 204 }, Delivered::Gone];
+    for ((message, _), result) in claimed.into_iter().zip(results) {
+        let data: Value = serde_json::from_slice(&message.data).unwrap();
+        assert_eq!((&data["node"], &data["message"]), (&json!("tell"), &json!({ "n": 7 })));
+        let (name, took, jitter) = (message.name, Millis(5), Jitter::NONE);
+        let result = MessageResult { name, result, took, jitter };
+        house.store.settle_messages(claim, &[result]).unwrap();
+    }
+    house.get("/v1/executions/w-1?wait=60s").await.expect(200);
+    assert_eq!(output("w-1").await, json!({ "delivered": 1, "failed": 1 }));
+}

@@ -9,8 +9,8 @@ use waypost_core::outbox::delivery::EndpointHealth;
 use waypost_core::outbox::{MessageKind, MessageKinds};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::outbox::{
-    EndpointRow, EndpointState, LastAttempt, MessageName, MessageRow, MessageState, NewEndpoint,
-    OutboxMessage, OutboxStats, SigningSecret,
+    AwaitedResult, EndpointRow, EndpointState, LastAttempt, MessageName, MessageRow, MessageState,
+    NewEndpoint, OutboxMessage, OutboxStats, SigningSecret,
 };
 
 use crate::connection::from_stored;
@@ -104,6 +104,17 @@ fn message(row: &Row<'_>, endpoint: Arc<str>, from: usize) -> rusqlite::Result<O
 pub(super) fn candidate(row: &Row<'_>, endpoint: &Arc<str>) -> rusqlite::Result<Candidate> {
     let message = message(row, Arc::clone(endpoint), 1)?;
     Ok(Candidate { place: row.get(0)?, message, behind: time(row, 8)? })
+}
+
+/// A message that a node waits for, and that is settled.
+pub(super) fn awaited(row: &Row<'_>) -> rusqlite::Result<AwaitedResult> {
+    Ok(AwaitedResult {
+        execution: ExecutionNo(row.get(0)?),
+        seq: from_stored(row.get(1)?),
+        mark: row.get(2)?,
+        delivered: from_stored(row.get(3)?),
+        failed: from_stored(row.get(4)?),
+    })
 }
 
 pub(super) fn message_row(row: &Row<'_>) -> rusqlite::Result<MessageRow> {

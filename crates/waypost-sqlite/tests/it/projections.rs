@@ -99,8 +99,13 @@ fn lives() -> Vec<Vec<Vec<Event>>> {
         })
     };
     let signal = Wait::Signal { name: "go".into(), due: Some(Timestamp(5_000_000)) };
-    let waiting =
-        Event::Node(NodeEvent::Waiting { node: "b".into(), attempt: 1, wait: signal, span: None });
+    let waiting = Event::Node(NodeEvent::Waiting {
+        node: "b".into(),
+        attempt: 1,
+        wait: signal,
+        span: None,
+        message: None,
+    });
     let resumed = Event::Node(NodeEvent::Resumed {
         node: "b".into(),
         attempt: 1,

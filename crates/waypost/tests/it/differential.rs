@@ -309,7 +309,13 @@ impl World {
                 let wait = Wait::Delay { due };
                 return vec![
                     scheduled,
-                    Event::Node(NodeEvent::Waiting { node, attempt, wait, span: None }),
+                    Event::Node(NodeEvent::Waiting {
+                        node,
+                        attempt,
+                        wait,
+                        span: None,
+                        message: None,
+                    }),
                 ];
             }
             7 => Event::Run(RunEvent::Resumed { reason: None, origin }),

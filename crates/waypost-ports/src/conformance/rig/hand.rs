@@ -138,7 +138,8 @@ pub fn started(node: &str) -> Event {
 /// A node starts and waits for 900 ms from [`START`] on, and its execution with it.
 pub fn delayed(node: &str) -> [Event; 3] {
     let wait = Wait::Delay { due: Timestamp(START.0 + 900) };
-    let waiting = NodeEvent::Waiting { node: node.into(), attempt: 1, wait, span: None };
+    let waiting =
+        NodeEvent::Waiting { node: node.into(), attempt: 1, wait, span: None, message: None };
     let paused = RunEvent::Paused { reason: PauseReason::Waits };
     [started(node), Event::Node(waiting), Event::Run(paused)]
 }

@@ -1,0 +1,88 @@
+//! Messages that nodes wait for: what became of them is mail, once.
+
+use waypost_core::command::Request;
+use waypost_core::outbox::delivery::Delivered;
+use waypost_core::outbox::{MessageKind, Outgoing, delivery_signal};
+
+use super::StoreUnderTest;
+use super::outbox::{OK, add, claim, claim_as, endpoint, of, settle_as};
+use super::rig::{Hand, ONE, Rig};
+use crate::outbox::Outbox;
+use crate::store::{MailBody, MailOf, Store};
+
+/// Appends a frame with a message that a node waits for; gives its seq.
+fn ask<B: StoreUnderTest>(rig: &Rig<B>, hand: &mut Hand) -> u64 {
+    let seq = hand.next_seq;
+    let message = Outgoing { awaited: true, ..of("flow", seq, MessageKind::Notified) };
+    rig.commit(hand.next(1).messages(vec![message]));
+    seq
+}
+
+/// The signals in the inbox of an execution, in words.
+fn reports<B: StoreUnderTest>(rig: &Rig<B>, hand: &Hand) -> Vec<String> {
+    let of = MailOf::Execution(hand.execution);
+    let mail = rig.store().collect(of, 100).expect("the mail is answered");
+    mail.iter()
+        .map(|mail| match &mail.body {
+            MailBody::Request(Request::Signal { name, body }) => format!("{name} {body}"),
+            other => panic!("{other:?} is no signal"),
+        })
+        .collect()
+}
+
+/// Without an endpoint the frame itself says so.
+pub fn awaited_message_without_endpoints_is_reported_with_its_frame<B: StoreUnderTest>(
+    rig: &Rig<B>,
+) {
+    let mut hand = rig.start(ONE);
+    let seq = ask(rig, &mut hand);
+    let name = delivery_signal(seq);
+    assert_eq!(reports(rig, &hand), [format!("{name} {{\"delivered\":0,\"failed\":0}}")]);
+    claim(rig);
+    assert_eq!(reports(rig, &hand).len(), 1, "once");
+}
+
+/// The mail comes with the last of several deliveries, and other messages cause none.
+pub fn awaited_message_is_reported_when_its_last_delivery_is_settled<B: StoreUnderTest>(
+    rig: &Rig<B>,
+) {
+    add(rig, &endpoint("a"));
+    add(rig, &endpoint("b"));
+    let (mut hand, mut other) = (rig.start(ONE), rig.start(ONE));
+    let seq = ask(rig, &mut hand);
+    let seq_of_other = other.next_seq;
+    let message = of("flow", seq_of_other, MessageKind::Notified);
+    rig.commit(other.next(1).messages(vec![message]));
+    let claimed = claim(rig);
+    assert_eq!(claimed.len(), 4);
+    let (first, last): (Vec<_>, Vec<_>) =
+        claimed.into_iter().partition(|message| &*message.name.endpoint == "a");
+    settle_as(rig, 1, &first, &OK);
+    assert_eq!(reports(rig, &hand), [""; 0]);
+    settle_as(rig, 1, &last, &Delivered::Gone);
+    let name = delivery_signal(seq);
+    let expected = [format!("{name} {{\"delivered\":1,\"failed\":1}}")];
+    assert_eq!(reports(rig, &hand), expected);
+    assert_eq!(reports(rig, &other), [""; 0]);
+    claim(rig);
+    assert_eq!(reports(rig, &hand), expected, "once");
+}
+
+/// An endpoint that is deleted takes its messages with it: the next claim reports.
+pub fn awaited_message_of_a_deleted_endpoint_is_reported_by_the_next_claim<B: StoreUnderTest>(
+    rig: &Rig<B>,
+) {
+    add(rig, &endpoint("a"));
+    add(rig, &endpoint("b"));
+    let mut hand = rig.start(ONE);
+    let seq = ask(rig, &mut hand);
+    let claimed = claim(rig);
+    let first: Vec<_> =
+        claimed.into_iter().filter(|message| &*message.name.endpoint == "a").collect();
+    settle_as(rig, 1, &first, &OK);
+    rig.store().delete_endpoint("b").expect("it is deleted");
+    assert_eq!(reports(rig, &hand), [""; 0]);
+    claim_as(rig, 2, 0);
+    let name = delivery_signal(seq);
+    assert_eq!(reports(rig, &hand), [format!("{name} {{\"delivered\":1,\"failed\":0}}")]);
+}
