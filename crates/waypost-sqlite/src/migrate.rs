@@ -64,6 +64,26 @@ pub(crate) fn is_current(connection: &Connection) -> Result<bool, StoreError> {
     Ok(current >= newest && required <= newest)
 }
 
+/// A guest changes the layout only where no engine can be surprised by it.
+pub(crate) fn update_layout(
+    connection: &mut Connection,
+    folder: &Path,
+    engine: Option<&FolderLock>,
+) -> Result<(), StoreError> {
+    if engine.is_some() {
+        return apply_known(connection);
+    }
+    if is_current(connection)? {
+        return Ok(());
+    }
+    let Some(_lock) = FolderLock::engine_if_free(folder)? else {
+        return Err(StoreError::Refused(
+            "the store has another layout and its engine is running: use the same version".into(),
+        ));
+    };
+    apply_known(connection)
+}
+
 fn apply(connection: &mut Connection, known: &[Migration]) -> Result<Vec<Migration>, StoreError> {
     let mut applied = Vec::new();
     loop {

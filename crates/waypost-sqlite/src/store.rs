@@ -99,7 +99,7 @@ impl SqliteStore {
         };
         let path = folder.join(LOG_FILE);
         let mut connection = connection::open_log(&path, &options)?;
-        update_layout(&mut connection, folder, engine.as_ref())?;
+        migrate::update_layout(&mut connection, folder, engine.as_ref())?;
         let checkpoints = match options.engine {
             true => Some(Checkpoints::start(&path, &mut connection)?),
             false => None,
@@ -251,26 +251,6 @@ fn transact<T>(
     let value = action(&write)?;
     write.tx.commit()?;
     Ok(value)
-}
-
-/// A guest changes the layout only where no engine can be surprised by it.
-fn update_layout(
-    connection: &mut Connection,
-    folder: &Path,
-    engine: Option<&FolderLock>,
-) -> Result<(), StoreError> {
-    if engine.is_some() {
-        return migrate::apply_known(connection);
-    }
-    if migrate::is_current(connection)? {
-        return Ok(());
-    }
-    let Some(_lock) = FolderLock::engine_if_free(folder)? else {
-        return Err(StoreError::Refused(
-            "the store has another layout and its engine is running: use the same version".into(),
-        ));
-    };
-    migrate::apply_known(connection)
 }
 
 impl Write<'_> {

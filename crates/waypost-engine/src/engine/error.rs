@@ -1,0 +1,69 @@
+//! Why the engine does not fulfil a request.
+
+use tokio::sync::oneshot;
+use waypost_core::command::Refusal;
+use waypost_core::id::ExecutionNo;
+use waypost_ports::store::StoreError;
+
+use crate::driver::Answer;
+use crate::sealed_secrets::SealError;
+use crate::shell::NotKept;
+
+/// Why the engine did not fulfil a request.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    #[error("another execution has this id")]
+    IdTaken(ExecutionNo),
+    #[error("the idempotency key was used for another submission")]
+    IdempotencyKeyTaken(ExecutionNo),
+    #[error("{0} executions hold the permits of this concurrency key, and its policy is to reject")]
+    Rejected(u64),
+    /// A payload was not kept, so nothing was taken.
+    #[error(transparent)]
+    NotKept(#[from] NotKept),
+    #[error(
+        "the report has {0} bytes; at most {max} are kept",
+        max = waypost_core::limits::PAYLOAD_BYTES_MAX
+    )]
+    TooLarge(usize),
+    /// Nothing was stored: an older instance could not take the execution over, or read the request.
+    #[error(
+        "this needs log format {needs}, and an instance of this cluster reads only {readable}; upgrade all instances first"
+    )]
+    ClusterTooOld { needs: u16, readable: u16 },
+    #[error("the store rejects the submission: {0}")]
+    Poisoned(String),
+    /// The request changed nothing.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// Secrets cannot be sealed to the key of a poll.
+    #[error(transparent)]
+    BadPublicKey(#[from] SealError),
+    #[error("there is no such execution")]
+    Unknown,
+    /// The engine is stopping, and has taken nothing.
+    #[error("the engine is stopping")]
+    Stopping,
+    /// The engine ended before the store had answered: it may have been taken, now or soon, or never.
+    #[error("the engine stopped before it answered; the request may or may not have been accepted")]
+    Unanswered,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl EngineError {
+    /// The error for an answer that is none to the question, or for none at all.
+    pub(super) fn of(answer: Result<Answer, oneshot::error::RecvError>) -> Self {
+        match answer {
+            Ok(Answer::Refused(refusal)) => Self::Refused(refusal),
+            Ok(Answer::Unknown) => Self::Unknown,
+            Ok(Answer::Poisoned(reason)) => Self::Poisoned(reason),
+            Ok(Answer::ClusterTooOld { needs, readable }) => {
+                Self::ClusterTooOld { needs, readable }
+            }
+            Ok(_) => Self::Stopping,
+            Err(_) => Self::Unanswered,
+        }
+    }
+}
