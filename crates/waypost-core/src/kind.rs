@@ -302,7 +302,7 @@ impl Behaviour {
     pub fn sends_secrets(&self) -> bool {
         let mut sends = false;
         if let Self::Task { slot: None, config, .. } = self {
-            config.visit(&mut |hole| sends |= hole.secret().is_some());
+            config.visit(&mut |hole| sends |= hole.references().mentions("secrets"));
         }
         sends
     }

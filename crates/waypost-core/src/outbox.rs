@@ -249,6 +249,11 @@ pub struct Outgoing {
     pub awaited: bool,
 }
 
+/// Does a node wait for what becomes of one of these?
+pub fn are_awaited(messages: &[Outgoing]) -> bool {
+    messages.iter().any(|message| message.awaited)
+}
+
 /// The name of the signal with which a store says what became of a message, by the seq of the event that it
 /// is about. Its body has `delivered` and `failed`, the numbers of endpoints.
 pub fn delivery_signal(seq: u64) -> Arc<str> {

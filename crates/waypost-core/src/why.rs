@@ -287,13 +287,11 @@ fn awaited_signal(
     name: &Arc<str>,
     due: Option<Timestamp>,
 ) -> (String, Option<Timestamp>, UnblockedBy) {
-    match plan.node(at.node).behaviour {
-        Behaviour::Notify(_) => {
-            let what = "waits until its message is delivered or given up".to_owned();
-            (what, due, UnblockedBy::Delivery)
-        }
-        _ => (format!("waits for signal {name:?}"), due, UnblockedBy::Signal(Arc::clone(name))),
+    if matches!(plan.node(at.node).behaviour, Behaviour::Notify(_)) {
+        let what = "waits until its message is delivered or given up".to_owned();
+        return (what, due, UnblockedBy::Delivery);
     }
+    (format!("waits for signal {name:?}"), due, UnblockedBy::Signal(Arc::clone(name)))
 }
 
 /// Since when a node has been where it is.

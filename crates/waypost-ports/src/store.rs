@@ -238,13 +238,6 @@ pub struct Side {
     pub topics: Topics,
 }
 
-impl Side {
-    /// Does a node wait for what becomes of a message of this frame?
-    pub fn awaits_delivery(&self) -> bool {
-        self.messages.iter().any(|message| message.awaited)
-    }
-}
-
 /// A change of a control row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ControlChange {

@@ -17,20 +17,19 @@ mod rows;
 use std::collections::{BTreeSet, HashMap};
 
 use waypost_core::id::ExecutionNo;
+use waypost_core::outbox::are_awaited;
 use waypost_core::time::Timestamp;
 use waypost_ports::store::{
     Append, Appended, ControlChange, Mail, MailDelivery, Side, StoreError, Submission, TakenName,
 };
 
-use crate::blob_refs;
 use crate::connection::{Connection, Role};
 use crate::error::{DbError, Result, in_spite_of_others};
-use crate::mail;
-use crate::permits;
 use crate::queries::sql;
 use crate::store::PostgresStore;
 use crate::text::get;
 use crate::topics;
+use crate::{blob_refs, mail, outbox, permits};
 
 /// Frames in one statement. Their places share 16 bits, and arrays of this length fill a round trip.
 const FRAMES_MAX: usize = 2_000;
@@ -127,7 +126,7 @@ fn needs_transaction(side: &Side) -> bool {
         || !side.births.is_empty()
         || !side.mail.is_empty()
         || !side.topics.is_empty()
-        || side.awaits_delivery()
+        || are_awaited(&side.messages)
 }
 
 /// Appends frames of different executions; where the data of one is refused, the others in halves.
@@ -227,7 +226,7 @@ pub(crate) async fn write_further_rows(
         let named = taken.map(|(mail, _)| (mail.execution, &mail.blobs[..]));
         blob_refs::insert(db, named).await?;
     }
-    crate::outbox::await_results(db, &went_in).await?;
+    outbox::await_results(db, &went_in).await?;
     topics::change(db, &went_in).await
 }
 
@@ -360,9 +359,8 @@ async fn look_up(db: &mut Connection, losers: &[&Append]) -> Result<Vec<Appended
     Ok(outcomes)
 }
 
-/// After the commit: wakes executions that got mail with it, or while they were being parked, promotes
-/// rows of queues that have changed, and routes signals by key. If this fails, the frames are still committed, and the next claim
-/// sweeps.
+/// After the commit: wakes executions that got mail with it, or while they were being parked, promotes rows of
+/// queues that have changed, and routes signals by key. If this fails, the next claim sweeps.
 pub(crate) async fn after_commit(
     db: &mut Connection,
     batch: &[Append],
@@ -376,7 +374,7 @@ pub(crate) async fn after_commit(
     let went_in = appends.filter(|append| inserted.at.contains_key(&append.header.execution.0));
     let parked: Vec<i64> = went_in
         .flat_map(|append| {
-            let woken = parks(append) || append.side.awaits_delivery();
+            let woken = parks(append) || are_awaited(&append.side.messages);
             let parked = woken.then_some(append.header.execution.0);
             parked.into_iter().chain(append.side.mail.iter().map(|mail| mail.execution.0))
         })

@@ -10,7 +10,7 @@ use rusqlite::params;
 use uuid::Uuid;
 use waypost_core::frame::FrameHeader;
 use waypost_core::outbox::delivery::{EndpointHealth, MessageNext, judge};
-use waypost_core::outbox::{MessageKind, Outgoing};
+use waypost_core::outbox::{MessageKind, Outgoing, are_awaited};
 use waypost_core::time::Timestamp;
 use waypost_ports::outbox::{
     ClaimedMessages, DEAD_KEPT, DELIVERED_KEPT, EXPIRED, EndpointChange, EndpointRow,
@@ -163,7 +163,7 @@ pub(crate) fn enqueue(
     if has_endpoints(write)? {
         enqueue_for_endpoints(write, header, messages)?;
     }
-    match messages.iter().any(|message| message.awaited) {
+    match are_awaited(messages) {
         true => report_deliveries(write),
         false => Ok(()),
     }

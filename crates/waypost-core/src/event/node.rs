@@ -12,8 +12,7 @@ use crate::json::{Json, present};
 use crate::status::Status;
 use crate::time::{Millis, Timestamp};
 
-/// A recorded fact about a node. The names in the log begin with `Node`, `Body`, `Map`, `Items` or
-/// `Child`, and no others do.
+/// A recorded fact about a node. Names in the log begin with `Node`, `Body`, `Map`, `Items`, `Child` or `Signal`.
 /// The table of `transitions` says what each means.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum NodeEvent {
@@ -75,6 +74,7 @@ pub enum NodeEvent {
         /// Its output; absent for `null`.
         #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
         output: Option<Json>,
+        /// The selected branch.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<Arc<str>>,
         /// The variables that it set.

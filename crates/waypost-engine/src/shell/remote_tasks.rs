@@ -225,7 +225,8 @@ impl RemoteTasks {
     fn with_callback(&self, task: &OfferedTask) -> (Json, Vec<Placeholder>) {
         let value = |place: &Placeholder| {
             let operation = task.operation.as_ref();
-            self.callbacks.value(&place.name, &task.execution, operation)?.ok()
+            let value = self.callbacks.value(&place.name, &task.execution, operation);
+            Some(value.and_then(Result::ok).unwrap_or_default())
         };
         let places = task.placeholders.iter();
         let (links, secrets): (Vec<_>, Vec<_>) =

@@ -69,7 +69,7 @@ pub(super) async fn supply(
     if has_secrets && !handler.checks_secrets() {
         return Err(refused(format!("the handler of {:?} is given no secrets", task.handler)));
     }
-    let names = named(task.placeholders.iter().filter(|place| !place.is_callback()))?;
+    let names = named(&task.placeholders)?;
     let grants = read(secrets, names, Arc::clone(&task.workflow)).await?;
     let places = std::mem::take(&mut task.placeholders);
     task.config = fill(&task.config, &places, |place| {
@@ -83,8 +83,9 @@ pub(super) async fn supply(
 }
 
 /// The names of the secrets that belong in these places.
-fn named<'a>(places: impl Iterator<Item = &'a Placeholder>) -> Result<BTreeSet<Arc<str>>, Failure> {
-    let names: BTreeSet<Arc<str>> = places.map(|place| Arc::clone(&place.name)).collect();
+fn named(places: &[Placeholder]) -> Result<BTreeSet<Arc<str>>, Failure> {
+    let secrets = places.iter().filter(|place| !place.is_callback());
+    let names: BTreeSet<Arc<str>> = secrets.map(|place| Arc::clone(&place.name)).collect();
     if names.len() > SECRETS_MAX {
         let message = format!("a node may use {SECRETS_MAX} secrets, not {}", names.len());
         return Err(refused(message));

@@ -5,7 +5,7 @@
 //! values; the instance that hands the task over seals the values to the worker's public key.
 
 use serde_json::{Value, json};
-use waypost_core::expr::Template;
+use waypost_core::expr::{Expression, Template};
 use waypost_core::kind::{Behaviour, ConfigFault, Family, KindSpec, Shape};
 use waypost_core::limits::{SECRET_NAME_CHARS_MAX, SECRETS_MAX};
 
@@ -108,7 +108,8 @@ fn check_secrets(config: &ConfigMap) -> Result<(), ConfigFault> {
 }
 
 fn is_secret(value: &Value) -> bool {
-    matches!(Template::compile(value), Ok(Template::Hole(hole)) if hole.secret().is_some())
+    let is_secret = |hole: &Expression| hole.secret().is_some() && hole.references().mentions("secrets");
+    matches!(Template::compile(value), Ok(Template::Hole(hole)) if is_secret(&hole))
 }
 
 fn is_variable(name: &str) -> bool {

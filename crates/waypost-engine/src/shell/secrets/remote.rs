@@ -75,7 +75,7 @@ impl WorkerSecrets {
         to: &Recipient,
     ) -> Result<(), NotSealed> {
         let places = std::mem::take(&mut task.places);
-        let names = named(places.iter())?;
+        let names = named(&places)?;
         let grants = read(Arc::clone(&self.secrets), names, Arc::clone(&task.workflow)).await?;
         for grant in grants.values() {
             let workers = &grant.workers;
@@ -173,7 +173,8 @@ fn names_of(plan: &Plan, node: &str) -> BTreeSet<Arc<str>> {
     let mut names = BTreeSet::new();
     if let Some(at) = plan.locate(node) {
         let note = &mut |hole: &waypost_core::expr::Expression| {
-            names.extend(hole.secret().map(Arc::from));
+            let secret = hole.secret().filter(|_| hole.references().mentions("secrets"));
+            names.extend(secret.map(Arc::from));
         };
         plan.node(at).behaviour.visit(note);
     }
