@@ -12,8 +12,8 @@ use waypost_core::limits::SIGNALS_OF_WAIT_MAX;
 
 use crate::NodeKind;
 use crate::config::{
-    ConfigMap, bare_expression, duration, exactly_one, expression, fault_at, is_key, on_timeout, optional,
-    required_template,
+    ConfigMap, bare_expression, duration, exactly_one, expression, fault_at, is_key, on_timeout,
+    optional, required_template,
 };
 
 pub(crate) static KIND: NodeKind = NodeKind { spec: &SPEC, compile, handler: None };

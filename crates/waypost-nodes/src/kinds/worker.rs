@@ -108,7 +108,8 @@ fn check_secrets(config: &ConfigMap) -> Result<(), ConfigFault> {
 }
 
 fn is_secret(value: &Value) -> bool {
-    let is_secret = |hole: &Expression| hole.secret().is_some() && hole.references().mentions("secrets");
+    let is_secret =
+        |hole: &Expression| hole.secret().is_some() && hole.references().mentions("secrets");
     matches!(Template::compile(value), Ok(Template::Hole(hole)) if is_secret(&hole))
 }
 
