@@ -26,7 +26,9 @@ use crate::slot::SlotClass;
 use crate::time::Millis;
 
 pub use call::{EmitSpec, WorkflowCall};
-pub use container::{Collect, Container, Loop, LoopTest, MapSpec, OperationSpec, Tolerate};
+pub use container::{
+    BodyKind, Collect, Container, Loop, LoopTest, MapSpec, OperationSpec, Tolerate,
+};
 pub use waits::{
     APPROVED, ApprovalSpec, EXPIRED, Escalation, NotifySpec, REJECTED, SignalName, SignalSpec,
     SignalsSpec,
@@ -74,29 +76,6 @@ impl KindSpec {
     /// `maxInputTokens` and `prices`, and reports a `usage` in its output or in the details of a failure.
     pub fn is_metered(&self) -> bool {
         self.fields.iter().any(|field| field.name == "maxInputTokens")
-    }
-}
-
-/// How a container runs its body.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum BodyKind {
-    Once,
-    /// Once, as well; the nodes are made of the fields `start` and `poll` of its config.
-    Made,
-    /// Again and again. Expressions in the body and in the container's config see `iteration` and
-    /// `previous`.
-    Repeated,
-    /// For each item. Expressions in the body see `item` and `index`.
-    Each,
-}
-
-impl BodyKind {
-    /// May it run more than once?
-    pub fn is_repeated(self) -> bool {
-        match self {
-            Self::Once | Self::Made => false,
-            Self::Repeated | Self::Each => true,
-        }
     }
 }
 

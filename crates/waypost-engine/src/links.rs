@@ -168,6 +168,11 @@ pub struct CallbackLinks {
 }
 
 impl CallbackLinks {
+    /// The links of a cluster, under this address.
+    pub fn new(cluster_key: &[u8; 32], public_url: Option<String>) -> Self {
+        Self { links: Links::new(cluster_key), public_url }
+    }
+
     /// The token of an operation: equal for every attempt to start it.
     pub fn token(&self, execution: &ExecutionId, of: &OperationRef) -> String {
         let link = Link {

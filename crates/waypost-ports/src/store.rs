@@ -215,7 +215,7 @@ pub struct Side {
     pub snapshot: Option<Vec<u8>>,
     /// If the frame parks the execution: the digest of the encoded state after it. A copy of the
     /// state from a mirror is used only if it has this digest.
-    pub digest: Option<[u8; 32]>,
+    pub digest: Option<Box<[u8; 32]>>,
     /// For an execution that was in hand at a death: what this frame proves. Parking or
     /// quarantining an execution clears its deaths without this.
     pub settled: Option<Settled>,
@@ -234,8 +234,8 @@ pub struct Side {
     pub mail: Vec<Mail>,
     /// Each becomes a row of the [outbox](crate::outbox) for every endpoint that subscribes to it.
     pub messages: Vec<Outgoing>,
-    /// Signals by key.
-    pub topics: Topics,
+    /// Signals by key, where there are any.
+    pub topics: Option<Box<Topics>>,
 }
 
 /// A change of a control row.

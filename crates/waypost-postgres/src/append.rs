@@ -125,7 +125,7 @@ fn needs_transaction(side: &Side) -> bool {
     !side.blobs.is_empty()
         || !side.births.is_empty()
         || !side.mail.is_empty()
-        || !side.topics.is_empty()
+        || side.topics.is_some()
         || are_awaited(&side.messages)
 }
 
@@ -369,8 +369,11 @@ pub(crate) async fn after_commit(
 ) {
     let appends = part.iter().map(|index| &batch[*index]);
     // Also of those that an earlier call committed, whose reply was lost.
-    let names: BTreeSet<_> =
-        appends.clone().flat_map(|append| append.side.topics.names()).collect();
+    let names: BTreeSet<_> = appends
+        .clone()
+        .filter_map(|append| append.side.topics.as_ref())
+        .flat_map(|topics| topics.names())
+        .collect();
     let went_in = appends.filter(|append| inserted.at.contains_key(&append.header.execution.0));
     let parked: Vec<i64> = went_in
         .flat_map(|append| {

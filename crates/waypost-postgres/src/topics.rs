@@ -29,7 +29,8 @@ pub(crate) async fn change(db: &mut Connection, appends: &[&Append]) -> Result<(
     let mut topics: Vec<&[u8]> = Vec::new();
     let (mut hungry, mut messages): (Vec<i64>, Vec<&[u8]>) = (Vec::new(), Vec::new());
     for append in appends {
-        let (execution, of) = (append.header.execution, &append.side.topics);
+        let Some(of) = &append.side.topics else { continue };
+        let execution = append.header.execution;
         for Subscription { wait, name } in &of.opened {
             opened.push(execution, *wait);
             topics.push(name.as_bytes());
@@ -47,8 +48,11 @@ pub(crate) async fn change(db: &mut Connection, appends: &[&Append]) -> Result<(
     if !hungry.is_empty() {
         db.execute(sql!("subscriptions_hungry"), &[&hungry, &messages]).await?;
     }
-    let published: Vec<&PublishedSignal> =
-        appends.iter().flat_map(|append| &append.side.topics.published).collect();
+    let published: Vec<&PublishedSignal> = appends
+        .iter()
+        .filter_map(|append| append.side.topics.as_ref())
+        .flat_map(|topics| &topics.published)
+        .collect();
     if !published.is_empty() {
         insert(db, &published, None, false).await?;
     }

@@ -301,8 +301,8 @@ fn write_side(write: &Write<'_>, header: &FrameHeader, side: &Side) -> rusqlite:
     outbox::enqueue(write, header, &side.messages)?;
     // Last: it may be for what was born with this frame.
     mail::deliver(write, &side.mail)?;
-    if !side.topics.is_empty() {
-        topics::change(write, header, side)?;
+    if let Some(changes) = &side.topics {
+        topics::change(write, header, (changes, &side.consumed))?;
     }
     Ok(())
 }

@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rusqlite::{Connection, Row, params};
+use waypost_core::event::MessageId;
 use waypost_core::frame::FrameHeader;
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::published::{PublishedSignal, WaitRef};
 use waypost_core::time::Millis;
 use waypost_ports::store::{
-    Mail, MailDelivery, Publication, Published, Side, Subscription, Topics, signal_mail,
+    Mail, MailDelivery, Publication, Published, Subscription, Topics, signal_mail,
 };
 
 use crate::connection::{all, first, from_stored, run, to_stored};
@@ -19,18 +20,22 @@ use crate::store::Write;
 use crate::{mail, queries};
 
 /// The changes that come with a frame.
-pub(crate) fn change(write: &Write<'_>, header: &FrameHeader, side: &Side) -> rusqlite::Result<()> {
-    let Topics { opened, closed, open, published } = &side.topics;
+pub(crate) fn change(
+    write: &Write<'_>,
+    header: &FrameHeader,
+    (changes, consumed): (&Topics, &[MessageId]),
+) -> rusqlite::Result<()> {
+    let Topics { opened, closed, open, published } = changes;
     let execution = header.execution;
     closed.iter().try_for_each(|wait| unsubscribe(write, execution, *wait))?;
     opened.iter().try_for_each(|subscription| subscribe(write, execution, subscription))?;
-    for message in side.consumed.iter().filter(|_| !open.is_empty()) {
+    for message in consumed.iter().filter(|_| !open.is_empty()) {
         run(&write.tx, queries::SUBSCRIPTION_HUNGRY, params![execution.0, &**message])?;
     }
     for signal in published {
         insert(write, signal, None, false)?;
     }
-    let names: BTreeSet<_> = side.topics.names().collect();
+    let names: BTreeSet<_> = changes.names().collect();
     for name in names {
         route(write, name)?;
     }

@@ -5,6 +5,29 @@ use std::sync::Arc;
 use super::DurationTemplate;
 use crate::expr::{Expression, Template};
 
+/// How a container runs its body.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BodyKind {
+    Once,
+    /// Once, as well; the nodes are made of the fields `start` and `poll` of its config.
+    Made,
+    /// Again and again. Expressions in the body and in the container's config see `iteration` and
+    /// `previous`.
+    Repeated,
+    /// For each item. Expressions in the body see `item` and `index`.
+    Each,
+}
+
+impl BodyKind {
+    /// May it run more than once?
+    pub fn is_repeated(self) -> bool {
+        match self {
+            Self::Once | Self::Made => false,
+            Self::Repeated | Self::Each => true,
+        }
+    }
+}
+
 /// A behaviour with a body.
 #[derive(Clone, Copy, Debug)]
 pub enum Container<'a> {

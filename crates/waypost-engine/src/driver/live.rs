@@ -174,7 +174,7 @@ impl Live {
     fn with(plan: Arc<Plan>, state: State, parent: Option<Parent>) -> Self {
         let has_keys = plan.has_keys();
         let known = parent.is_some() && has_keys;
-        let subscriptions = known.then(|| state.subscriptions(&plan)).unwrap_or_default();
+        let subscriptions = if known { state.subscriptions(&plan) } else { BTreeMap::new() };
         Self {
             announced: parent.map(|_| state.phase()),
             announces: plan.nodes.iter().any(announces),

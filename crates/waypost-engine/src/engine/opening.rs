@@ -15,7 +15,7 @@ use waypost_ports::store::StoreError;
 use super::relaying::{Relaying, on_mail};
 use super::{Engine, EngineError, Parts};
 use crate::driver::{Driver, Input, driver_family};
-use crate::links::{CallbackLinks, Links};
+use crate::links::CallbackLinks;
 use crate::metrics::DriverGauges;
 use crate::sealed::Seal;
 use crate::shell::{
@@ -27,12 +27,10 @@ use crate::tokens::TokenIssuer;
 impl Engine {
     /// Starts the threads and begins to claim. Must be called inside a Tokio runtime, which runs
     /// the handlers.
-    #[expect(clippy::needless_pass_by_value, reason = "each driver's thread shares the parts")]
     pub fn open(parts: Parts) -> Result<Self, EngineError> {
         let cluster_key = parts.tasks.cluster_key()?;
         let issuer = TokenIssuer::new(&cluster_key);
-        let public_url = parts.config.public_url.clone();
-        let callbacks = CallbackLinks { links: Links::new(&cluster_key), public_url };
+        let callbacks = CallbackLinks::new(&cluster_key, parts.config.public_url.clone());
         let shared = Shared::new(parts.instance, &parts.config, Arc::clone(&parts.clock));
         let payloads = Payloads::new(Arc::clone(&parts.blobs), parts.config.inline_bytes_max);
         let store_calls = store_calls(&parts, issuer.clone());
@@ -52,8 +50,7 @@ impl Engine {
             relay.listen(shared.instance, on_mail(Arc::clone(&shared)));
             Arc::new(Relaying::new(Arc::clone(&shared), relay, Arc::clone(&parts.mirror)))
         });
-        let tasks = Arc::clone(&parts.tasks);
-        let mirror = Arc::clone(&parts.mirror);
+        let (tasks, mirror) = (Arc::clone(&parts.tasks), Arc::clone(&parts.mirror));
         let remote_tasks = RemoteTasks {
             tasks: Arc::clone(&tasks),
             nudges: Arc::clone(&parts.nudges),
@@ -84,15 +81,10 @@ impl Engine {
         for thread in engine_threads {
             threads.push(spawn(&format!("waypost-engine-{}", thread.at), move || thread.run())?);
         }
-        let worker_secrets = WorkerSecrets {
-            secrets: Arc::clone(&parts.secrets),
-            store: Arc::clone(&parts.store),
-            plans: Arc::clone(&parts.plans),
-        };
         Ok(Self {
             shared,
             relaying,
-            worker_secrets,
+            worker_secrets: worker_secrets(&parts),
             tasks,
             mirror,
             payloads,
@@ -101,6 +93,14 @@ impl Engine {
             callbacks,
             threads: Arc::new(Mutex::new(threads)),
         })
+    }
+}
+
+fn worker_secrets(parts: &Parts) -> WorkerSecrets {
+    WorkerSecrets {
+        secrets: Arc::clone(&parts.secrets),
+        store: Arc::clone(&parts.store),
+        plans: Arc::clone(&parts.plans),
     }
 }
 

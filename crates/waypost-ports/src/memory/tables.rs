@@ -267,7 +267,7 @@ impl Tables {
             for mail in &append.side.mail {
                 self.wake(mail);
             }
-            let names = append.side.topics.names();
+            let names = append.side.topics.iter().flat_map(|topics| topics.names());
             for name in names.filter(|_| !is_planted(Bug::SubscriberBlind)) {
                 self.route(name, now);
             }

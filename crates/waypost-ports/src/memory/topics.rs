@@ -36,7 +36,8 @@ struct PublishedRow {
 impl TopicTables {
     /// The changes that come with a frame.
     pub(super) fn change(&mut self, append: &Append, now: Timestamp) {
-        let Topics { opened, closed, open, published } = &append.side.topics;
+        let Some(topics) = &append.side.topics else { return };
+        let Topics { opened, closed, open, published } = &**topics;
         let execution = append.header.execution;
         for wait in closed {
             self.subscriptions.remove(&(execution, *wait));

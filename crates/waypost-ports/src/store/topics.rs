@@ -25,10 +25,12 @@ pub struct Topics {
 }
 
 impl Topics {
-    /// Does it change nothing?
-    pub fn is_empty(&self) -> bool {
-        let Self { opened, closed, open, published } = self;
-        opened.is_empty() && closed.is_empty() && open.is_empty() && published.is_empty()
+    /// These changes, if there are any.
+    pub fn if_any(self) -> Option<Box<Self>> {
+        let Self { opened, closed, open, published } = &self;
+        let none =
+            opened.is_empty() && closed.is_empty() && open.is_empty() && published.is_empty();
+        (!none).then(|| Box::new(self))
     }
 
     /// The names of signals for which someone may have something now.

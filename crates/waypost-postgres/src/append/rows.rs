@@ -244,7 +244,7 @@ impl<'a> Controls<'a> {
         self.wakes_from.push(wakes_from as i16);
         self.requires.push(header.requires.into());
         self.state_seq.push(digest.map(|_| stored(header.last_seq)));
-        self.state_digest.push(digest.map(<[u8; 32]>::as_slice));
+        self.state_digest.push(digest.map(|digest| digest.as_slice()));
     }
 }
 

@@ -45,7 +45,7 @@ impl Mirror for Shelf {
 fn park(store: &PostgresStore, hand: &mut Hand, state: &[u8]) {
     let due = ControlChange::Parked { next_due: Some(Timestamp(0)) };
     let mut last: Append = hand.next(1).control(due).into();
-    last.side.digest = Some(*blake3::hash(state).as_bytes());
+    last.side.digest = Some(Box::new(*blake3::hash(state).as_bytes()));
     assert!(is_committed(&store.append(&[last]).unwrap()[0]));
 }
 

@@ -5,7 +5,7 @@
 //! is right; the fields are only a convenience.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use serde_json::{Map, Value};
 
@@ -16,6 +16,9 @@ use crate::http::parameter::{Plus, decode};
 pub(crate) const FIELDS_MAX: usize = 50;
 /// The name of the field for JSON, and what the names of other fields begin with.
 const FORM: &str = "form";
+
+/// Why writing HTML into a text cannot fail.
+const TEXT: &str = "a text takes everything";
 
 /// What a browser posted: values by the names of fields.
 pub(crate) type Posted = BTreeMap<String, String>;
@@ -95,7 +98,7 @@ pub(crate) fn inputs(schema: &Value, posted: &Posted) -> String {
     let Some(fields) = fields(schema) else {
         let shown = serde_json::to_string_pretty(schema).unwrap_or_default();
         let given = posted.get(FORM).map_or("", String::as_str);
-        let _ = write!(
+        let written: fmt::Result = write!(
             html,
             "<label for=\"{FORM}\">Form</label>\n<p class=\"hint\">JSON that fits this schema:</p>\n\
              <p class=\"hint lead\">{}</p>\n\
@@ -103,6 +106,7 @@ pub(crate) fn inputs(schema: &Value, posted: &Posted) -> String {
             Text(&shown),
             Text(given),
         );
+        written.expect(TEXT);
         return html;
     };
     for field in &fields {
@@ -123,7 +127,7 @@ fn add_input(html: &mut String, field: &FormField<'_>, posted: &Posted) {
         Some(other) => other.to_string(),
         None => String::new(),
     };
-    let _ = match &field.kind {
+    let written: fmt::Result = match &field.kind {
         FieldKind::Flag => {
             let on = match posted.is_empty() {
                 true => field.initial == Some(&Value::Bool(true)),
@@ -143,12 +147,13 @@ fn add_input(html: &mut String, field: &FormField<'_>, posted: &Posted) {
                 let value = choice.to_string();
                 let shown = choice.as_str().map_or_else(|| value.clone(), str::to_owned);
                 let on = if chosen.as_ref() == Some(&value) { " selected" } else { "" };
-                let _ = writeln!(
+                let written: fmt::Result = writeln!(
                     options,
                     "<option value=\"{}\"{on}>{}</option>",
                     Text(&value),
                     Text(&shown)
                 );
+                written.expect(TEXT);
             }
             write!(
                 html,
@@ -171,6 +176,7 @@ fn add_input(html: &mut String, field: &FormField<'_>, posted: &Posted) {
             )
         }
     };
+    written.expect(TEXT);
 }
 
 /// The form that was posted, as JSON text. Fields that were left empty are left out.

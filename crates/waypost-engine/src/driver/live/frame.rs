@@ -133,7 +133,7 @@ impl Live {
         self.requires =
             self.requires.max(needed).max(self.plan.requires()).max(config.log_format_min);
         self.concern_others(&mut side, round, &decision);
-        side.topics = self.topics(decision.published.clone(), &side.consumed);
+        side.topics = self.topics(decision.published.clone(), &side.consumed).if_any();
         let header = FrameHeader {
             execution: self.state.execution,
             first_seq: self.state.seq + 1 - count,
@@ -156,7 +156,8 @@ impl Live {
         let parked =
             matches!(side.control, Some(ControlChange::Parked { .. } | ControlChange::Held { .. }));
         let context = (parked && config.contexts).then(|| Box::new(self.context()));
-        side.digest = context.as_ref().map(|context| *blake3::hash(&context.state).as_bytes());
+        let digest = |context: &Context| Box::new(*blake3::hash(&context.state).as_bytes());
+        side.digest = context.as_deref().map(digest);
         self.phase = LivePhase::Committing(PendingFrame {
             context,
             header,
@@ -168,7 +169,7 @@ impl Live {
             reported: std::mem::take(&mut self.reported),
             parked,
             born: side.births.iter().map(|birth| birth.header.execution).collect(),
-            sent: !side.mail.is_empty() || !side.topics.is_empty(),
+            sent: !side.mail.is_empty() || side.topics.is_some(),
             announces: !side.messages.is_empty() || !side.births.is_empty(),
             consumes: !side.consumed.is_empty(),
             settled: side.settled,

@@ -222,7 +222,7 @@ impl Simulation {
         self.inputs(life, vec![Input::Request { request, ticket }]);
     }
 
-    /// A signal by key gets to the wait for it, whoever died in between.
+    /// A signal by key gets to the wait for it, also if a process died in between.
     fn check_routed(&mut self) {
         let now = self.store.with(|tables, now| tables.unrouted(now));
         if let Some(name) = now.intersection(&self.people.unrouted).next() {
