@@ -28,8 +28,7 @@ use crate::error::{DbError, Result, in_spite_of_others};
 use crate::queries::sql;
 use crate::store::PostgresStore;
 use crate::text::get;
-use crate::topics;
-use crate::{blob_refs, mail, outbox, permits};
+use crate::{blob_refs, mail, outbox, permits, topics};
 
 /// Frames in one statement. Their places share 16 bits, and arrays of this length fill a round trip.
 const FRAMES_MAX: usize = 2_000;
@@ -369,11 +368,8 @@ pub(crate) async fn after_commit(
 ) {
     let appends = part.iter().map(|index| &batch[*index]);
     // Also of those that an earlier call committed, whose reply was lost.
-    let names: BTreeSet<_> = appends
-        .clone()
-        .filter_map(|append| append.side.topics.as_ref())
-        .flat_map(|topics| topics.names())
-        .collect();
+    let changed = appends.clone().filter_map(|append| append.side.topics.as_ref());
+    let names: BTreeSet<_> = changed.flat_map(|topics| topics.names()).collect();
     let went_in = appends.filter(|append| inserted.at.contains_key(&append.header.execution.0));
     let parked: Vec<i64> = went_in
         .flat_map(|append| {

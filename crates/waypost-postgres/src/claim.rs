@@ -54,8 +54,8 @@ pub(crate) struct Sweeps {
 }
 
 impl Sweeps {
-    /// Is it time to look, and from which mail on?
-    fn due(&self) -> Option<i64> {
+    /// Is it time to look, from which mail on, and at everything?
+    fn due(&self) -> Option<(i64, bool)> {
         let mut last = self.last.lock();
         let now = Instant::now();
         let (swept, swept_all) = match *last {
@@ -67,7 +67,7 @@ impl Sweeps {
         }
         let all_at = last.filter(|_| !swept_all).map_or(now, |(_, all_at)| all_at);
         *last = Some((now, all_at));
-        Some(if swept_all { 0 } else { self.seen.load(Ordering::Relaxed) })
+        Some((if swept_all { 0 } else { self.seen.load(Ordering::Relaxed) }, swept_all))
     }
 
     pub(crate) fn copies(&self) -> Copies {
@@ -79,13 +79,13 @@ impl Sweeps {
 }
 
 pub(crate) fn claim(store: &PostgresStore, request: &ClaimRequest) -> Result<Claims, StoreError> {
-    let sweep_from = store.sweeps.due();
+    let sweep = store.sweeps.due();
     let (executions, mut claims, digests) = store.run(Role::Engine, async |db| {
-        if let Some(from) = sweep_from {
+        if let Some((from, all)) = sweep {
             let row = db.query_one(sql!("mail_sweep"), &[&from]).await?;
             store.sweeps.seen.store(get(&row, 0)?, Ordering::Relaxed);
             permits::sweep(db).await?;
-            if from == 0 {
+            if all {
                 db.execute(sql!("instances_forget"), &[&GONE_FOR_MS]).await?;
                 topics::sweep(db).await?;
             }

@@ -99,6 +99,19 @@ impl Signal {
         }
     }
 
+    /// Its name in the log of an execution of this id: with the key, if it has one.
+    pub fn full_name(self, execution: &str) -> String {
+        match self {
+            Self::Ping => format!("{}[{execution}]", self.name()),
+            Self::Go | Self::Stop | Self::Approval => self.name().to_owned(),
+        }
+    }
+
+    /// The signal of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|signal| signal.name() == name)
+    }
+
     /// Do waits for it have a filter?
     pub fn is_filtered(self) -> bool {
         self == Self::Approval

@@ -231,7 +231,8 @@ impl Driver<'_> {
         let name = signal.name();
         let sent = Json::from_value(&body);
         let origin = Origin::default();
-        let command = Command::Request(Request::Signal { name: name.into(), body: sent }, origin);
+        let full = signal.full_name(self.state.created.key.as_str()).into();
+        let command = Command::Request(Request::Signal { name: full, body: sent }, origin);
         let _accepted = self.command(command);
         self.world.signals.push(SentSignal { name: name.into(), body });
     }

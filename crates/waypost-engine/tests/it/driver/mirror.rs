@@ -31,7 +31,7 @@ fn mirror_keeps_a_parked_execution_until_it_ends() {
     rig.answer_append(&park, committed);
     rig.step();
     let [context] = rig.kept.as_slice() else { panic!("{:?}", rig.kept) };
-    assert_eq!(park.side.digest, Some(*blake3::hash(&context.state).as_bytes()));
+    assert_eq!(park.side.digest, Some(Box::new(*blake3::hash(&context.state).as_bytes())));
     assert_eq!(context.seq, park.header.last_seq);
     assert_eq!(
         (&context.path[..], &context.current_nodes[..]),

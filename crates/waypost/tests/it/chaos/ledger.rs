@@ -157,7 +157,8 @@ impl Request {
         let words: &[&str] = match self {
             Self::Signal { signal, body } => {
                 let (body, message) = (body.to_string(), format!("message-{id}"));
-                return ["signal", key, signal.name(), "--body", &body, "--message-id", &message]
+                let name = signal.full_name(key);
+                return ["signal", key, &name, "--body", &body, "--message-id", &message]
                     .map(Into::into)
                     .to_vec();
             }

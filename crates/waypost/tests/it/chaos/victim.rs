@@ -31,6 +31,7 @@ use waypost_engine::{ControlRequest, Engine, EngineError, Observer, StartRequest
 use waypost_ports::query::Query;
 use waypost_ports::secret::NoSecrets;
 use waypost_ports::store::Store;
+use waypost_sim::program::Signal;
 use waypost_sqlite::SqliteStore;
 
 use super::workload::{self, Submission};
@@ -230,7 +231,11 @@ impl Victim {
             "pause" => Request::Pause { now: body == "now", reason: None },
             "resume" => Request::Resume { reason: None },
             "cancel" => Request::Cancel { reason: None },
-            name => Request::Signal { name: name.into(), body: Json::parse(body)? },
+            name => {
+                let signal = Signal::parse(name).ok_or_else(|| anyhow!("no signal {name}"))?;
+                let name = signal.full_name(workload::key(self.parameters.seed, n).as_str());
+                Request::Signal { name: name.into(), body: Json::parse(body)? }
+            }
         };
         let execution = self.find(n)?;
         self.engine.request(ControlRequest::new(execution, body)).await?;
