@@ -79,7 +79,7 @@ fn sentence(reason: &wire::Reason, id: &str, now: Timestamp) -> String {
 /// signal, the wait, or the node.
 fn next_step(unblocked_by: &str, name: Option<&str>, id: &str) -> String {
     match (unblocked_by, name) {
-        ("signal", Some(name)) => format!(" `waypost signal {id} {name}` sends it."),
+        ("signal", Some(name)) => format!(" `waypost signal {id} {}` sends it.", quoted(name)),
         ("decision", Some(wait)) => {
             format!(" `waypost approve {wait}` or `waypost reject {wait}` decides it.")
         }
@@ -93,14 +93,15 @@ fn next_step(unblocked_by: &str, name: Option<&str>, id: &str) -> String {
             format!(" `waypost retry {id}` runs the failed nodes again, and those after them.")
         }
         ("release", Some(node)) => {
-            // A shell would take brackets for a pattern.
-            let node = if node.contains('[') { format!("'{node}'") } else { node.to_owned() };
-            format!(" `waypost tune {id} {node} --release` lets it open items again.")
+            format!(" `waypost tune {id} {} --release` lets it open items again.", quoted(node))
         }
         ("budget", _) => format!(
             " `waypost budget {id} --tokens N` or `--money AMOUNT` raises the budget, and `waypost resume \
              {id}` continues it then."
         ),
+        ("delivery", _) => {
+            format!(" `waypost webhooks messages --execution {id}` shows how far its message is.")
+        }
         ("attempt", _) => " It continues when the attempt ends.".to_owned(),
         ("slot", _) => {
             " It continues when a slot is free; --slots sets how many there are.".to_owned()
@@ -118,6 +119,11 @@ fn next_step(unblocked_by: &str, name: Option<&str>, id: &str) -> String {
         ("engine", _) => " The engine continues it at once.".to_owned(),
         _ => String::new(),
     }
+}
+
+/// A name as an argument: a shell would take brackets for a pattern.
+fn quoted(name: &str) -> String {
+    if name.contains('[') { format!("'{name}'") } else { name.to_owned() }
 }
 
 #[cfg(test)]
