@@ -36,10 +36,7 @@ pub use permit::{Permit, cancel_message};
 pub use share::Share;
 pub use submission::TakenName;
 pub use suspicion::{SUSPECT_FROM, Settled, crashes_after_death};
-pub(crate) use topics::SubscriptionRow;
-pub use topics::{
-    Publication, Published, Subscription, Topics, signal_blobs, signal_body, signal_mail,
-};
+pub use topics::{Publication, Published, Subscription, Topics, signal_mail};
 pub use waypost_core::command::Urgency;
 
 /// How long an instance counts as alive after a heartbeat, by the store's time, unless it requests

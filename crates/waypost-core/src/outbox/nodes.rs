@@ -84,55 +84,36 @@ pub fn announce_nodes(
     let first_seq = (after.seq + 1).saturating_sub(events.len() as u64);
     let message = |(seq, event): (u64, &Event)| {
         let Event::Node(event) = event else { return None };
-        match event {
-            NodeEvent::Completed { node, output, .. } if is_notify(plan, node) => {
-                let null = Json::null();
-                Some(note(after, (seq, node), output.as_ref().unwrap_or(&null)))
-            }
-            NodeEvent::Waiting { node, message: Some(message), .. } => {
-                Some(Outgoing { awaited: true, ..note(after, (seq, node), message) })
-            }
-            NodeEvent::Waiting { node, wait: Wait::Approval(approval), .. } => {
-                let kind = MessageKind::ApprovalRequested;
-                Some(asked(after, (seq, kind), (node, seq, approval)))
-            }
-            NodeEvent::Reminded { node, escalated, .. } => {
-                let kind = match escalated {
-                    false => MessageKind::ApprovalReminded,
-                    true => MessageKind::ApprovalEscalated,
-                };
-                // A wait that ends with the same frame has no one left to ask.
-                let open = after.node(after.find(plan, node)?);
-                let Some(Wait::Approval(approval)) = &open.wait else { return None };
-                Some(asked(after, (seq, kind), (node, open.wait_seq, approval)))
-            }
-            NodeEvent::Started { node, attempt, remote: Some(worker), .. } if handoffs => {
-                let handoff = Handoff { node, attempt: *attempt, worker: worker.to_string() };
-                Some(about(after, (seq, MessageKind::Handoff), AboutNode::Handoff(handoff)))
-            }
-            NodeEvent::Scheduled { .. }
-            | NodeEvent::Reserved(_)
-            | NodeEvent::Used(_)
-            | NodeEvent::Started { .. }
-            | NodeEvent::Checkpointed { .. }
-            | NodeEvent::Completed { .. }
-            | NodeEvent::Failed { .. }
-            | NodeEvent::Waiting { .. }
-            | NodeEvent::Signalled { .. }
-            | NodeEvent::Resumed { .. }
-            | NodeEvent::Requeued { .. }
-            | NodeEvent::BodyOpened { .. }
-            | NodeEvent::BodyEnding { .. }
-            | NodeEvent::MapOpened { .. }
-            | NodeEvent::ItemsOpened { .. }
-            | NodeEvent::Tuned { .. }
-            | NodeEvent::ChildStarted { .. }
-            | NodeEvent::ChildReopened { .. }
-            | NodeEvent::ChildEnded { .. }
-            | NodeEvent::SignalSent { .. }
-            | NodeEvent::Skipped { .. }
-            | NodeEvent::Cancelled { .. } => None,
+        if let NodeEvent::Completed { node, output, .. } = event
+            && is_notify(plan, node)
+        {
+            let null = Json::null();
+            return Some(note(after, (seq, node), output.as_ref().unwrap_or(&null)));
         }
+        if let NodeEvent::Waiting { node, message: Some(message), .. } = event {
+            return Some(Outgoing { awaited: true, ..note(after, (seq, node), message) });
+        }
+        if let NodeEvent::Waiting { node, wait: Wait::Approval(approval), .. } = event {
+            let kind = MessageKind::ApprovalRequested;
+            return Some(asked(after, (seq, kind), (node, seq, approval)));
+        }
+        if let NodeEvent::Reminded { node, escalated, .. } = event {
+            let kind = match escalated {
+                false => MessageKind::ApprovalReminded,
+                true => MessageKind::ApprovalEscalated,
+            };
+            // A wait that ends with the same frame has no one left to ask.
+            let open = after.node(after.find(plan, node)?);
+            let Some(Wait::Approval(approval)) = &open.wait else { return None };
+            return Some(asked(after, (seq, kind), (node, open.wait_seq, approval)));
+        }
+        if let NodeEvent::Started { node, attempt, remote: Some(worker), .. } = event
+            && handoffs
+        {
+            let handoff = Handoff { node, attempt: *attempt, worker: worker.to_string() };
+            return Some(about(after, (seq, MessageKind::Handoff), AboutNode::Handoff(handoff)));
+        }
+        None
     };
     (first_seq..).zip(events).filter_map(message).collect()
 }

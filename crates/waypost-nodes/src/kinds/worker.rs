@@ -42,13 +42,13 @@ fn compile(config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
     let message = "a secret for a worker is only allowed in `secrets`";
     let hint = "write `secrets: { TOKEN: \"${{ secrets.name }}\" }` beside `input`; the worker gets \
                 it under that name";
-    let elsewhere = no_secrets(config, Some("secrets"), message, hint);
-    match (handler(config), task_config(config), elsewhere, check_secrets(config)) {
+    let other_fields = no_secrets(config, Some("secrets"), message, hint);
+    match (handler(config), task_config(config), other_fields, check_secrets(config)) {
         (Ok(handler), Ok(config), Ok(()), Ok(())) => {
             Ok(Behaviour::Task { handler: handler.into(), slot: None, config })
         }
-        (handler, input, elsewhere, secrets) => {
-            let faults = [handler.err(), input.err(), elsewhere.err(), secrets.err()];
+        (handler, input, other_fields, secrets) => {
+            let faults = [handler.err(), input.err(), other_fields.err(), secrets.err()];
             Err(faults.into_iter().flatten().collect())
         }
     }

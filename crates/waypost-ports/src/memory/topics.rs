@@ -11,8 +11,7 @@ use waypost_core::time::Timestamp;
 
 use super::Tables;
 use crate::store::{
-    Append, MailDelivery, Publication, Published, Subscription, SubscriptionRow, Topics,
-    signal_mail,
+    Append, MailDelivery, Publication, Published, Subscription, Topics, signal_mail,
 };
 
 /// The rows.
@@ -21,6 +20,14 @@ pub(super) struct TopicTables {
     subscriptions: BTreeMap<(ExecutionNo, WaitRef), SubscriptionRow>,
     /// In the order in which they came.
     published: Vec<PublishedRow>,
+}
+
+/// A wait for a signal by its key.
+#[derive(Clone)]
+struct SubscriptionRow {
+    name: Arc<str>,
+    /// The message that is on its way to it.
+    fed: Option<MessageId>,
 }
 
 #[derive(Clone)]

@@ -2,11 +2,8 @@
 
 use std::sync::Arc;
 
-use waypost_core::blob::BlobDigest;
 use waypost_core::command::Request;
-use waypost_core::event::MessageId;
 use waypost_core::id::{ExecutionNo, InstanceId};
-use waypost_core::json::Json;
 use waypost_core::published::{PublishedSignal, WaitRef};
 
 use super::{Mail, MailBody};
@@ -33,7 +30,7 @@ impl Topics {
         (!none).then(|| Box::new(self))
     }
 
-    /// The names of signals for which someone may have something now.
+    /// The names of signals that may have somewhere to go now.
     pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
         let opened = self.opened.iter().map(|subscription| &subscription.name);
         let published = self.published.iter().map(|signal| &signal.name);
@@ -73,23 +70,7 @@ pub fn signal_mail(
     actor: Option<Arc<str>>,
 ) -> Mail {
     let PublishedSignal { name, message, body, .. } = signal.clone();
-    let blobs = signal_blobs(&body);
-    Mail { execution, message, actor, body: signal_body(name, body), blobs }
-}
-
-/// The content of that mail.
-pub fn signal_body(name: Arc<str>, body: Json) -> MailBody {
-    MailBody::Request(Request::Signal { name, body })
-}
-
-/// The blobs that a signal names.
-pub fn signal_blobs(body: &Json) -> Vec<BlobDigest> {
-    signal_body("".into(), body.clone()).blobs()
-}
-
-/// What waits, and what is on its way to it.
-#[derive(Clone, Debug)]
-pub(crate) struct SubscriptionRow {
-    pub(crate) name: Arc<str>,
-    pub(crate) fed: Option<MessageId>,
+    let body = MailBody::Request(Request::Signal { name, body });
+    let blobs = body.blobs();
+    Mail { execution, message, actor, body, blobs }
 }

@@ -111,7 +111,7 @@ impl Live {
     pub(super) fn append(
         &mut self,
         round: &Round<'_>,
-        decision: Decision,
+        mut decision: Decision,
         answers: Vec<(Ticket, Answer)>,
         mut side: Side,
     ) -> Output {
@@ -133,7 +133,8 @@ impl Live {
         self.requires =
             self.requires.max(needed).max(self.plan.requires()).max(config.log_format_min);
         self.concern_others(&mut side, round, &decision);
-        side.topics = self.topics(decision.published.clone(), &side.consumed).if_any();
+        let published = std::mem::take(&mut decision.published);
+        side.topics = self.topics(published, &side.consumed).if_any();
         let header = FrameHeader {
             execution: self.state.execution,
             first_seq: self.state.seq + 1 - count,

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use waypost_core::breaker::BreakerRef;
-use waypost_core::callback::operation_of;
+use waypost_core::callback::{OperationRef, operation_of};
 use waypost_core::command::{Effect, Outcome, Report};
 use waypost_core::decide::{idempotency_key, render_breaker, render_task};
 use waypost_core::expr::{Contents, Placeholder, Rendered, Wanted};
@@ -149,8 +149,8 @@ impl Live {
             attempt,
             handler: Arc::clone(handler),
             config: rendered.config,
+            operation: self.operation(at, &rendered.secrets),
             placeholders: rendered.secrets,
-            operation: operation_of(&self.plan, &self.state, at),
             secrets: Vec::new(),
             timeout: node.timeout,
             heartbeat: node.heartbeat,
@@ -207,8 +207,7 @@ impl Live {
                 execution: self.state.created.key.clone(),
                 workflow: Arc::clone(&self.plan.workflow),
                 input: rendered.config,
-                operation: operation_of(&self.plan, &self.state, at)
-                    .filter(|_| rendered.secrets.iter().any(Placeholder::is_callback)),
+                operation: self.operation(at, &rendered.secrets),
                 placeholders: rendered.secrets,
                 timeout: node.timeout,
                 heartbeat: node.heartbeat,
@@ -217,6 +216,12 @@ impl Live {
                 at_most_once: node.delivery == Delivery::AtMostOnce,
             },
         })
+    }
+
+    /// The operation that a link in one of these places is for.
+    fn operation(&self, at: At, places: &[Placeholder]) -> Option<OperationRef> {
+        let wanted = places.iter().any(Placeholder::is_callback);
+        wanted.then(|| operation_of(&self.plan, &self.state, at)).flatten()
     }
 
     pub(in crate::driver) fn handler(&self, at: At) -> Option<&Arc<str>> {

@@ -79,7 +79,7 @@ fn tree_has_only_so_many_executions_whichever_of_them_starts_more() {
     let of_root = children(&world, root);
     assert_eq!(of_root.len(), 2, "a and b");
     assert_eq!(children(&world, of_root[0]).len(), 2, "with those of the one in the middle");
-    // Another tree has an allowance of its own, whoever drives it.
+    // Another tree has an allowance of its own, also on the same instance.
     let mut other = Rig::with(&world, |config| config.tree_max = 5);
     let small = other.start("a = workflow(middle); b = workflow(leaf) needs a");
     other.run_to_end();
