@@ -39,5 +39,6 @@ mod rules;
 mod run;
 mod scale;
 mod script;
+mod signals_by_key;
 mod steering;
 mod waits;

@@ -108,8 +108,8 @@ fn faults_of_an_operation_are_reported_where_they_are() {
         let found = faults.faults.iter().any(|fault| fault.code.name() == code);
         assert!(found, "{config}: no {code} in {text}");
     }
-    let elsewhere = "{ name: flow, nodes: [{ id: a, type: shell, config: { command: '${{ callback.url }}' } }] }";
-    let text = wiring::compile(elsewhere.as_bytes()).map(|_| ()).unwrap_err().to_string();
+    let outside = "{ name: flow, nodes: [{ id: a, type: shell, config: { command: '${{ callback.url }}' } }] }";
+    let text = wiring::compile(outside.as_bytes()).map(|_| ()).unwrap_err().to_string();
     assert!(text.contains("is only available in the config of the action"), "{text}");
     let own = "{ name: flow, nodes: [{ id: op, type: async-operation, config: { start: { type: noop } }, nodes: [{ id: a, type: noop }] }] }";
     let text = wiring::compile(own.as_bytes()).map(|_| ()).unwrap_err().to_string();

@@ -5,15 +5,23 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
 use futures_util::stream::iter;
-use serde_json::json;
+use serde_json::{Value, json};
 use waypost_testbed::Sink;
 
 use super::flows::GATE;
 use super::numbers::{scaled, within};
-use super::rig::{Cluster, LONG, With};
+use super::rig::{Api, Cluster, LONG, With};
 
 /// Requests under way at once.
 const AT_ONCE: usize = 64;
+
+/// Waits for the ends of these executions, each with its output.
+async fn all_completed(api: &Api, ids: &[String], output: impl Fn(usize) -> Value) {
+    let ended = iter(ids).map(|id| api.ended(id, LONG)).buffered(AT_ONCE);
+    for (n, ended) in ended.collect::<Vec<Value>>().await.into_iter().enumerate() {
+        assert_eq!((&ended["status"], &ended["output"]), (&json!("COMPLETED"), &output(n)));
+    }
+}
 
 #[test]
 fn signals_sent_before_at_and_after_parking_all_arrive() {
@@ -58,18 +66,7 @@ fn signals_sent_before_at_and_after_parking_all_arrive() {
                 .buffer_unordered(AT_ONCE)
                 .collect::<Vec<()>>()
                 .await;
-            iter(ids.iter().enumerate())
-                .map(|(n, id)| {
-                    let api = Arc::clone(&api);
-                    async move {
-                        let ended = api.ended(id, LONG).await;
-                        assert_eq!(ended["status"], "COMPLETED", "{ended}");
-                        assert_eq!(ended["output"]["by"], n);
-                    }
-                })
-                .buffer_unordered(AT_ONCE)
-                .collect::<Vec<()>>()
-                .await;
+            all_completed(&api, &ids, |n| json!({ "text": n.to_string(), "by": n })).await;
         });
         cluster.check();
         assert_eq!(cluster.sql("SELECT count(*) FROM inbox"), "0");
@@ -130,20 +127,7 @@ fn signals_by_key_reach_the_one_that_waits_once() {
                 .buffered(AT_ONCE)
                 .collect()
                 .await;
-            iter(ids.iter().enumerate())
-                .map(|(n, id)| {
-                    let api = Arc::clone(&api);
-                    async move {
-                        let ended = api.ended(id, LONG).await;
-                        assert_eq!(
-                            (&ended["status"], &ended["output"]),
-                            (&json!("COMPLETED"), &json!(n))
-                        );
-                    }
-                })
-                .buffer_unordered(AT_ONCE)
-                .collect::<Vec<()>>()
-                .await;
+            all_completed(&api, &ids, |n| json!(n)).await;
         });
         cluster.check();
         for (table, left) in [("inbox", 0), ("subscriptions", 0)] {
