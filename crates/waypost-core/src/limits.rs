@@ -60,10 +60,13 @@ pub const EARLY_SIGNALS_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub const SIGNAL_KEY_CHARS_MAX: usize = 256;
 /// How long a published signal is kept until an execution waits for it, unless its sender says so.
 pub const SIGNAL_KEEP: Millis = Millis::from_secs(24 * 3_600);
-/// The longest time for which it may be kept.
+/// The shortest and the longest time for which it may be kept.
+pub const SIGNAL_KEEP_MIN: Millis = Millis::from_secs(1);
 pub const SIGNAL_KEEP_MAX: Millis = Millis::from_secs(30 * 24 * 3_600);
 /// Bytes of the body of a signal that is published from outside of executions.
 pub const PUBLISHED_BYTES_MAX: usize = 256 * 1024;
+/// Signals of one name and key that wait to be taken. More are not accepted from outside of executions.
+pub const PUBLISHED_PER_KEY_MAX: u64 = 1_000;
 /// Signals that one node waits for.
 pub const SIGNALS_OF_WAIT_MAX: usize = 64;
 /// Approvers of one approval.

@@ -10,7 +10,8 @@
 //! mail and logs. So an execution treats a signal by key as any other.
 //!
 //! A subscription gets one signal at a time: the next one when it has taken the one before, and still waits.
-//! So a wait is never flooded, and what it does not take is there for the next.
+//! So a wait is never flooded, and what it does not take is there for the next. A signal is for all who wait when
+//! it is given first: it stays until those have it, too, to whom another was on its way.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,10 +20,13 @@ use serde_json::Value;
 
 use crate::event::{MessageId, Wait};
 use crate::json::Json;
-use crate::limits::{SIGNAL_KEEP, SIGNAL_KEEP_MAX, SIGNAL_KEY_CHARS_MAX};
+use crate::limits::{SIGNAL_KEEP, SIGNAL_KEEP_MAX, SIGNAL_KEEP_MIN, SIGNAL_KEY_CHARS_MAX};
 use crate::plan::Plan;
 use crate::state::State;
 use crate::time::Millis;
+
+/// How the ids of messages begin that `emit` nodes send.
+pub const EMITTED: &str = "emit-";
 
 /// A signal for every execution that waits for it.
 #[derive(Clone, PartialEq, Debug)]
@@ -88,8 +92,10 @@ pub fn keep_of(value: &Value) -> Result<Millis, String> {
     }
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let keep = Millis::parse(&text).ok();
-    keep.filter(|keep| *keep <= SIGNAL_KEEP_MAX).ok_or_else(|| {
-        format!("a signal is kept for a duration of at most {SIGNAL_KEEP_MAX}, not {value}")
+    keep.filter(|keep| (SIGNAL_KEEP_MIN..=SIGNAL_KEEP_MAX).contains(keep)).ok_or_else(|| {
+        format!(
+            "a signal is kept for a duration from {SIGNAL_KEEP_MIN} to {SIGNAL_KEEP_MAX}, not {value}"
+        )
     })
 }
 

@@ -80,6 +80,12 @@ impl Sweeps {
 
 pub(crate) fn claim(store: &PostgresStore, request: &ClaimRequest) -> Result<Claims, StoreError> {
     let sweep = store.sweeps.due();
+    if sweep.is_some_and(|(_, all)| all)
+        && let Err(error) = store.run(Role::Engine, topics::sweep)
+    {
+        // Executions are claimed all the same; the next sweep tries again.
+        tracing::warn!(%error, "signals by key could not be swept");
+    }
     let (executions, mut claims, digests) = store.run(Role::Engine, async |db| {
         if let Some((from, all)) = sweep {
             let row = db.query_one(sql!("mail_sweep"), &[&from]).await?;
@@ -87,7 +93,6 @@ pub(crate) fn claim(store: &PostgresStore, request: &ClaimRequest) -> Result<Cla
             permits::sweep(db).await?;
             if all {
                 db.execute(sql!("instances_forget"), &[&GONE_FOR_MS]).await?;
-                topics::sweep(db).await?;
             }
         }
         let (executions, claims) = take(db, request).await?;

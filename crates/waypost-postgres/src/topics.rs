@@ -8,6 +8,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::json::Json;
+use waypost_core::limits::PUBLISHED_PER_KEY_MAX;
 use waypost_core::published::{PublishedSignal, WaitRef};
 use waypost_core::time::Millis;
 use waypost_ports::store::{
@@ -22,6 +23,8 @@ use crate::{blob_refs, mail};
 
 /// Topics that are routed in one transaction, which locks each of them.
 const TOPICS_MAX: usize = 500;
+/// Expired signals that one statement deletes.
+const EXPIRED_MAX: i64 = 10_000;
 
 /// Inside of a transaction: the changes that come with frames that went in.
 pub(crate) async fn change(db: &mut Connection, appends: &[&Append]) -> Result<()> {
@@ -62,6 +65,11 @@ pub(crate) async fn change(db: &mut Connection, appends: &[&Append]) -> Result<(
 /// Publishes a signal from outside.
 pub(crate) async fn publish(db: &mut Connection, publication: &Publication) -> Result<Published> {
     let Publication { signal, actor } = publication;
+    let most = i64::try_from(PUBLISHED_PER_KEY_MAX).unwrap_or(i64::MAX);
+    let params: Params<'_> = &[&signal.name.as_bytes(), &most];
+    if get::<i64>(&db.query_one(sql!("published_count"), params).await?, 0)? >= most {
+        return Ok(Published::Full);
+    }
     if insert(db, &[signal], actor.as_deref(), true).await? == 0 {
         return Ok(Published::Duplicate);
     }
@@ -128,15 +136,15 @@ async fn route_some(db: &mut Connection, topics: &[&[u8]]) -> Result<Vec<Mail>> 
     Ok(mail)
 }
 
-/// Routes what was left behind by processes that died before they did.
+/// Routes what was left behind by processes that died before they did, then forgets what is kept no longer.
 pub(crate) async fn sweep(db: &mut Connection) -> Result<()> {
-    db.execute(sql!("published_expire"), &[]).await?;
     let most = i64::try_from(TOPICS_MAX).unwrap_or(i64::MAX);
     let topics: Vec<Arc<str>> =
         db.query_map(sql!("topics_sweep"), &[&most], |row| text(row, 0)).await?;
     if !topics.is_empty() {
         route(db, &topics.iter().collect()).await?;
     }
+    db.execute(sql!("published_expire"), &[&EXPIRED_MAX]).await?;
     Ok(())
 }
 

@@ -10,6 +10,7 @@ mod waits;
 pub(crate) mod webhook_views;
 
 pub use signals::PublishedTo;
+pub(crate) use signals::without_blobs;
 pub use waits::{Decided, WAIT_KINDS};
 
 use std::sync::Arc;

@@ -29,6 +29,7 @@ const KNOWN: &[Migration] = &[
         .additive(),
     Migration::new(13, "trees", include_str!("../migrations/0013_trees.sql")).additive(),
     Migration::new(14, "awaited", include_str!("../migrations/0014_awaited.sql")).additive(),
+    Migration::new(15, "turns", include_str!("../migrations/0015_turns.sql")).additive(),
 ];
 
 /// The layout of a folder, without changing it.

@@ -125,11 +125,14 @@ queries! {
     PERMIT_RELEASE = "permit_release";
     PERMIT_SUPERSEDE = "permit_supersede";
     PERMIT_WAITING = "permit_waiting";
+    PUBLISHED_COUNT = "published_count";
     PUBLISHED_DELETE = "published_delete";
     PUBLISHED_EXPIRE = "published_expire";
+    PUBLISHED_GIVEN = "published_given";
     PUBLISHED_INSERT = "published_insert";
     PUBLISHED_NEXT = "published_next";
     PUBLISHED_TAKEN = "published_taken";
+    PUBLISHED_TURN = "published_turn";
     SNAPSHOT_DISCARD = "snapshot_discard";
     SNAPSHOT_LOAD = "snapshot_load";
     SNAPSHOT_SAVE = "snapshot_save";
@@ -146,7 +149,9 @@ queries! {
     SUBSCRIPTION_HUNGRY = "subscription_hungry";
     SUBSCRIPTION_INSERT = "subscription_insert";
     SUBSCRIPTIONS_FEED = "subscriptions_feed";
+    SUBSCRIPTIONS_LACK = "subscriptions_lack";
     SUBSCRIPTIONS_OF_EXECUTION = "subscriptions_of_execution";
+    SUBSCRIPTIONS_PASS = "subscriptions_pass";
     TIME_LATEST = "time_latest";
     TREE_RESERVE = "tree_reserve";
     AUDIT_BY_ACTOR = "audit_by_actor";

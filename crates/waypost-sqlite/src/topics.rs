@@ -9,6 +9,7 @@ use waypost_core::event::MessageId;
 use waypost_core::frame::FrameHeader;
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
+use waypost_core::limits::PUBLISHED_PER_KEY_MAX;
 use waypost_core::published::{PublishedSignal, WaitRef};
 use waypost_core::time::Millis;
 use waypost_ports::store::{
@@ -47,6 +48,12 @@ pub(crate) fn publish(
     write: &Write<'_>,
     Publication { signal, actor }: &Publication,
 ) -> rusqlite::Result<Published> {
+    let most = to_stored(PUBLISHED_PER_KEY_MAX)?;
+    let count =
+        first(&write.tx, queries::PUBLISHED_COUNT, (&*signal.name, most), |row| row.get(0))?;
+    if count >= Some(most) {
+        return Ok(Published::Full);
+    }
     if !insert(write, signal, actor.as_deref(), true)? {
         return Ok(Published::Duplicate);
     }
@@ -67,40 +74,99 @@ fn insert(
 ) -> rusqlite::Result<bool> {
     run(&write.tx, queries::PUBLISHED_EXPIRE, [write.now.0])?;
     let PublishedSignal { name, message, body, keep } = signal;
-    let expires_at = write.now.plus(*keep).0;
-    let row = params![&**name, &**message, actor, body.text(), expires_at, from_outside];
+    let (now, expires_at) = (write.now.0, write.now.plus(*keep).0);
+    let row = params![&**name, &**message, actor, body.text(), expires_at, from_outside, now];
     Ok(run(&write.tx, queries::PUBLISHED_INSERT, row)? == 1)
 }
 
-/// Sends the oldest signal of a topic to the waits for it that nothing is on its way to.
-fn route(write: &Write<'_>, name: &Arc<str>) -> rusqlite::Result<Vec<(Mail, MailDelivery)>> {
-    let next = (&**name, write.now.0);
-    let next = first(&write.tx, queries::PUBLISHED_NEXT, next, |row| {
-        let (id, outside): (i64, bool) = (row.get(0)?, row.get(4)?);
-        let actor = row.get_ref(2)?.as_str_or_null()?.map(Arc::from);
-        Ok((id, outside, actor, signal(row, name)?))
-    })?;
-    let Some((id, from_outside, actor, signal)) = next else { return Ok(Vec::new()) };
-    let fed = params![&**name, &*signal.message];
-    let receivers: Vec<i64> = all(&write.tx, queries::SUBSCRIPTIONS_FEED, fed, |row| row.get(0))?;
-    let receivers: BTreeSet<i64> = receivers.into_iter().collect();
-    if receivers.is_empty() {
-        return Ok(Vec::new());
-    }
-    let gone = if from_outside { queries::PUBLISHED_TAKEN } else { queries::PUBLISHED_DELETE };
-    run(&write.tx, gone, [id])?;
-    let receivers = receivers.into_iter().map(ExecutionNo);
-    let mail: Vec<Mail> = receivers.map(|to| signal_mail(to, &signal, actor.clone())).collect();
-    let deliveries = mail::deliver(write, &mail)?;
-    Ok(mail.into_iter().zip(deliveries).collect())
+struct PublishedRow {
+    id: i64,
+    signal: PublishedSignal,
+    actor: Option<Arc<str>>,
+    /// Does it stay to recognise a repetition?
+    from_outside: bool,
+    is_kept: bool,
+    /// It is for waits that began no later than this.
+    before: i64,
+    /// Its place among the signals of its topic that were given to a wait; if it is new, the one that it would
+    /// have.
+    turn: i64,
+    is_new: bool,
 }
 
-fn signal(row: &Row<'_>, name: &Arc<str>) -> rusqlite::Result<PublishedSignal> {
+/// Each wait for a topic that nothing is on its way to gets its next signal: one that others have got already,
+/// in their order, or else the oldest that nothing has got.
+fn route(write: &Write<'_>, name: &Arc<str>) -> rusqlite::Result<Vec<(Mail, MailDelivery)>> {
+    let mut sent = Vec::new();
+    let read = |row: &Row<'_>| read(write, name, row);
+    let mut turn = 0;
+    while let Some(row) = first(&write.tx, queries::PUBLISHED_GIVEN, (&**name, turn), read)? {
+        turn = row.turn;
+        give(write, &row, &mut sent)?;
+    }
+    let mut id = 0;
+    while let Some(row) = first(&write.tx, queries::PUBLISHED_NEXT, (&**name, id), read)? {
+        id = row.id;
+        give(write, &row, &mut sent)?;
+        // One that is kept was for all who still wanted one.
+        if row.is_kept {
+            break;
+        }
+    }
+    Ok(sent)
+}
+
+/// Gives a signal to those who may have it. It is gone when no other is to get it.
+fn give(
+    write: &Write<'_>,
+    row: &PublishedRow,
+    sent: &mut Vec<(Mail, MailDelivery)>,
+) -> rusqlite::Result<()> {
+    let PublishedRow { id, signal, turn, before, .. } = row;
+    let fed = params![&*signal.name, &*signal.message, turn, before];
+    let receivers: Vec<i64> = all(&write.tx, queries::SUBSCRIPTIONS_FEED, fed, |row| row.get(0))?;
+    let receivers: BTreeSet<i64> = receivers.into_iter().collect();
+    if receivers.is_empty() && row.is_new {
+        return Ok(());
+    }
+    let is_lacking = || {
+        let lack = params![&*signal.name, turn, before];
+        first(&write.tx, queries::SUBSCRIPTIONS_LACK, lack, |_| Ok(())).map(|found| found.is_some())
+    };
+    if is_lacking()? {
+        for to in &receivers {
+            run(&write.tx, queries::SUBSCRIPTIONS_PASS, params![&*signal.name, to, turn])?;
+        }
+    }
+    match (is_lacking()?, row.from_outside) {
+        (true, _) => run(&write.tx, queries::PUBLISHED_TURN, [id, turn])?,
+        (false, true) => run(&write.tx, queries::PUBLISHED_TAKEN, [id])?,
+        (false, false) => run(&write.tx, queries::PUBLISHED_DELETE, [id])?,
+    };
+    let mail =
+        receivers.into_iter().map(|to| signal_mail(ExecutionNo(to), signal, row.actor.clone()));
+    let mail: Vec<Mail> = mail.collect();
+    let deliveries = mail::deliver(write, &mail)?;
+    sent.extend(mail.into_iter().zip(deliveries));
+    Ok(())
+}
+
+fn read(write: &Write<'_>, name: &Arc<str>, row: &Row<'_>) -> rusqlite::Result<PublishedRow> {
     let body = Json::parse_own(row.get_ref(3)?.as_str()?).map_err(|error| {
         rusqlite::Error::FromSqlConversionFailure(3, rusqlite::types::Type::Text, Box::new(error))
     })?;
     let message = row.get_ref(1)?.as_str()?.into();
-    Ok(PublishedSignal { name: Arc::clone(name), message, body, keep: Millis(0) })
+    let is_kept = write.now.0 < row.get(5)?;
+    Ok(PublishedRow {
+        id: row.get(0)?,
+        signal: PublishedSignal { name: Arc::clone(name), message, body, keep: Millis(0) },
+        actor: row.get_ref(2)?.as_str_or_null()?.map(Arc::from),
+        from_outside: row.get(4)?,
+        before: if is_kept { i64::MAX } else { row.get(6)? },
+        is_kept,
+        turn: row.get(7)?,
+        is_new: row.get(8)?,
+    })
 }
 
 /// The waits for signals by key that an execution has.
@@ -133,7 +199,7 @@ fn subscribe(
     execution: ExecutionNo,
     Subscription { wait, name }: &Subscription,
 ) -> rusqlite::Result<()> {
-    let row = params![execution.0, to_stored(wait.wait)?, wait.which, &**name];
+    let row = params![execution.0, to_stored(wait.wait)?, wait.which, &**name, write.now.0];
     run(&write.tx, queries::SUBSCRIPTION_INSERT, row).map(drop)
 }
 

@@ -12,7 +12,7 @@ use crate::failure::{Failure, kind};
 use crate::json::Json;
 use crate::kind::EmitSpec;
 use crate::path::At;
-use crate::published::{PublishedSignal, split_name};
+use crate::published::{EMITTED, PublishedSignal, split_name};
 
 impl Decider<'_> {
     /// The receiver of a signal was found, or there is none.
@@ -31,7 +31,7 @@ impl Decider<'_> {
     fn send_signal(&mut self, at: At, SentSignal { to, name, body }: SentSignal) {
         let (node, attempt) = (self.path(at), self.node(at).attempt);
         let message: MessageId =
-            format!("emit-{}-{}", self.state.created.key, self.state.seq).into();
+            format!("{EMITTED}{}-{}", self.state.created.key, self.state.seq).into();
         let (execution, receiver, output) = match &to {
             SignalTo::Execution { number, id } => {
                 let output = json!({ "delivered": true, "execution": id });

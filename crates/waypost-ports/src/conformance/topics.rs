@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
+use waypost_core::limits::PUBLISHED_PER_KEY_MAX;
 use waypost_core::published::{PublishedSignal, WaitRef};
 use waypost_core::time::Millis;
 
@@ -110,15 +111,95 @@ pub fn signals_come_one_at_a_time_and_in_order<B: StoreUnderTest>(rig: &Rig<B>) 
     let mut hand = rig.start(ONE);
     rig.commit(opening(hand.next(1), wait(2, 0), "paid[1]"));
     assert_eq!(inbox(rig, hand.execution), ["m1".into()]);
-    // It did not take the signal, and still waits.
-    let mut frame = Append::from(hand.next(1).consuming(&["m1"]));
-    frame.side.topics.get_or_insert_default().open.push("paid[1]".into());
-    rig.commit(frame);
+    rig.commit(not_taking(&mut hand, &["m1"], "paid[1]"));
     assert_eq!(inbox(rig, hand.execution), ["m2".into()]);
     rig.commit(closing(hand.next(1).consuming(&["m2"]), wait(2, 0)));
     assert_eq!(inbox(rig, hand.execution), []);
     let next = waiting(rig, "paid[1]");
     assert_eq!(inbox(rig, next.execution), ["m3".into()]);
+}
+
+/// The next frame of an execution that did not take these signals, and waits on.
+fn not_taking(hand: &mut Hand, messages: &[&str], name: &str) -> Append {
+    let mut frame = Append::from(hand.next(1).consuming(messages));
+    frame.side.topics.get_or_insert_default().open.push(name.into());
+    frame
+}
+
+pub fn a_signal_stays_for_those_to_whom_another_is_on_its_way<B: StoreUnderTest>(rig: &mut Rig<B>) {
+    let (mut quick, mut slow) = (rig.start(ONE), rig.start(ONE));
+    rig.commit(opening(quick.next(1), wait(2, 0), "paid[1]"));
+    rig.commit(opening(slow.next(1), wait(2, 0), "paid[1]"));
+    let mut gone = waiting(rig, "paid[1]");
+    for message in ["m1", "m2", "m3"] {
+        publish(rig, "paid[1]", message);
+    }
+    rig.commit(not_taking(&mut quick, &["m1"], "paid[1]"));
+    rig.commit(not_taking(&mut quick, &["m2"], "paid[1]"));
+    assert_eq!(inbox(rig, quick.execution), ["m3".into()]);
+    // What was given to others is not for those who come later.
+    let late = waiting(rig, "paid[1]");
+    assert_eq!(inbox(rig, late.execution), []);
+    rig.commit(closing(gone.next(1).consuming(&["m1"]), wait(2, 0)));
+    rig.commit(closing(quick.next(1).consuming(&["m3"]), wait(2, 0)));
+    // It waited all the time, longer than signals are kept.
+    rig.advance(HOUR.0 + 1);
+    publish(rig, "paid[9]", "m9");
+    rig.reopen();
+    rig.announce(ONE);
+    for message in ["m1", "m2"] {
+        assert_eq!(inbox(rig, slow.execution), [message.into()]);
+        rig.commit(not_taking(&mut slow, &[message], "paid[1]"));
+    }
+    assert_eq!(inbox(rig, slow.execution), ["m3".into()]);
+    rig.commit(not_taking(&mut slow, &["m3"], "paid[1]"));
+    publish(rig, "paid[1]", "m4");
+    for waits in [&slow, &late] {
+        assert_eq!(inbox(rig, waits.execution), ["m4".into()]);
+    }
+}
+
+pub fn a_signal_is_for_those_who_waited_before_it<B: StoreUnderTest>(rig: &Rig<B>) {
+    let mut busy = rig.start(ONE);
+    rig.commit(opening(busy.next(1), wait(2, 0), "paid[1]"));
+    publish(rig, "paid[1]", "m1");
+    publish(rig, "paid[1]", "m2");
+    rig.advance(HOUR.0 + 1);
+    // This one forgets what is kept no longer.
+    publish(rig, "paid[2]", "m3");
+    let late = waiting(rig, "paid[1]");
+    rig.commit(not_taking(&mut busy, &["m1"], "paid[1]"));
+    assert_eq!(inbox(rig, busy.execution), ["m2".into()]);
+    assert_eq!(inbox(rig, late.execution), []);
+}
+
+pub fn what_an_execution_got_was_for_all_of_its_waits<B: StoreUnderTest>(rig: &Rig<B>) {
+    let (mut two, mut other) = (rig.start(ONE), rig.start(ONE));
+    rig.commit(opening(two.next(1), wait(2, 0), "paid[1]"));
+    rig.commit(opening(other.next(1), wait(2, 0), "paid[1]"));
+    publish(rig, "paid[1]", "m1");
+    // Another wait of the execution begins while a signal is on its way to the first.
+    rig.commit(opening(two.next(1), wait(3, 0), "paid[1]"));
+    publish(rig, "paid[1]", "m2");
+    assert_eq!(inbox(rig, two.execution), ["m1".into(), "m2".into()]);
+    rig.commit(not_taking(&mut two, &["m1"], "paid[1]"));
+    assert_eq!(inbox(rig, two.execution), ["m2".into()]);
+    publish(rig, "paid[1]", "m3");
+    assert_eq!(inbox(rig, two.execution), ["m2".into(), "m3".into()]);
+    rig.commit(not_taking(&mut other, &["m1"], "paid[1]"));
+    assert_eq!(inbox(rig, other.execution), ["m2".into()]);
+}
+
+pub fn signals_that_nothing_takes_are_limited<B: StoreUnderTest>(rig: &Rig<B>) {
+    let mut sender = rig.start(ONE);
+    let emit = |frame, n: u64| emitting(frame, "paid[1]", &format!("m{n}"));
+    rig.commit((0..PUBLISHED_PER_KEY_MAX).fold(sender.next(1).into(), emit));
+    assert_eq!(publish(rig, "paid[1]", "more"), Published::Full);
+    let kept = Published::Accepted { receivers: Vec::new() };
+    assert_eq!(publish(rig, "paid[2]", "more"), kept);
+    let taker = waiting(rig, "paid[1]");
+    assert_eq!(inbox(rig, taker.execution), ["m0".into()]);
+    assert_eq!(publish(rig, "paid[1]", "more"), kept);
 }
 
 pub fn waits_of_one_execution_share_a_signal<B: StoreUnderTest>(rig: &Rig<B>) {
@@ -153,7 +234,8 @@ pub fn a_message_is_published_once<B: StoreUnderTest>(rig: &Rig<B>) {
     let one = waiting(rig, "paid[1]");
     publish(rig, "paid[1]", "m1");
     assert_eq!(publish(rig, "paid[1]", "m1"), Published::Duplicate);
-    assert_eq!(publish(rig, "paid[2]", "m1"), Published::Duplicate);
+    // Another topic has message ids of its own.
+    assert_eq!(publish(rig, "paid[2]", "m1"), Published::Accepted { receivers: Vec::new() });
     assert_eq!(inbox(rig, one.execution), ["m1".into()]);
     let next = waiting(rig, "paid[1]");
     assert_eq!(inbox(rig, next.execution), []);

@@ -65,7 +65,7 @@ impl Inspect for MemoryStore {
     }
 
     fn repair(&self, repair: &Repair) -> Result<bool, StoreError> {
-        self.with(|data, _| {
+        self.with(|data, now| {
             let last = data.frames_from(repair.execution, 0).last();
             let control = data.control.get(&repair.execution).map(|row| &row.control);
             // How many are before it changes without it.
@@ -73,7 +73,7 @@ impl Inspect for MemoryStore {
             let same = last.map(|frame| frame.header.as_parent()) == repair.last
                 && (last.is_none() || control == seen.as_ref());
             if same {
-                data.apply_repair(repair.execution, &repair.remedy);
+                data.apply_repair(repair.execution, &repair.remedy, now);
             }
             Ok(same)
         })
@@ -127,10 +127,10 @@ impl Tables {
         Shown { execution, due, rows: rows(changes) }
     }
 
-    fn apply_repair(&mut self, execution: ExecutionNo, remedy: &Remedy) {
+    fn apply_repair(&mut self, execution: ExecutionNo, remedy: &Remedy, now: Timestamp) {
         let (row, epoch, requires, permit) = match remedy {
             Remedy::Control { row, epoch, requires, permit, subscriptions } => {
-                self.topics.replace(execution, subscriptions);
+                self.topics.replace(execution, subscriptions, now);
                 (row, *epoch, *requires, permit)
             }
             Remedy::Nothing => return self.forget(execution),

@@ -366,7 +366,7 @@ impl Tables {
         self.control.remove(&execution);
         self.inbox.retain(|mail| mail.execution != execution);
         self.snapshots.remove(&execution);
-        self.topics.replace(execution, &[]);
+        self.topics.forget(execution);
         self.release_permit(execution);
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use waypost_core::event::MessageId;
 use waypost_core::id::{ExecutionNo, InstanceId};
+use waypost_core::limits::PUBLISHED_PER_KEY_MAX;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::published::{PublishedSignal, WaitRef};
 use waypost_core::time::Timestamp;
@@ -20,7 +21,11 @@ pub(super) struct TopicTables {
     subscriptions: BTreeMap<(ExecutionNo, WaitRef), SubscriptionRow>,
     /// In the order in which they came.
     published: Vec<PublishedRow>,
+    last_turn: u64,
 }
+
+/// A signal, who sent it, and who gets it.
+type Sent = (PublishedSignal, Option<Arc<str>>, BTreeSet<ExecutionNo>);
 
 /// A wait for a signal by its key.
 #[derive(Clone)]
@@ -28,15 +33,31 @@ struct SubscriptionRow {
     name: Arc<str>,
     /// The message that is on its way to it.
     fed: Option<MessageId>,
+    opened_at: Timestamp,
+    /// The turn of the last signal that its execution got, or that was given before it began.
+    turn: u64,
+}
+
+impl SubscriptionRow {
+    /// Is this signal for it, and did it not have its turn?
+    fn lacks(&self, row: &PublishedRow, now: Timestamp) -> bool {
+        self.name == row.signal.name
+            && row.turn.is_none_or(|turn| self.turn < turn)
+            && (now < row.expires_at || self.opened_at <= row.published_at)
+    }
 }
 
 #[derive(Clone)]
 struct PublishedRow {
     signal: PublishedSignal,
     actor: Option<Arc<str>>,
+    published_at: Timestamp,
     expires_at: Timestamp,
     /// Does it stay to recognise a repetition?
     from_outside: bool,
+    /// When it was given to a wait first: its place among all that were.
+    turn: Option<u64>,
+    /// Have all got it?
     taken: bool,
 }
 
@@ -50,8 +71,7 @@ impl TopicTables {
             self.subscriptions.remove(&(execution, *wait));
         }
         for subscription in opened {
-            let row = SubscriptionRow { name: Arc::clone(&subscription.name), fed: None };
-            self.subscriptions.insert((execution, subscription.wait), row);
+            self.open(execution, subscription, now);
         }
         if !open.is_empty() {
             let consumed = |fed: &mut MessageId| append.side.consumed.contains(fed);
@@ -63,6 +83,13 @@ impl TopicTables {
         for signal in published {
             self.keep(signal, None, false, now);
         }
+    }
+
+    fn open(&mut self, execution: ExecutionNo, subscription: &Subscription, now: Timestamp) {
+        let Subscription { wait, name } = subscription;
+        let (name, turn) = (Arc::clone(name), self.last_turn);
+        let row = SubscriptionRow { name, fed: None, opened_at: now, turn };
+        self.subscriptions.entry((execution, *wait)).or_insert(row);
     }
 
     fn of(
@@ -81,14 +108,15 @@ impl TopicTables {
         rows.map(row).collect()
     }
 
+    pub(super) fn forget(&mut self, execution: ExecutionNo) {
+        self.subscriptions.retain(|(of, _), _| *of != execution);
+    }
+
     /// Repairs the rows of an execution; what is on its way to one that stays is left.
-    pub(super) fn replace(&mut self, execution: ExecutionNo, all: &[Subscription]) {
+    pub(super) fn replace(&mut self, execution: ExecutionNo, all: &[Subscription], now: Timestamp) {
         let stays = |wait: &WaitRef| all.iter().any(|subscription| subscription.wait == *wait);
         self.subscriptions.retain(|(of, wait), _| *of != execution || stays(wait));
-        for Subscription { wait, name } in all {
-            let row = SubscriptionRow { name: Arc::clone(name), fed: None };
-            self.subscriptions.entry((execution, *wait)).or_insert(row);
-        }
+        all.iter().for_each(|subscription| self.open(execution, subscription, now));
     }
 
     /// Returns false where it is known.
@@ -99,44 +127,74 @@ impl TopicTables {
         from_outside: bool,
         now: Timestamp,
     ) -> bool {
-        self.published.retain(|row| row.expires_at > now);
-        if self.published.iter().any(|row| row.signal.message == signal.message) {
+        let waits = &self.subscriptions;
+        self.published.retain(|row| {
+            now < row.expires_at || !row.taken && waits.values().any(|wait| wait.lacks(row, now))
+        });
+        let known = |row: &PublishedRow| {
+            (&row.signal.name, &row.signal.message) == (&signal.name, &signal.message)
+        };
+        if self.published.iter().any(known) {
             return false;
         }
-        let (signal, expires_at) = (signal.clone(), now.plus(signal.keep));
-        let row = PublishedRow { signal, actor, expires_at, from_outside, taken: false };
-        self.published.push(row);
+        self.published.push(PublishedRow {
+            signal: signal.clone(),
+            actor,
+            published_at: now,
+            expires_at: now.plus(signal.keep),
+            from_outside,
+            turn: None,
+            taken: false,
+        });
         true
     }
 
-    /// The oldest signal of this name that waits, and the executions that get it: all that wait for it and
-    /// have none on its way.
-    fn next(
-        &mut self,
-        name: &str,
-        now: Timestamp,
-    ) -> Option<(PublishedSignal, Option<Arc<str>>, BTreeSet<ExecutionNo>)> {
-        let is_next =
-            |row: &PublishedRow| !row.taken && *row.signal.name == *name && now < row.expires_at;
-        let at = self.published.iter().position(is_next)?;
-        let waits = self.subscriptions.iter_mut();
-        let waits = waits.filter(|(_, row)| row.fed.is_none() && *row.name == *name);
+    /// Each wait for this name that nothing is on its way to gets its next signal: one that others have got
+    /// already, in their order, or else the oldest that nothing has got.
+    fn next(&mut self, name: &str, now: Timestamp) -> Vec<Sent> {
+        let open = |row: &&PublishedRow| !row.taken && *row.signal.name == *name;
+        let open = self.published.iter().filter(open);
+        let mut open: Vec<_> = open
+            .map(|row| (row.turn.unwrap_or(u64::MAX), Arc::clone(&row.signal.message)))
+            .collect();
+        open.sort_by_key(|(turn, _)| *turn);
+        let of = |message| self.give(name, &message, now);
+        open.into_iter().map(|(_, message)| message).filter_map(of).collect()
+    }
+
+    /// Gives a signal to those who may have it. It is gone when no other is to get it.
+    fn give(&mut self, name: &str, message: &MessageId, now: Timestamp) -> Option<Sent> {
+        let is = |row: &PublishedRow| {
+            *row.signal.name == *name && row.signal.message == *message && !row.taken
+        };
+        let at = self.published.iter().position(is)?;
+        let row = self.published.get_mut(at)?;
         let mut receivers = BTreeSet::new();
-        let message = self.published.get(at).map(|row| Arc::clone(&row.signal.message))?;
-        for ((execution, _), row) in waits {
-            row.fed = Some(Arc::clone(&message));
-            receivers.insert(*execution);
+        for ((execution, _), wait) in &mut self.subscriptions {
+            if wait.fed.is_none() && wait.lacks(row, now) {
+                wait.fed = Some(Arc::clone(message));
+                receivers.insert(*execution);
+            }
         }
-        if receivers.is_empty() {
+        if receivers.is_empty() && row.turn.is_none() {
             return None;
         }
-        let row = self.published.get_mut(at)?;
-        let (signal, actor) = (row.signal.clone(), row.actor.clone());
-        row.taken = true;
-        if !row.from_outside {
+        let turn = *row.turn.get_or_insert_with(|| {
+            self.last_turn += 1;
+            self.last_turn
+        });
+        // What an execution got was for all of its waits.
+        for ((execution, _), wait) in &mut self.subscriptions {
+            if receivers.contains(execution) && *wait.name == *name {
+                wait.turn = wait.turn.max(turn);
+            }
+        }
+        let sent = (row.signal.clone(), row.actor.clone(), receivers);
+        row.taken = !self.subscriptions.values().any(|wait| wait.lacks(row, now));
+        if row.taken && !row.from_outside {
             self.published.remove(at);
         }
-        Some((signal, actor, receivers))
+        Some(sent)
     }
 }
 
@@ -144,6 +202,11 @@ impl Tables {
     /// Publishes a signal from outside.
     pub fn publish(&mut self, publication: &Publication, now: Timestamp) -> Published {
         let Publication { signal, actor } = publication;
+        let open = |row: &&PublishedRow| !row.taken && row.signal.name == signal.name;
+        let open = self.topics.published.iter().filter(open).count();
+        if u64::try_from(open).is_ok_and(|open| open >= PUBLISHED_PER_KEY_MAX) {
+            return Published::Full;
+        }
         if !self.topics.keep(signal, actor.clone(), true, now) {
             return Published::Duplicate;
         }
@@ -155,16 +218,15 @@ impl Tables {
         self.topics.keep(signal, None, true, now);
     }
 
-    /// Sends the next signal of this name to those who wait for it.
+    /// Sends signals of this name to those who wait for them.
     pub fn route(&mut self, name: &str, now: Timestamp) -> Vec<(ExecutionNo, Option<InstanceId>)> {
-        let Some((signal, actor, receivers)) = self.topics.next(name, now) else {
-            return Vec::new();
-        };
-        let mut got = Vec::with_capacity(receivers.len());
-        for execution in receivers {
-            let mail = signal_mail(execution, &signal, actor.clone());
-            if let MailDelivery::Accepted { owner } = self.deliver(&mail) {
-                got.push((execution, owner));
+        let mut got = Vec::new();
+        for (signal, actor, receivers) in self.topics.next(name, now) {
+            for execution in receivers {
+                let mail = signal_mail(execution, &signal, actor.clone());
+                if let MailDelivery::Accepted { owner } = self.deliver(&mail) {
+                    got.push((execution, owner));
+                }
             }
         }
         got
@@ -172,12 +234,12 @@ impl Tables {
 
     /// The names of signals that wait, although something waits for them.
     pub fn unrouted(&self, now: Timestamp) -> BTreeSet<Arc<str>> {
-        let open = self.topics.published.iter().filter(|row| !row.taken && now < row.expires_at);
-        let waits = |name: &Arc<str>| {
+        let waits = |row: &&PublishedRow| {
             let mut rows = self.topics.subscriptions.values();
-            rows.any(|row| row.fed.is_none() && row.name == *name)
+            !row.taken && rows.any(|wait| wait.fed.is_none() && wait.lacks(row, now))
         };
-        open.map(|row| Arc::clone(&row.signal.name)).filter(waits).collect()
+        let open = self.topics.published.iter().filter(waits);
+        open.map(|row| Arc::clone(&row.signal.name)).collect()
     }
 
     /// Sends what was left behind by those who died between their commit and this.

@@ -59,8 +59,10 @@ pub enum Published {
     /// It is durable. These executions have it in their inboxes, each with its owner; if there is none, it
     /// is kept for the first that waits for it.
     Accepted { receivers: Vec<(ExecutionNo, Option<InstanceId>)> },
-    /// A signal with this message id was published before.
+    /// A signal of this name with this message id was published before.
     Duplicate,
+    /// As many as may wait to be taken already do.
+    Full,
 }
 
 /// As mail of an execution.

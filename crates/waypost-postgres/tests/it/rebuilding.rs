@@ -120,7 +120,8 @@ fn migration_of_the_read_tables_derives_their_rows_again() {
          DROP TABLE outbox, webhook_endpoints, breakers, subscriptions, published, trees, outbox_awaited;
          DELETE FROM migrations
          WHERE name IN ('true rows', 'node ends', 'blobs', 'progress', 'outbox', 'waits', 'breakers',
-                        'topics', 'notifications', 'approval links', 'trees', 'awaited')",
+                        'topics', 'notifications', 'approval links', 'trees', 'awaited',
+                        'turns')",
     );
     let _store = database.open_with(options());
     let executions = rows.lines().filter(|line| line.starts_with("(life-")).count();

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use waypost_core::blob::BlobRef;
 use waypost_core::callback::{Callback, CallbackOutcome, OperationRef};
 use waypost_core::command::Request;
 use waypost_core::event::{MessageId, Origin};
-use waypost_core::json::{Claim, Json};
+use waypost_core::json::Json;
 use waypost_engine::Receipt;
 use waypost_engine::links::Link;
 
 use crate::control::{self, ControlOutcome};
 use crate::http::call::{Call, Reply};
 use crate::problem::{Code, Problem};
+use crate::reader::without_blobs;
 use crate::server::Server;
 use crate::wire;
 
@@ -57,10 +57,7 @@ fn message(operation: &str) -> MessageId {
 
 /// Any JSON; null where there is none. Its sender has no right to blobs.
 fn body(call: &Call) -> Result<Json, Problem> {
-    let refused = |_: &Claim| -> Result<BlobRef, Problem> {
-        Err(Problem::new(Code::BadBody, "a callback cannot name blobs"))
-    };
-    call.payload()?.adopt(refused)
+    without_blobs(call.payload()?, "a callback")
 }
 
 /// The bearer of a link learns what became of the operation, and nothing else about the execution.

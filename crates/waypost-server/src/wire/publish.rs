@@ -16,9 +16,10 @@ wire! {
         #[serde(default)]
         pub body: Payload,
         /// How long it is kept for the first execution that waits for it, if none does yet, such as `2h`.
-        /// Default: 1 day; at most 30 days.
+        /// Default: 1 day; from 1 second to 30 days.
         pub keep?: Short<64>,
-        /// The signal's id: a repeat with the same id has no further effect as long as the first one is kept.
+        /// The signal's id: a repeat with the same name, key and id has no further effect as long as the first
+        /// one is kept.
         pub message_id?: MessageIdText,
     }
 

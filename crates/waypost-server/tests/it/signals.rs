@@ -62,7 +62,9 @@ async fn a_signal_that_cannot_be_published_says_why() {
     let house = House::open().await;
     for (signal, code, why) in [
         (json!({ "name": "pa[id", "key": "7" }), "invalid_input", "must not contain `[`"),
-        (json!({ "name": "paid", "key": "7", "keep": "31d" }), "invalid_input", "at most"),
+        (json!({ "name": "paid", "key": "7", "keep": "31d" }), "invalid_input", "from 1s to 30d"),
+        (json!({ "name": "paid", "key": "7", "keep": "0s" }), "invalid_input", "from 1s to 30d"),
+        (json!({ "name": "paid", "key": "7", "messageId": "emit-1" }), "invalid_input", "`emit`"),
         (json!({ "name": "paid", "key": "7", "keep": "soon" }), "invalid_input", "soon"),
     ] {
         let refused = house.post(SIGNALS, &signal).await.refused(422, code).json();
@@ -72,6 +74,9 @@ async fn a_signal_that_cannot_be_published_says_why() {
         let refused = house.post(SIGNALS, &signal).await;
         assert!([400, 422].contains(&refused.status), "{refused:?}");
     }
+    let blob = json!({ "name": "paid", "key": "7", "body": { "$blob": "0".repeat(64) } });
+    let refused = house.post(SIGNALS, &blob).await.refused(400, "bad_body").json();
+    assert!(refused["detail"].as_str().unwrap().contains("cannot name blobs"), "{refused}");
     let large = json!({ "name": "paid", "key": "7", "body": "x".repeat(300_000) });
     house.post(SIGNALS, &large).await.refused(413, "body_too_large");
 }
