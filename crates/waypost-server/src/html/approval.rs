@@ -2,6 +2,7 @@
 
 use hyper::StatusCode;
 use serde_json::Value;
+use waypost_core::time::Timestamp;
 
 use super::fields::{Posted, inputs};
 use super::{Text, page};
@@ -22,11 +23,11 @@ pub(crate) fn question(
     if let Some(description) = &asked.description {
         add(&format!("<p class=\"lead\">{}</p>\n", Text(description)));
     }
-    let due = asked.due.map(|due| ("Decide by", due.0.to_string()));
+    let due = asked.due.map(|due| ("Decide by", minute(due.0)));
     let rows = [
         Some(("Workflow", asked.workflow.clone())),
         Some(("Execution", asked.execution.clone())),
-        due.or_else(|| Some(("Link valid until", asked.expires_at.0.to_string()))),
+        due.or_else(|| Some(("Link valid until", minute(asked.expires_at.0)))),
     ];
     add("<dl>\n");
     for (name, value) in rows.into_iter().flatten() {
@@ -52,6 +53,12 @@ pub(crate) fn question(
          </div>\n</form>\n");
     let status = problem.map_or(StatusCode::OK, |problem| problem.code.status());
     page(status, &asked.title, &body)
+}
+
+/// As people read it: `2026-11-25 15:38 UTC`.
+fn minute(at: Timestamp) -> String {
+    let text = at.to_string();
+    format!("{} UTC", text.get(..16).unwrap_or(&text).replace('T', " "))
 }
 
 fn errors(problem: &Problem) -> String {
