@@ -27,12 +27,14 @@
 //! | `approvals` | two people who decide at once, at two instances |
 //! | `start_races` | instances killed just when executions start others |
 //! | `webhooks` | messages to webhook endpoints, while their senders are killed |
+//! | `awaited` | nodes that wait for the delivery of a message, while instances are killed |
 //! | `counting` | what is written, counted on the database |
 //!
 //! Lengths and counts are a part of the full ones here; `make cluster` has the full ones.
 
 mod absent;
 mod approvals;
+mod awaited;
 mod callbacks;
 mod children;
 mod counting;
