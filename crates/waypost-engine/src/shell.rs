@@ -48,7 +48,7 @@ pub(crate) use payloads::Payloads;
 pub use remote_tasks::{Polled, RemoteTask, RemoteTasks, Taken, WorkerPoll};
 pub use results::{ResultsOf, put_results};
 pub(crate) use run::{EngineThread, EngineThreadGuard, Questions};
-pub(crate) use secrets::{NotSealed, Recipient, WorkerSecrets};
+pub(crate) use secrets::{NotScrubbed, NotSealed, Recipient, WorkerSecrets};
 pub(crate) use shared::Shared;
 pub(crate) use store::StoreThread;
 pub use store_calls::{Performed, StoreCalls, TreeCounts};

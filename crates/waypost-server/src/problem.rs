@@ -117,6 +117,8 @@ codes! {
     Draining => 503 "draining" "this instance is stopping",
     /// The store does not answer or is full.
     StoreUnavailable => 503 "store_unavailable" "the store is not available",
+    /// This instance cannot search a report for the secrets of its task.
+    SecretsUnreadable => 503 "secrets_unreadable" "the secrets of the task cannot be read",
     /// Too many connections or streams.
     Overloaded => 503 "overloaded" "the server is overloaded",
 }
@@ -331,6 +333,15 @@ impl From<EngineError> for Problem {
             EngineError::Refused(refusal) => refusal.into(),
             EngineError::BadPublicKey(_) => Self::new(Code::BadBody, error.to_string())
                 .hint("send the public half of an X25519 key pair that the worker made"),
+            EngineError::SecretsUnreadable(_) => {
+                static UNREADABLE: RateLimitedLog = RateLimitedLog::every(10);
+                if let Some(others) = UNREADABLE.may_log() {
+                    tracing::error!(%error, others, "a report of a remote worker is refused");
+                }
+                Self::new(Code::SecretsUnreadable, error.to_string())
+                    .hint("keep the report and repeat it, here or at another instance; an operator restores the source of the secret, or removes its table and restarts, which fails the attempt")
+                    .retry_after(1)
+            }
             EngineError::Unknown => Self::new(Code::UnknownExecution, "there is no such execution"),
             EngineError::Stopping => draining(),
             EngineError::Unanswered => unanswered(),

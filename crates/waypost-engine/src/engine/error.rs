@@ -7,7 +7,7 @@ use waypost_ports::store::StoreError;
 
 use crate::driver::Answer;
 use crate::sealed_secrets::SealError;
-use crate::shell::NotKept;
+use crate::shell::{NotKept, NotScrubbed};
 
 /// Why the engine did not fulfil a request.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -40,6 +40,9 @@ pub enum EngineError {
     /// Secrets cannot be sealed to the key of a poll.
     #[error(transparent)]
     BadPublicKey(#[from] SealError),
+    /// A report cannot be searched for the secrets of its task now, so it was not taken.
+    #[error("the secrets of the task cannot be read on this instance: {0}")]
+    SecretsUnreadable(String),
     #[error("there is no such execution")]
     Unknown,
     /// The engine is stopping, and has taken nothing.
@@ -50,6 +53,15 @@ pub enum EngineError {
     Unanswered,
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl From<NotScrubbed> for EngineError {
+    fn from(error: NotScrubbed) -> Self {
+        match error {
+            NotScrubbed::Store(error) => Self::Store(error),
+            NotScrubbed::Unreadable(reason) => Self::SecretsUnreadable(reason),
+        }
+    }
 }
 
 impl EngineError {

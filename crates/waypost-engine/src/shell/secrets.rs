@@ -25,7 +25,7 @@ use waypost_core::limits::{PAYLOAD_BYTES_MAX, SECRETS_MAX};
 use waypost_ports::handler::{Handler, Task};
 use waypost_ports::secret::{Grant, SecretRefused, Secrets};
 
-pub(crate) use remote::{NotSealed, Recipient, WorkerSecrets};
+pub(crate) use remote::{NotScrubbed, NotSealed, Recipient, WorkerSecrets};
 pub(super) use scrub::Scrubber;
 
 use crate::links::CallbackLinks;
@@ -34,6 +34,39 @@ use crate::links::CallbackLinks;
 const READ_MAX: Duration = Duration::from_secs(10);
 
 type Grants = BTreeMap<Arc<str>, Grant>;
+
+/// Why the secrets of a task are not there.
+#[derive(Debug)]
+enum NotRead {
+    Refused(SecretRefused),
+    Slow,
+    Panicked,
+}
+
+impl NotRead {
+    /// May the same secrets be read later, or by another instance? Otherwise they were removed, or their
+    /// grant was withdrawn.
+    fn may_pass(&self) -> bool {
+        match self {
+            Self::Refused(refused) => matches!(refused, SecretRefused::Unusable { .. }),
+            Self::Slow | Self::Panicked => true,
+        }
+    }
+}
+
+impl From<NotRead> for Failure {
+    fn from(error: NotRead) -> Self {
+        match error {
+            NotRead::Refused(refused) => refused.into(),
+            NotRead::Slow => {
+                let message =
+                    format!("reading the secrets took longer than {} s", READ_MAX.as_secs());
+                Self { retryable: true, ..refused(message) }
+            }
+            NotRead::Panicked => refused("reading the secrets panicked".to_owned()),
+        }
+    }
+}
 
 /// Where the values come from that a task's config has places for.
 #[derive(Clone)]
@@ -97,19 +130,16 @@ async fn read(
     secrets: Arc<dyn Secrets>,
     names: BTreeSet<Arc<str>>,
     workflow: Arc<str>,
-) -> Result<Grants, Failure> {
+) -> Result<Grants, NotRead> {
     // Off the runtime: a file may be on a disk that is slow to answer.
     let reading = tokio::task::spawn_blocking(move || {
         let granted = |name: Arc<str>| Ok((Arc::clone(&name), secrets.resolve(&name, &workflow)?));
         names.into_iter().map(granted).collect::<Result<Grants, SecretRefused>>()
     });
     match tokio::time::timeout(READ_MAX, reading).await {
-        Ok(Ok(grants)) => Ok(grants?),
-        Ok(Err(_)) => Err(refused("reading the secrets panicked".to_owned())),
-        Err(_) => {
-            let message = format!("reading the secrets took longer than {} s", READ_MAX.as_secs());
-            Err(Failure { retryable: true, ..refused(message) })
-        }
+        Ok(Ok(grants)) => grants.map_err(NotRead::Refused),
+        Ok(Err(_)) => Err(NotRead::Panicked),
+        Err(_) => Err(NotRead::Slow),
     }
 }
 

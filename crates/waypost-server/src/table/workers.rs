@@ -30,6 +30,7 @@ const REFUSED: &[Code] = &[
     Code::IllegalTransition,
     Code::Draining,
     Code::StoreUnavailable,
+    Code::SecretsUnreadable,
 ];
 
 const fn get(action: Action) -> Route {

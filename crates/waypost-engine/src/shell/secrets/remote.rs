@@ -25,7 +25,7 @@ use waypost_core::plan::Plan;
 use waypost_ports::secret::{SecretRefused, Secrets};
 use waypost_ports::store::{LogReader, Store, StoreError};
 
-use super::{Scrubber, fill, named, read, refused};
+use super::{NotRead, Scrubber, fill, named, read, refused};
 use crate::driver::TaskReport;
 use crate::sealed_secrets::{PublicKey, SealError, SealedFor};
 use crate::shell::{Damage, Plans, RemoteTask};
@@ -57,6 +57,26 @@ pub(crate) enum NotSealed {
 impl From<Failure> for NotSealed {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
+    }
+}
+
+impl From<NotRead> for NotSealed {
+    fn from(error: NotRead) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// Why a report is not taken: its worker keeps and repeats it.
+#[derive(Debug)]
+pub(crate) enum NotScrubbed {
+    Store(StoreError),
+    /// The secrets of the task cannot be read now, by this instance.
+    Unreadable(String),
+}
+
+impl From<StoreError> for NotScrubbed {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
     }
 }
 
@@ -108,8 +128,10 @@ impl WorkerSecrets {
     }
 
     /// The report without the secrets of its task. A report that cannot be searched is not taken, so
-    /// that its worker repeats it; where a grant was withdrawn for good, it is a failure instead.
-    pub(crate) async fn scrub(&self, report: TaskReport) -> Result<TaskReport, StoreError> {
+    /// that its worker repeats it: the work is done, and its result must not be lost because a file is
+    /// away for a while, or on one instance. Where a secret was removed or its grant withdrawn, a repeat
+    /// would not help, and the attempt fails instead.
+    pub(crate) async fn scrub(&self, report: TaskReport) -> Result<TaskReport, NotScrubbed> {
         let has_content = match &report.outcome {
             Outcome::Completed(_)
             | Outcome::Failed(_)
@@ -133,8 +155,11 @@ impl WorkerSecrets {
                 let scrubber = Scrubber::new(grants.values().map(|grant| grant.value.reveal()));
                 Ok(TaskReport { outcome: scrubber.outcome(report.outcome), ..report })
             }
-            Err(failure) if failure.retryable => Err(StoreError::Unavailable(failure.message)),
-            Err(failure) => {
+            Err(error) if error.may_pass() => {
+                Err(NotScrubbed::Unreadable(Failure::from(error).message))
+            }
+            Err(error) => {
+                let failure = Failure::from(error);
                 let message = format!(
                     "the result of a remote worker cannot be searched for the secrets of its task, \
                      so it is not stored: {}",

@@ -24,6 +24,9 @@ const FLOW: &str =
 /// One secret, `key`, whose value and grants change.
 struct Vault(Mutex<(String, WorkerGrants, bool)>);
 
+/// The value of a secret whose source cannot be read.
+const UNREADABLE: &str = "";
+
 impl Vault {
     fn new(handlers: &[&str], keys: &[&str]) -> Arc<Self> {
         let names = |names: &[&str]| names.iter().filter_map(|n| NamePattern::parse(n)).collect();
@@ -37,6 +40,10 @@ impl Secrets for Vault {
         let (text, workers, is_there) = &*self.0.lock();
         if !is_there || name != "key" {
             return Err(SecretRefused::Unknown(name.into()));
+        }
+        if text == UNREADABLE {
+            let reason = "its file: entity not found".to_owned();
+            return Err(SecretRefused::Unusable { name: name.into(), reason });
         }
         let value = SecretText::new(text).unwrap();
         let (hosts, workers) = ([].into(), workers.clone());
@@ -176,6 +183,25 @@ async fn result_that_cannot_be_searched_is_not_stored() {
     let failure = end.failure.unwrap();
     assert_eq!(failure.kind, "secret");
     assert!(failure.message.contains("so it is not stored"), "{}", failure.message);
+}
+
+#[tokio::test]
+async fn report_waits_at_its_worker_while_the_secrets_cannot_be_read() {
+    let (lab, vault) = (Lab::new(), Vault::new(&["far"], &[]));
+    let engine = engine(&lab, &vault);
+    let keys = WorkerKeys::generate().unwrap();
+    let started = lab.start(&engine, FLOW).await;
+    let task = one(&engine, &keys).await;
+    vault.0.lock().0 = UNREADABLE.to_owned();
+    let said = Outcome::Completed(Json::parse(&format!(r#""{CANARY}""#)).unwrap());
+    for _ in 0..2 {
+        let refused = engine.report(report(&task, said.clone())).await;
+        let Err(EngineError::SecretsUnreadable(reason)) = refused else { panic!("{refused:?}") };
+        assert_eq!(reason, "secret `key` cannot be used: its file: entity not found");
+    }
+    vault.0.lock().0 = CANARY.to_owned();
+    assert_eq!(engine.report(report(&task, said)).await.unwrap(), Reported::Committed);
+    assert_eq!(started.ended().await.unwrap().status, Status::Completed);
 }
 
 #[tokio::test]
