@@ -13,7 +13,7 @@ use crate::callback::Callback;
 use crate::child::{ChildEnd, Launch};
 use crate::event::{
     BUDGETS_LOG_FORMAT, CALLBACKS_LOG_FORMAT, CHILDREN_LOG_FORMAT, MessageId, Origin,
-    STEERED_LOG_FORMAT, WAITS_LOG_FORMAT,
+    RETRY_BUDGET_LOG_FORMAT, STEERED_LOG_FORMAT, WAITS_LOG_FORMAT,
 };
 use crate::expr::Contents;
 use crate::failure::Failure;
@@ -114,7 +114,12 @@ pub enum Request {
     },
     /// Run again what failed, and what follows it. An execution that has ended has no inbox: its next
     /// owner takes this from memory, see `StoreWork::LoadEnded` of the engine.
-    Retry { reason: Option<String> },
+    Retry {
+        reason: Option<String>,
+        /// New limits of the budget; what is absent stays as it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        budget: Option<SpendingLimits>,
+    },
     /// Change the limits of the budget; what is absent stays as it is.
     Budget {
         #[serde(flatten)]
@@ -243,12 +248,13 @@ impl Request {
             Self::Decide { .. } => WAITS_LOG_FORMAT,
             Self::Budget { .. } => BUDGETS_LOG_FORMAT,
             Self::Callback(_) => CALLBACKS_LOG_FORMAT,
+            Self::Retry { budget: Some(_), .. } => RETRY_BUDGET_LOG_FORMAT,
             Self::Signal { .. }
             | Self::Cancel { .. }
             | Self::Pause { .. }
             | Self::Resume { .. }
             | Self::CompleteWait { .. }
-            | Self::Retry { .. } => 1,
+            | Self::Retry { budget: None, .. } => 1,
         }
     }
 

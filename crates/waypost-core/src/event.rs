@@ -75,6 +75,9 @@ pub const EMIT_LOG_FORMAT: u16 = 8;
 /// The first log format whose nodes wait for the delivery of a message.
 pub const DELIVERY_LOG_FORMAT: u16 = 9;
 
+/// The first log format whose instances take a retry with new limits of the budget.
+pub const RETRY_BUDGET_LOG_FORMAT: u16 = 9;
+
 /// The log format with budgets. A definition that uses tokens cannot be started in an older one.
 pub const BUDGETS_LOG_FORMAT: u16 = 8;
 

@@ -132,7 +132,7 @@ pub async fn early(
         Request::Decide { wait, decision } => {
             found.state.refuses_decision(*wait, &decision.approver)
         }
-        Request::Retry { .. } => found.retries().err(),
+        Request::Retry { budget, .. } => found.state.retries_with(&found.plan, *budget).err(),
         Request::CancelItem { node, .. } => found.state.item_to_cancel(&found.plan, node).err(),
         Request::Tune { node, tuning, .. } => {
             found.state.map_to_tune(&found.plan, node, *tuning).err()

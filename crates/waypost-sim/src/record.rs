@@ -117,7 +117,7 @@ impl Log {
             };
             let origin = Origin::default();
             let command = match number {
-                1 => Command::Request(Request::Retry { reason: None }, origin),
+                1 => Command::Request(Request::Retry { reason: None, budget: None }, origin),
                 _ => Command::Request(Request::Cancel { reason: None }, origin),
             };
             let Decision { events, .. } = decide(&plan, &mut state, command, &env).ok()?;

@@ -212,7 +212,8 @@ impl Waypost {
 
     /// Runs the failed and cancelled nodes of an ended execution again, and those after them.
     pub async fn retry(&self, id: &str, reason: Option<&str>) -> Result<(), EmbedError> {
-        self.request(id, Request::Retry { reason: reason.map(str::to_owned) }, None).await
+        self.request(id, Request::Retry { reason: reason.map(str::to_owned), budget: None }, None)
+            .await
     }
 
     /// Makes any request, under a message id of the caller's choice: sent twice under one id, it is done

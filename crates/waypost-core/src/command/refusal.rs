@@ -107,6 +107,10 @@ pub enum Refusal {
     NoBudget,
     #[error("a budget is changed with `tokens`, with `money`, or with both")]
     BadBudget,
+    #[error(
+        "the execution has ended: {0}; its budget is changed together with a retry: `waypost retry EXECUTION --tokens N`, or `--money AMOUNT`"
+    )]
+    RaisedWithRetry(Status),
     /// The pause is in the same frame: no instance owns it any more.
     #[error("the execution was paused at this moment; repeat the request")]
     JustPaused,

@@ -13,9 +13,11 @@ use crate::command::{Outcome, Refusal};
 use crate::event::{AttemptReserved, AttemptUsed, FailureEnd, NodeEvent, Origin, RunEvent};
 use crate::expr::Template;
 use crate::failure::{Failure, kind};
+use crate::id::NodeIx;
 use crate::json::Json;
 use crate::path::At;
-use crate::state::Room;
+use crate::plan::Plan;
+use crate::state::{Room, State};
 use crate::status::Status;
 
 /// Statuses with which a gateway answers in the place of a server that may have done the work.
@@ -162,15 +164,34 @@ fn usage_of_failure(failure: &Failure) -> Option<TokensUsed> {
     reported.or((unsent || refused).then(TokensUsed::default))
 }
 
-impl crate::state::State {
+/// Why these limits could be set in no execution of this definition.
+fn refuses_limits(plan: &Plan, limits: SpendingLimits) -> Option<Refusal> {
+    let idle = || (limits == SpendingLimits::default()).then_some(Refusal::BadBudget);
+    plan.budget.is_none().then_some(Refusal::NoBudget).or_else(idle)
+}
+
+impl State {
     /// Why the limits of its budget would not be changed.
-    pub fn refuses_budget(
+    pub fn refuses_budget(&self, plan: &Plan, limits: SpendingLimits) -> Option<Refusal> {
+        let refusal = refuses_limits(plan, limits);
+        match self.refusal_if_ended() {
+            Some(_) if refusal.is_none() && self.retries(plan).is_ok() => {
+                Some(Refusal::RaisedWithRetry(self.status))
+            }
+            ended => ended.or(refusal),
+        }
+    }
+
+    /// The nodes that a retry with these limits of the budget runs again.
+    pub fn retries_with(
         &self,
-        plan: &crate::plan::Plan,
-        limits: SpendingLimits,
-    ) -> Option<Refusal> {
-        let none = || plan.budget.is_none().then_some(Refusal::NoBudget);
-        let idle = || (limits == SpendingLimits::default()).then_some(Refusal::BadBudget);
-        self.refusal_if_ended().or_else(none).or_else(idle)
+        plan: &Plan,
+        budget: Option<SpendingLimits>,
+    ) -> Result<Vec<NodeIx>, Refusal> {
+        let nodes = self.retries(plan)?;
+        match budget.and_then(|limits| refuses_limits(plan, limits)) {
+            Some(refusal) => Err(refusal),
+            None => Ok(nodes),
+        }
     }
 }

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use super::Decider;
+use crate::budget::SpendingLimits;
 use crate::command::{Refusal, Request, Tuning};
 use crate::event::{EndCause, MessageId, NodeEvent, Origin, RunEvent, Wait};
 use crate::failure::{Failure, kind};
@@ -31,7 +32,7 @@ impl Decider<'_> {
             Request::Resume { reason } => self.resume(reason, origin),
             Request::CompleteWait { wait, body } => self.complete_wait(wait, body, origin),
             Request::Decide { wait, decision } => self.decide_approval(wait, &decision, origin),
-            Request::Retry { reason } => self.retry(reason, origin),
+            Request::Retry { reason, budget } => self.retry(reason, budget, origin),
             Request::Budget { limits, reason } => self.set_budget(limits, reason, origin),
             Request::CancelItem { node, reason } => self.cancel_item(&node, reason, origin),
             Request::Tune { node, tuning, reason } => self.tune(&node, tuning, reason, origin),
@@ -186,8 +187,13 @@ impl Decider<'_> {
     }
 
     /// Opens the next generation; see [`State::retries`](crate::state::State::retries).
-    fn retry(&mut self, reason: Option<String>, origin: Origin) -> Result<(), Refusal> {
-        let nodes = match self.state.retries(self.plan) {
+    fn retry(
+        &mut self,
+        reason: Option<String>,
+        budget: Option<SpendingLimits>,
+        origin: Origin,
+    ) -> Result<(), Refusal> {
+        let nodes = match self.state.retries_with(self.plan, budget) {
             Ok(nodes) => nodes.into_iter().map(|node| self.path(node.into())).collect(),
             Err(refusal) if self.state.status.is_end() => return Err(refusal),
             Err(refusal) => return self.ignore(origin, refusal),
@@ -196,9 +202,15 @@ impl Decider<'_> {
             return Ok(());
         }
         let message = origin.message.filter(|_| !is_planted(Bug::RetryUnnamed));
-        self.reopen(nodes, reason, Origin { message, ..origin });
+        let actor = origin.actor.clone();
+        self.reopen(nodes, reason.clone(), Origin { message, ..origin });
         let epoch = self.state.epoch + 1;
         self.emit(RunEvent::Owned { instance: self.env.instance, epoch });
+        if let Some(limits) = budget {
+            // The event before has the message, which is consumed once.
+            let origin = Origin { message: None, actor };
+            self.emit(RunEvent::BudgetSet { limits, reason, origin });
+        }
         self.begin();
         Ok(())
     }
@@ -226,7 +238,7 @@ impl Decider<'_> {
     /// Answers a request that changes nothing. After the end there is no inbox to clear, and the log
     /// is closed.
     pub(super) fn ignore(&mut self, origin: Origin, refusal: Refusal) -> Result<(), Refusal> {
-        let ended = matches!(refusal, Refusal::Ended(_));
+        let ended = matches!(refusal, Refusal::Ended(_) | Refusal::RaisedWithRetry(_));
         match origin.message {
             Some(message) if !ended && !self.state.messages.contains(&message) => {
                 let reason = refusal.to_string();

@@ -157,6 +157,28 @@ pub(crate) const CASES: &[Case] = &[
     ",
     ),
     case(
+        "a retry with a larger budget",
+        "budget 20\na meter 10 5; b meter 10 5 needs a",
+        r#"
+        start -> a RUNNING
+        complete a {"usage":{"inputTokens":10,"outputTokens":5}} -> execution FAILED, failure budget_exhausted
+        budget 40 -> refused together with a retry
+        reopen -> execution FAILED, failure budget_exhausted
+        reopen budget 40 #m1 -> b RUNNING, reserved 15, spent 15, logs RunReopened RunOwned RunBudgetSet NodeScheduled NodeReserved NodeStarted
+        complete b {"usage":{"inputTokens":10,"outputTokens":5}} -> execution COMPLETED, spent 30
+    "#,
+    ),
+    case(
+        "a retry with a budget where there is none",
+        "a",
+        "
+        start -> a RUNNING
+        fail a boom -> execution FAILED
+        reopen budget 40 -> refused no `budget`
+        reopen -> a RUNNING
+    ",
+    ),
+    case(
         "pause, a larger budget, resume",
         "budget 20 pause\na meter 10 5; b meter 10 5 needs a",
         r#"

@@ -677,7 +677,8 @@ const CASES: &[Case] = &[
             draft.complete("a");
             let failure = Outcome::Failed(Failure::permanent("broken", "it failed"));
             draft.command(Command::Report(draft.run.report("b", None, failure)));
-            draft.command(Command::Request(Request::Retry { reason: None }, origin()));
+            draft
+                .command(Command::Request(Request::Retry { reason: None, budget: None }, origin()));
             draft.complete("b");
         },
         damage: |frames| {

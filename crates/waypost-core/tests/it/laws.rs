@@ -455,9 +455,10 @@ impl<'a> Trial<'a> {
                     origin(message),
                 ));
             }
-            Step::Reopen { message } => {
-                self.command(Command::Request(Request::Retry { reason: None }, origin(message)))
-            }
+            Step::Reopen { message } => self.command(Command::Request(
+                Request::Retry { reason: None, budget: None },
+                origin(message),
+            )),
             Step::TakeOver => self.take_over(),
             Step::Own => self.command(Command::TakeOver),
             Step::Recover => self.command(Command::Recover),
@@ -601,7 +602,7 @@ proptest! {
         trial.take_over();
         assert_eq!(trial.run.state.seq, ended, "nothing comes after the end");
         if trial.run.state.status != Status::Completed {
-            trial.command(Command::Request(Request::Retry { reason: None }, Origin::default()));
+            trial.command(Command::Request(Request::Retry { reason: None, budget: None }, Origin::default()));
             trial.bring_to_an_end();
         }
     }

@@ -256,7 +256,14 @@ impl Line<'_, '_> {
                 Command::Request(Request::Pause { now: true, reason: None }, origin(words))
             }
             ["resume", ..] => Command::Request(Request::Resume { reason: None }, origin(words)),
-            ["reopen", ..] => Command::Request(Request::Retry { reason: None }, origin(words)),
+            ["reopen", "budget", tokens, ..] => {
+                let tokens = Some(tokens.parse().unwrap());
+                let budget = Some(SpendingLimits { tokens, money: None });
+                Command::Request(Request::Retry { reason: None, budget }, origin(words))
+            }
+            ["reopen", ..] => {
+                Command::Request(Request::Retry { reason: None, budget: None }, origin(words))
+            }
             ["unofferable", id] => {
                 let failure = Failure::permanent("expression", "no such name");
                 Command::Unofferable { node: node(id), attempt: self.attempt_of(id), failure }

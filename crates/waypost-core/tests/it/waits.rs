@@ -65,7 +65,8 @@ fn bug_spans_that_began_while_the_time_was_behind_were_cut_short() {
     assert_eq!(run.node("u").status, NodeStatus::Waiting, "nothing is early");
     let cancel = Command::Request(Request::Cancel { reason: None }, Origin::default());
     run.command(cancel).unwrap();
-    run.command(Command::Request(Request::Retry { reason: None }, Origin::default())).unwrap();
+    run.command(Command::Request(Request::Retry { reason: None, budget: None }, Origin::default()))
+        .unwrap();
     let deadline = run.state.timers.iter().find(|(_, timer)| *timer == Timer::Deadline);
     assert_eq!(deadline.map(|(due, _)| *due), behind(3_600_000), "the next generation's deadline");
 }

@@ -197,7 +197,7 @@ pub fn mail_is_kept_exactly_and_in_order<B: StoreUnderTest>(rig: &mut Rig<B>) {
         }),
         Request::Resume { reason: Some("fixed".to_owned()) }.into(),
         Request::Pause { now: false, reason: Some("maintenance".to_owned()) }.into(),
-        Request::Retry { reason: None }.into(),
+        Request::Retry { reason: None, budget: None }.into(),
         MailBody::Report(Report {
             node: "zoë".into(),
             attempt: 3,

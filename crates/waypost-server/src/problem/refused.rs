@@ -7,7 +7,7 @@ use super::{Code, Problem};
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         let code = match refusal {
-            Refusal::Ended(_) => Code::ExecutionEnded,
+            Refusal::Ended(_) | Refusal::RaisedWithRetry(_) => Code::ExecutionEnded,
             Refusal::NoSuchWait(_) => Code::UnknownWait,
             Refusal::Stale { .. } | Refusal::UnknownNode(_) | Refusal::Closed(_) => {
                 Code::StaleAttempt
@@ -47,6 +47,9 @@ impl From<Refusal> for Problem {
             Refusal::NotAnApprover { .. } => "use the API key, or the link, of an approver",
             Refusal::BadTuning => "an example: {\"held\": true}",
             Refusal::BadBudget => "an example: {\"tokens\": 200000}",
+            Refusal::RaisedWithRetry(_) => {
+                "POST /v1/executions/{id}/retry with {\"budget\": {\"tokens\": 200000}}"
+            }
             Refusal::NoBudget => {
                 "a `budget` in a new version of the definition limits new executions"
             }

@@ -106,6 +106,18 @@ wire! {
         pub message_id?: MessageIdText,
     }
 
+    /// New limits of a budget; at least one.
+    #[derive(Default)]
+    #[serde(deny_unknown_fields)]
+    #[schemars(rename = "NewBudgetLimits")]
+    pub struct NewLimits {
+        /// The most tokens that the execution may use in all, those that it has used included.
+        #[schemars(range(min = 1))]
+        pub tokens?: u64,
+        /// The most that they may cost in all.
+        pub money?: MoneyText,
+    }
+
     /// A request to retry.
     #[derive(Default)]
     #[serde(deny_unknown_fields)]
@@ -115,6 +127,9 @@ wire! {
         pub reason?: ReasonText,
         /// The request's id: a repeat with the same id has no further effect.
         pub message_id?: MessageIdText,
+        /// New limits of the budget, for an execution that failed because its budget was exhausted. What is
+        /// left out stays as it is.
+        pub budget?: NewLimits,
         /// List the nodes that would run again, and change nothing.
         #[serde(default)]
         pub dry_run: bool,
@@ -225,7 +240,12 @@ requests! {
         limits: SpendingLimits { tokens: self.tokens, money: self.money.map(|money| money.0) },
         reason: text(self.reason),
     };
-    Retry(self) => Request::Retry { reason: text(self.reason) };
+    Retry(self) => Request::Retry {
+        reason: text(self.reason),
+        budget: self.budget.map(|NewLimits { tokens, money }| {
+            SpendingLimits { tokens, money: money.map(|money| money.0) }
+        }),
+    };
     Signal(self) => Request::Signal { name: self.name.0.into(), body: self.body.0 };
 }
 
@@ -283,8 +303,12 @@ pub fn call_of(
             let body = Cancel { force: true, reason: reason.map(Short), message_id };
             (path("cancel"), to_vec(&body))
         }
-        Request::Retry { reason } => {
-            let body = Retry { reason: reason.map(Short), message_id, dry_run: false };
+        Request::Retry { reason, budget } => {
+            let budget = budget.map(|SpendingLimits { tokens, money }| NewLimits {
+                tokens,
+                money: money.map(MoneyText),
+            });
+            let body = Retry { reason: reason.map(Short), message_id, budget, dry_run: false };
             (path("retry"), to_vec(&body))
         }
         Request::Signal { name, body } => {

@@ -134,7 +134,8 @@ impl Simulation {
                 // Or it has ended once more by then, and the node does not know it yet.
                 let before = if self.people.trees.percent(50) { 10 } else { 700 };
                 let later = wait.0.saturating_sub(before) + self.people.trees.below(60);
-                let request = ControlRequest::new(*child, Request::Retry { reason: None });
+                let request =
+                    ControlRequest::new(*child, Request::Retry { reason: None, budget: None });
                 self.after(later, WorldEvent::Repeat(request, None));
             }
         }

@@ -11,14 +11,29 @@ use super::{Context, Exit, Usage, find};
 pub(crate) struct Args {
     #[command(flatten)]
     named: find::Named,
+    #[command(flatten)]
+    limits: NewLimits,
+    #[command(flatten)]
+    stated: Stated,
+}
+
+/// New limits of a budget.
+#[derive(clap::Args, Debug)]
+pub(super) struct NewLimits {
     /// The most tokens that the execution may use in all, those that it has used included
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     tokens: Option<u64>,
     /// The most that they may cost in all, for example 12.50
     #[arg(long, value_name = "AMOUNT", value_parser = money)]
     money: Option<Money>,
-    #[command(flatten)]
-    stated: Stated,
+}
+
+impl NewLimits {
+    /// The limits, if there are any.
+    pub(super) fn given(self) -> Option<SpendingLimits> {
+        let limits = SpendingLimits { tokens: self.tokens, money: self.money };
+        Some(limits).filter(|limits| *limits != SpendingLimits::default())
+    }
 }
 
 fn money(text: &str) -> Result<Money, String> {
@@ -26,10 +41,9 @@ fn money(text: &str) -> Result<Money, String> {
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<Exit> {
-    let Args { named, tokens, money, stated: Stated { reason, sent } } = args;
-    let limits = SpendingLimits { tokens, money };
-    if limits == SpendingLimits::default() {
+    let Args { named, limits, stated: Stated { reason, sent } } = args;
+    let Some(limits) = limits.given() else {
         return Err(Usage("say what to change: --tokens N, --money AMOUNT, or both".into()).into());
-    }
+    };
     send(&named, Request::Budget { limits, reason }, sent, context).await
 }

@@ -7,6 +7,7 @@ use waypost_core::command::Request;
 use waypost_core::event::{MessageId, Origin};
 use waypost_engine::ControlRequest;
 
+use super::budget::NewLimits;
 use super::requests::{self, Stated};
 use super::{Context, Exit, find, run};
 use crate::backend;
@@ -17,6 +18,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     named: find::Named,
     #[command(flatten)]
+    limits: NewLimits,
+    #[command(flatten)]
     stated: Stated,
     /// List the nodes that would run again, and change nothing
     #[arg(long)]
@@ -26,7 +29,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, context: &Context) -> Result<Exit> {
     let (target, id) = args.named.open(context).await?;
     let Stated { reason, sent } = args.stated;
-    let request = Request::Retry { reason };
+    let request = Request::Retry { reason, budget: args.limits.given() };
     let folder = match target {
         target if args.dry_run => {
             return requests::show_outcome(&target.dry_retry(&id).await?, context);

@@ -171,6 +171,31 @@ fn exhausted_budget_pauses_until_a_person_raises_it() {
 }
 
 #[test]
+fn execution_that_failed_with_an_exhausted_budget_goes_on_with_a_retry_that_raises_it() {
+    let model = Model::start();
+    let limit = (RESERVED + 100).to_string();
+    let flow = flow(&model, &format!("tokens: {limit}"), 5, 1);
+    let (program, file) = program(&flow.replace(", tolerate: { percent: 100 }", ""));
+    let ran = program.run(&[&["run", &file], &EGRESS[..]].concat());
+    let shown = program.json(&["show", "last"]);
+    assert_eq!(shown["status"], "FAILED", "{}{}", ran.out, ran.err);
+    assert!(shown["failure"].to_string().contains("the budget is exhausted"), "{shown}");
+    let refused = program.run(&["budget", "last", "--tokens", "100000"]);
+    assert_ne!(refused.code, 0);
+    assert!(refused.err.contains("together with a retry"), "{}", refused.err);
+    assert!(refused.err.contains("`waypost retry EXECUTION --tokens"), "{}", refused.err);
+    let retry = ["retry", "last", "--tokens", "100000", "--reason", "approved"];
+    let retried = program.run(&[&retry[..], &EGRESS[..]].concat());
+    assert_eq!(retried.code, 0, "{}{}", retried.out, retried.err);
+    let shown = program.json(&["show", "last"]);
+    assert_eq!(shown["status"], "COMPLETED");
+    let spending = &shown["spending"];
+    assert_eq!(spending["budget"]["tokens"], 100_000, "{spending}");
+    assert_eq!(tokens(spending), without_requests(model.charged()));
+    check(&program);
+}
+
+#[test]
 fn larger_request_than_allowed_is_not_sent_and_faults_are_shown_where_they_are() {
     let model = Model::start();
     let flow =

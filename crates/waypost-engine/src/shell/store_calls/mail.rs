@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tracing::{debug, warn};
-use waypost_core::command::Refusal;
+use waypost_core::command::{Refusal, Request};
 use waypost_core::id::ExecutionNo;
 use waypost_core::refused::AdmittedReport;
 use waypost_core::state::State;
@@ -87,7 +87,11 @@ impl StoreCalls {
         if message.is_some_and(|message| loaded.state.messages.contains(message)) {
             return answer(Answer::Refused(Refusal::Duplicate));
         }
-        match loaded.state.retries(&loaded.plan) {
+        let budget = match &request.request {
+            Request::Retry { budget, .. } => *budget,
+            _ => None,
+        };
+        match loaded.state.retries_with(&loaded.plan, budget) {
             Ok(_) => Performed::with(vec![Input::Reopen(Box::new((loaded, *request, ticket)))]),
             Err(refusal) => answer(Answer::Refused(refusal)),
         }

@@ -285,7 +285,7 @@ fn retry_hears_of_an_end_that_came_while_nobody_waited() {
     rig.settle();
     assert_eq!(world.status(child), Status::Failed);
     for _ in 0..2 {
-        rig.request(child, Request::Retry { reason: None });
+        rig.request(child, Request::Retry { reason: None, budget: None });
         rig.settle();
     }
     assert_eq!((world.status(child), world.state(child).generation), (Status::Completed, 3));

@@ -6,7 +6,7 @@ use waypost_engine::driver::Answer;
 
 use crate::support::{Rig, World};
 
-const RETRY: Request = Request::Retry { reason: None };
+const RETRY: Request = Request::Retry { reason: None, budget: None };
 const CANCEL: Request = Request::Cancel { reason: None };
 
 fn names(world: &World, execution: waypost_core::id::ExecutionNo, name: &str) -> usize {

@@ -96,7 +96,8 @@ impl Simulation {
         if !ended || !self.store.inner().weather.strikes_apart(Fault::Retries, random) {
             return;
         }
-        let mut request = ControlRequest::new(execution, Request::Retry { reason: None });
+        let mut request =
+            ControlRequest::new(execution, Request::Retry { reason: None, budget: None });
         if random.percent(50) {
             self.people.serials += 1;
             request.origin.message = Some(format!("ask_{:08}", self.people.serials).into());
