@@ -180,6 +180,7 @@ macro_rules! conformance_tests {
                 receivers_are_found_by_their_ids,
                 owners_are_those_of_now,
                 births_are_reserved_by_root,
+                counts_of_trees_that_ended_long_ago_are_deleted,
                 a_held_execution_is_woken_by_resume_and_cancel_only,
                 held_with_old_mail_is_ready_only_for_the_right_kind,
                 a_message_is_taken_once,

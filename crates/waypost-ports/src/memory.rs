@@ -134,7 +134,7 @@ impl Store for MemoryStore {
     }
 
     fn reserve_births(&self, root: &ExecutionId, count: u64) -> Result<u64, StoreError> {
-        self.with(|tables, _| Ok(tables.reserve_births(root, count)))
+        self.with(|tables, now| Ok(tables.reserve_births(root, count, now)))
     }
 
     fn define(&self, new: &NewDefinition) -> Result<Defined, StoreError> {

@@ -27,6 +27,7 @@ use waypost_core::outbox::Outgoing;
 use waypost_core::permits::PermitRequest;
 use waypost_core::time::{Millis, Timestamp};
 
+pub use birth::{TREE_KEPT, TREES_FORGOTTEN_MAX};
 pub use definition::{Defined, Definition, DefinitionRef, NewDefinition};
 pub use error::StoreError;
 pub use frame::StoredFrame;
@@ -134,7 +135,8 @@ pub trait Store: crate::breakers::Breakers + Send + Sync {
     ) -> Result<Vec<(ExecutionNo, InstanceId)>, StoreError>;
 
     /// Reserves places for executions in the tree below this root. Returns how many were reserved before.
-    /// A call whose answer is lost may count twice.
+    /// A call whose answer is lost may count twice. The first call for a root also deletes the counts of trees
+    /// that are not used any more: their root has ended, and no places were reserved for [`TREE_KEPT`].
     fn reserve_births(&self, root: &ExecutionId, count: u64) -> Result<u64, StoreError>;
 
     /// Stores a definition; equal content is the same version. Makes that version the current one

@@ -14,7 +14,9 @@ use uuid::Uuid;
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::time::Timestamp;
 use waypost_ports::mirror::Mirror;
-use waypost_ports::store::{ClaimRequest, Claims, History, Snapshot, StoreError};
+use waypost_ports::store::{
+    ClaimRequest, Claims, History, Snapshot, StoreError, TREE_KEPT, TREES_FORGOTTEN_MAX,
+};
 
 use crate::connection::{Connection, Role};
 use crate::error::{DbError, Result};
@@ -279,5 +281,11 @@ pub(crate) async fn reserve_births(
     let more = i64::try_from(count).unwrap_or(i64::MAX);
     let row = db.query_one(sql!("tree_reserve"), &[&root.as_str().as_bytes(), &more]).await?;
     let reserved: i64 = get(&row, 0)?;
+    if reserved == more {
+        // Its row is new, which is rare: the time to look for old ones.
+        let kept = i64::try_from(TREE_KEPT.0).unwrap_or(i64::MAX);
+        let most = limit(TREES_FORGOTTEN_MAX);
+        db.execute(sql!("trees_forget"), &[&kept, &most]).await?;
+    }
     Ok(u64::try_from(reserved.saturating_sub(more)).unwrap_or(0))
 }

@@ -37,6 +37,7 @@ const KNOWN: &[Migration] = &[
     Migration::new(17, "trees", include_str!("../migrations/0017_trees.sql")).additive(),
     Migration::new(18, "awaited", include_str!("../migrations/0018_awaited.sql")).additive(),
     Migration::new(19, "turns", include_str!("../migrations/0019_turns.sql")).additive(),
+    Migration::new(20, "tree use", include_str!("../migrations/0020_tree_use.sql")).additive(),
 ];
 
 /// The layout of a database, without changing it.

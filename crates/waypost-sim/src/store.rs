@@ -205,7 +205,7 @@ impl Store for Connection {
     }
 
     fn reserve_births(&self, root: &ExecutionId, count: u64) -> Result<u64, StoreError> {
-        self.call(true, |tables, _| tables.reserve_births(root, count))
+        self.call(true, |tables, now| tables.reserve_births(root, count, now))
     }
 
     fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {

@@ -7,7 +7,9 @@ use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::time::Timestamp;
-use waypost_ports::store::{ClaimRequest, Claims, StoreError, Urgency};
+use waypost_ports::store::{
+    ClaimRequest, Claims, StoreError, TREE_KEPT, TREES_FORGOTTEN_MAX, Urgency,
+};
 
 use crate::connection::{Readers, all, first, is_corrupt, limit_and_one, run};
 use crate::store::Write;
@@ -154,7 +156,12 @@ pub(crate) fn reserve_births(
     count: u64,
 ) -> rusqlite::Result<u64> {
     let more = i64::try_from(count).unwrap_or(i64::MAX);
-    let params = params![root.as_str(), more];
+    let params = params![root.as_str(), more, write.now.0];
     let reserved: Option<i64> = first(&write.tx, queries::TREE_RESERVE, params, |row| row.get(0))?;
+    if reserved == Some(more) {
+        // Its row is new, which is rare: the time to look for old ones.
+        let most = i64::try_from(TREES_FORGOTTEN_MAX).unwrap_or(i64::MAX);
+        run(&write.tx, queries::TREES_FORGET, params![write.now.minus(TREE_KEPT).0, most])?;
+    }
     Ok(u64::try_from(reserved.unwrap_or(more).saturating_sub(more)).unwrap_or(0))
 }

@@ -30,6 +30,7 @@ const KNOWN: &[Migration] = &[
     Migration::new(13, "trees", include_str!("../migrations/0013_trees.sql")).additive(),
     Migration::new(14, "awaited", include_str!("../migrations/0014_awaited.sql")).additive(),
     Migration::new(15, "turns", include_str!("../migrations/0015_turns.sql")).additive(),
+    Migration::new(16, "tree use", include_str!("../migrations/0016_tree_use.sql")).additive(),
 ];
 
 /// The layout of a folder, without changing it.

@@ -154,6 +154,7 @@ queries! {
     SUBSCRIPTIONS_PASS = "subscriptions_pass";
     TIME_LATEST = "time_latest";
     TREE_RESERVE = "tree_reserve";
+    TREES_FORGET = "trees_forget";
     AUDIT_BY_ACTOR = "audit_by_actor";
     AUDIT_INSERT = "audit_insert";
     AUDIT_LIST = "audit_list";

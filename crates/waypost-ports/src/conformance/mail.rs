@@ -11,6 +11,7 @@ use super::StoreUnderTest;
 use super::rig::{Hand, ONE, Rig, START, mail, signal};
 use crate::store::{
     Appended, ControlChange, Mail, MailBody, MailDelivery, MailOf, Receiver, Share, Store,
+    TREE_KEPT,
 };
 
 const PARKED: ControlChange = ControlChange::Parked { next_due: None };
@@ -76,6 +77,27 @@ pub fn births_are_reserved_by_root<B: StoreUnderTest>(rig: &Rig<B>) {
     assert_eq!(reserve(&one, 1), 64);
     assert_eq!(reserve(&other, 7), 0);
     assert_eq!((reserve(&one, 0), reserve(&other, 0)), (65, 7));
+}
+
+pub fn counts_of_trees_that_ended_long_ago_are_deleted<B: StoreUnderTest>(rig: &Rig<B>) {
+    let id = |id: &str| ExecutionId(id.into());
+    let reserve = |root: &str, count: u64| {
+        rig.store().reserve_births(&id(root), count).expect("the store answers")
+    };
+    let mut ended = rig.create("ended", "flow");
+    rig.commit(ended.next(1).control(ControlChange::Ended));
+    let mut busy = rig.create("busy", "flow");
+    rig.commit(busy.next(1).control(ControlChange::Ended));
+    rig.create("open", "flow");
+    for root in ["ended", "busy", "open"] {
+        assert_eq!(reserve(root, 64), 0);
+    }
+    rig.advance(TREE_KEPT.0);
+    assert_eq!(reserve("busy", 1), 64, "an ended root may have children that go on");
+    rig.advance(1);
+    assert_eq!(reserve("new", 1), 0);
+    assert_eq!((reserve("busy", 0), reserve("open", 0)), (65, 64), "they are in use");
+    assert_eq!(reserve("ended", 0), 0, "it was deleted");
 }
 
 fn hold<B: StoreUnderTest>(rig: &Rig<B>, hand: &mut Hand) {

@@ -9,7 +9,7 @@ use super::Tables;
 use super::tables::{KeptDefinition, KeptSnapshot};
 use crate::store::{
     Control, Defined, Definition, DefinitionRef, History, LOG_PAGE_BYTES, MAIL_PAGE_MAX, Mail,
-    MailOf, NewDefinition, Receiver, Snapshot, StoredFrame,
+    MailOf, NewDefinition, Receiver, Snapshot, StoredFrame, TREE_KEPT, TREES_FORGOTTEN_MAX,
 };
 
 /// How much of an execution is read at once.
@@ -128,11 +128,28 @@ impl Tables {
     }
 
     /// Reserves places in the tree below a root; returns how many were reserved before.
-    pub fn reserve_births(&mut self, root: &ExecutionId, count: u64) -> u64 {
-        let reserved = self.trees.entry(root.clone()).or_default();
-        let before = *reserved;
-        *reserved = before.saturating_add(count);
+    pub fn reserve_births(&mut self, root: &ExecutionId, count: u64, now: Timestamp) -> u64 {
+        let (reserved, used_at) = self.trees.entry(root.clone()).or_default();
+        let before = std::mem::replace(reserved, reserved.saturating_add(count));
+        *used_at = now;
+        if before == 0 {
+            self.forget_trees(now);
+        }
         before
+    }
+
+    /// Deletes the rows of trees that have not grown for long and whose root has ended.
+    fn forget_trees(&mut self, now: Timestamp) {
+        let Self { trees, keys, control, .. } = self;
+        let is_old = |root: &ExecutionId, used_at: Timestamp| {
+            let open = keys.get(root).is_some_and(|number| control.contains_key(number));
+            now.since(used_at) > TREE_KEPT && !open
+        };
+        let old = trees.iter().filter(|(root, (_, used_at))| is_old(root, *used_at));
+        let old: Vec<_> = old.map(|(root, _)| root.clone()).take(TREES_FORGOTTEN_MAX).collect();
+        for root in old {
+            trees.remove(&root);
+        }
     }
 
     /// Finds a definition.

@@ -60,8 +60,8 @@ pub struct Tables {
     pub(super) outbox: OutboxTables,
     pub(super) topics: TopicTables,
     pub(super) breakers: BTreeMap<Arc<str>, BreakerState>,
-    /// Places that were reserved in the trees below these roots.
-    pub(super) trees: BTreeMap<ExecutionId, u64>,
+    /// Places that were reserved in the trees below these roots, and when the last ones were.
+    pub(super) trees: BTreeMap<ExecutionId, (u64, Timestamp)>,
     /// In the order in which it was recorded.
     pub(super) audit: Vec<AuditEntry>,
 }

@@ -3,8 +3,15 @@
 use waypost_core::blob::BlobDigest;
 use waypost_core::frame::FrameHeader;
 use waypost_core::id::ExecutionId;
+use waypost_core::time::Millis;
 
 use super::{Append, ControlChange, Side, Submission};
+
+/// How long the count of a tree is kept that has not grown and whose root has ended. A tree that grows more
+/// slowly than by one block of places in that time does not come near its limit.
+pub const TREE_KEPT: Millis = Millis::from_secs(7 * 24 * 3_600);
+/// Counts of trees that are deleted at once.
+pub const TREES_FORGOTTEN_MAX: usize = 100;
 
 impl Append {
     /// The frame that opens an execution which had ended again, with another one's frame. As a birth, it is

@@ -13,7 +13,9 @@
 //! Small trees, nearly all there are, have no row. The count is approximate, within bounds: a start that
 //! is decided again after a crash counts again; what an instance has reserved and not used counts; and the
 //! first starts of each instance (256 at most, again after each of its restarts) count only when it goes
-//! beyond them.
+//! beyond them. A row is deleted when the root has ended and the tree has not grown for a week
+//! ([`TREE_KEPT`](waypost_ports::store::TREE_KEPT)): children may outlive their root, and a tree that starts
+//! without end needs more places much sooner.
 
 use std::collections::HashMap;
 
