@@ -56,6 +56,10 @@ crate::metrics! {
         breaker_waits_total: Counter, "Attempts that this instance did not make because of a circuit breaker; an attempt that asks several times is counted as often.";
         breaker_probes_total: Counter, "Attempts of this instance that were the probe of a circuit breaker.";
         breaker_reports_lost_total: Counter, "Ends of calls that were not reported to their circuit breaker because the store failed.";
+        tokens_used_total: CounterFamily("direction", &["input", "output"]), "Tokens that attempts of executions on this instance reported as used, by direction: of requests and of replies. What the reply of an attempt that was lost would have said is not counted.";
+        tokens_cost_millionths_total: Counter, "Cost of these tokens, in millionths of the unit of the prices, as far as definitions have prices.";
+        budget_reservations_refused_total: Counter, "Attempts that were not made because the budget of their execution has no room for them; each failed its node or paused its execution.";
+        budget_pauses_total: Counter, "Executions paused because their budget was exhausted; each waits until a person raises the budget and resumes it.";
         slots_busy: Gauge, "Slots in use, without those of attempts that only await I/O.";
         slots: Gauge, "Slots for concurrent attempts: the setting slots.";
         io_slots_busy: Gauge, "Slots in use by attempts that only await I/O.";
@@ -117,6 +121,14 @@ impl EngineMetrics {
         self.ownership_lost_total.add(u64::try_from(measures.lost.len()).unwrap_or(u64::MAX));
         self.tasks_repeated_total.add(measures.offers_repeated);
         self.reports_refused_total.add(measures.reports_refused);
+        for (direction, count) in ["input", "output"].into_iter().zip(measures.tokens) {
+            if count > 0 {
+                self.tokens_used_total.add(direction, count);
+            }
+        }
+        self.tokens_cost_millionths_total.add(measures.cost);
+        self.budget_reservations_refused_total.add(measures.reservations_refused);
+        self.budget_pauses_total.add(measures.budget_pauses);
         for status in &measures.ended {
             self.executions_ended_total.add(status.name(), 1);
         }

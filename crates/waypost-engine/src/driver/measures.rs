@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use waypost_core::event::{Event, FailureEnd, NodeEvent, RunEvent};
+use waypost_core::failure::kind;
 use waypost_core::id::ExecutionId;
 use waypost_core::slot::SlotCounts;
 use waypost_core::status::Status;
@@ -32,6 +33,14 @@ pub struct Measures {
     pub lost: Vec<ExecutionId>,
     pub offers_repeated: u64,
     pub reports_refused: u64,
+    /// Tokens that attempts reported as used: of requests, and of replies.
+    pub tokens: [u64; 2],
+    /// What they cost, in millionths.
+    pub cost: u64,
+    /// Attempts that budgets have no room for.
+    pub reservations_refused: u64,
+    /// Executions that were paused for that.
+    pub budget_pauses: u64,
     /// How long each execution occupied the driver: to be created, to decide its mailbox, or to act on
     /// a commit.
     pub decided: Vec<Duration>,
@@ -129,6 +138,7 @@ impl Measures {
 
     pub(super) fn committed(&mut self, events: &[Event], live: &Live) {
         for event in events {
+            self.spent(event, live);
             match event {
                 Event::Run(RunEvent::Created(_)) => self.started += 1,
                 Event::Run(RunEvent::Quarantined { .. }) => self.quarantined += 1,
@@ -139,6 +149,30 @@ impl Measures {
                     }
                 }
             }
+        }
+    }
+
+    /// What an event says about tokens and budgets.
+    fn spent(&mut self, event: &Event, live: &Live) {
+        match event {
+            Event::Node(NodeEvent::Used(used)) => {
+                self.tokens[0] = self.tokens[0].saturating_add(used.usage.input);
+                self.tokens[1] = self.tokens[1].saturating_add(used.usage.output);
+                self.cost = self.cost.saturating_add(used.cost.map_or(0, |cost| cost.0));
+            }
+            // A container may fail as one of its nodes did.
+            Event::Node(NodeEvent::Failed { node, failure, .. })
+                if failure.kind == kind::BUDGET_EXHAUSTED =>
+            {
+                let at = live.plan.locate(node);
+                let is_metered = at.is_some_and(|at| live.plan.node(at).meter.is_some());
+                self.reservations_refused += u64::from(is_metered);
+            }
+            Event::Run(RunEvent::BudgetExhausted { .. }) => {
+                self.reservations_refused += 1;
+                self.budget_pauses += 1;
+            }
+            _ => {}
         }
     }
 

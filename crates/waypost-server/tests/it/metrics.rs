@@ -23,10 +23,14 @@ const PROMISED: &[&str] = &[
     "waypost_http_request_seconds",
     "waypost_http_streams",
     "waypost_audit_dropped_total",
+    "waypost_tokens_used_total",
+    "waypost_tokens_cost_millionths_total",
+    "waypost_budget_reservations_refused_total",
+    "waypost_budget_pauses_total",
 ];
 
 /// Labels that a metric may have, none of which a user can choose.
-const LABELS: &[&str] = &["le", "status", "outcome", "class", "result", "state"];
+const LABELS: &[&str] = &["le", "status", "outcome", "class", "result", "state", "direction"];
 
 #[tokio::test]
 async fn the_page_can_be_read_and_says_nothing_about_users() {

@@ -2,6 +2,7 @@
 
 use waypost_core::command::{Outcome, Request};
 use waypost_core::failure::{Failure, kind};
+use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_core::time::Millis;
 use waypost_engine::driver::{AttemptEnd, Measures, Queue};
@@ -19,6 +20,10 @@ fn settled(rig: &mut Rig<'_>) -> Measures {
         all.takeovers += step.takeovers;
         all.quarantined += step.quarantined;
         all.fenced += step.fenced;
+        all.tokens.iter_mut().zip(step.tokens).for_each(|(sum, count)| *sum += count);
+        all.cost += step.cost;
+        all.reservations_refused += step.reservations_refused;
+        all.budget_pauses += step.budget_pauses;
         all.ended.extend(&step.ended);
         all.schedule_to_start.extend(&step.schedule_to_start);
         all.timer_lateness.extend(&step.timer_lateness);
@@ -33,6 +38,24 @@ fn settled(rig: &mut Rig<'_>) -> Measures {
 
 fn attempts(measures: &Measures, end: AttemptEnd) -> u64 {
     measures.attempts[end as usize]
+}
+
+/// Room for one attempt of two: the other fails, with the map that it is in, or pauses the execution.
+#[test]
+fn tokens_and_refused_reservations_are_counted_once() {
+    for (policy, pauses) in [("", 0), (" pause", 1)] {
+        let world = World::new();
+        let mut rig = Rig::new(&world);
+        rig.start(&format!("budget 20{policy}\nm = map(2) {{x meter 10 5}}"));
+        rig.settle_store();
+        let order = rig.take_task("m[0]/x");
+        let output = Json::parse(r#"{"usage":{"inputTokens":8,"outputTokens":5}}"#).unwrap();
+        rig.report(&order, Outcome::Completed(output));
+        let found = settled(&mut rig);
+        // A token of a request costs one millionth, and one of a reply two.
+        assert_eq!((found.tokens, found.cost), ([8, 5], 18));
+        assert_eq!((found.reservations_refused, found.budget_pauses), (1, pauses), "{policy}");
+    }
 }
 
 #[test]
