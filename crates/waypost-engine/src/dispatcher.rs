@@ -22,6 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
+use waypost_core::id::ExecutionNo;
 use waypost_core::outbox::delivery::{Delivered, Jitter};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::outbox::{
@@ -32,6 +33,7 @@ use waypost_ports::store::{Store, StoreError};
 use waypost_ports::webhook::{WebhookRequest, WebhookSender};
 
 use crate::driver::Committed;
+use crate::engine::AnnounceMail;
 use crate::links::Links;
 use crate::metrics::EngineMetrics;
 
@@ -108,6 +110,8 @@ pub struct Dispatcher {
     /// For the links of approvals, and what they begin with.
     pub links: Links,
     pub public_url: Option<Arc<str>>,
+    /// For the executions that got the result of a message that they wait for.
+    pub announce_mail: AnnounceMail,
     /// How long a claim lasts: longer than an attempt and the commit of its result.
     pub claim: Millis,
 }
@@ -190,7 +194,8 @@ impl Dispatcher {
         let claimed = self.call(move |outbox| outbox.claim_messages(&request)).await?;
         self.wakeups.0.has_endpoints.store(claimed.endpoints, Ordering::Relaxed);
         self.wakeups.0.handoffs.set(claimed.handoffs);
-        let ClaimedMessages { messages, next_due, at, .. } = claimed;
+        let ClaimedMessages { messages, next_due, at, reported, .. } = claimed;
+        self.announce(reported).await;
         for (message, endpoint) in messages {
             under_way.sending.spawn(self.deliver(request.claim, message, endpoint, at));
         }
@@ -254,10 +259,29 @@ impl Dispatcher {
             by_claim.entry(*claim).or_default().push(result.clone());
         }
         for (claim, results) in by_claim {
-            self.call(move |outbox| outbox.settle_messages(claim, &results)).await?;
+            let settle = move |outbox: &dyn Outbox| outbox.settle_messages(claim, &results);
+            let reported = self.call(settle).await?;
             under_way.results.retain(|(of, _)| *of != claim);
+            self.announce(reported).await;
         }
         Ok(())
+    }
+
+    /// Announces mail to the owners of these executions. Best effort: without it, the mail is read with the
+    /// next poll.
+    async fn announce(&self, executions: Vec<ExecutionNo>) {
+        if executions.is_empty() {
+            return;
+        }
+        let (store, count) = (Arc::clone(&self.store), executions.len());
+        match blocking(move || store.owners(&executions)).await {
+            Ok(owners) => {
+                let unowned = (owners.len() < count).then_some(None);
+                let owners = owners.into_iter().map(|(_, owner)| Some(owner));
+                (self.announce_mail)(&owners.chain(unowned).collect());
+            }
+            Err(error) => tracing::debug!(%error, "the owners of receivers cannot be read"),
+        }
     }
 
     async fn trim(&self) {

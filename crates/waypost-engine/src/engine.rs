@@ -44,6 +44,22 @@ use crate::tokens::TokenIssuer;
 /// Must be quick.
 pub type Observer = Arc<dyn Fn(&Committed) + Send + Sync>;
 
+/// See [`Engine::announce_mail`].
+pub type AnnounceMail = Arc<dyn Fn(&BTreeSet<Option<InstanceId>>) + Send + Sync>;
+
+fn announce_mail(shared: &Shared, nudges: &dyn Nudges, owners: &BTreeSet<Option<InstanceId>>) {
+    for owner in owners {
+        match owner {
+            Some(owner) if *owner == shared.instance => shared.inputs.push(Input::MailWaits),
+            Some(owner) => nudges.send(Nudge::Mail(*owner)),
+            None => {
+                shared.inputs.push(Input::Nudge);
+                nudges.send(Nudge::Claimable);
+            }
+        }
+    }
+}
+
 /// The parts of an engine.
 pub struct Parts {
     pub store: Arc<dyn Store>,
@@ -252,19 +268,13 @@ impl Engine {
     /// Executions of these owners got mail, or some that have none can be claimed: they are looked for now,
     /// here and at the instances that own them.
     pub fn announce_mail(&self, owners: impl Iterator<Item = Option<InstanceId>>) {
-        let owners: BTreeSet<Option<InstanceId>> = owners.collect();
-        for owner in owners {
-            match owner {
-                Some(owner) if owner == self.instance() => {
-                    self.shared.inputs.push(Input::MailWaits);
-                }
-                Some(owner) => self.nudges.send(Nudge::Mail(owner)),
-                None => {
-                    self.nudge();
-                    self.nudges.send(Nudge::Claimable);
-                }
-            }
-        }
+        announce_mail(&self.shared, &*self.nudges, &owners.collect());
+    }
+
+    /// The same, for the parts of a process that run beside the engine.
+    pub fn mail_announcer(&self) -> AnnounceMail {
+        let (shared, nudges) = (Arc::clone(&self.shared), Arc::clone(&self.nudges));
+        Arc::new(move |owners| announce_mail(&shared, &*nudges, owners))
     }
 
     /// A question that takes a place in this queue until it is answered.

@@ -54,7 +54,7 @@ pub mod tokens;
 
 pub use driver::{ControlRequest, EndSummary, StartRequest, TaskReport};
 pub use engine::{
-    Engine, EngineError, NewExecution, Observer, Parts, Reported, Requested, Started,
+    AnnounceMail, Engine, EngineError, NewExecution, Observer, Parts, Reported, Requested, Started,
 };
 pub use receipt::Receipt;
 pub use shell::{

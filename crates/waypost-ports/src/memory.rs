@@ -133,6 +133,10 @@ impl Store for MemoryStore {
         self.with(|tables, _| Ok(tables.owners(executions)))
     }
 
+    fn signal_owners(&self, names: &[Arc<str>]) -> Result<Vec<InstanceId>, StoreError> {
+        self.with(|tables, _| Ok(tables.signal_owners(names)))
+    }
+
     fn reserve_births(&self, root: &ExecutionId, count: u64) -> Result<u64, StoreError> {
         self.with(|tables, now| Ok(tables.reserve_births(root, count, now)))
     }

@@ -11,18 +11,20 @@
 //!
 //! Order: of the messages about one execution for one endpoint, only the one with the lowest seq is claimed.
 
+mod awaited;
+
 use std::fmt;
 use std::sync::Arc;
 
 use uuid::Uuid;
-use waypost_core::command::Request;
 use waypost_core::id::ExecutionNo;
-use waypost_core::json::Json;
 use waypost_core::outbox::delivery::{Delivered, EndpointHealth, Jitter};
-use waypost_core::outbox::{MessageKind, MessageKinds, delivery_signal};
+use waypost_core::outbox::{MessageKind, MessageKinds};
 use waypost_core::time::{Millis, Timestamp};
 
-use crate::store::{Mail, StoreError};
+pub use awaited::AwaitedResult;
+
+use crate::store::StoreError;
 
 /// Pending messages of one endpoint; beyond that, the oldest are dead letters.
 pub const PENDING_MAX: usize = 100_000;
@@ -61,8 +63,13 @@ pub trait Outbox: Send + Sync {
     fn claim_messages(&self, request: &MessageClaim) -> Result<ClaimedMessages, StoreError>;
 
     /// Records what became of claimed messages. A result is dropped where another claim has taken the
-    /// message since: it will be sent again, under the same id.
-    fn settle_messages(&self, claim: Uuid, results: &[MessageResult]) -> Result<(), StoreError>;
+    /// message since: it will be sent again, under the same id. Returns the executions that got the result of
+    /// a message that they wait for.
+    fn settle_messages(
+        &self,
+        claim: Uuid,
+        results: &[MessageResult],
+    ) -> Result<Vec<ExecutionNo>, StoreError>;
 
     /// A page of messages, newest first.
     fn messages(&self, request: &MessagesRequest) -> Result<MessagesPage, StoreError>;
@@ -226,6 +233,8 @@ pub struct ClaimedMessages {
     pub messages: Vec<(OutboxMessage, Arc<EndpointRow>)>,
     /// When the next message is due that was not claimed, if one waits for its time.
     pub next_due: Option<Timestamp>,
+    /// Executions that got the result of a message that they wait for, and that no settlement reported.
+    pub reported: Vec<ExecutionNo>,
     /// Are there endpoints?
     pub endpoints: bool,
     /// Does one of them ask for [`MessageKind::Handoff`]?
@@ -327,29 +336,6 @@ pub enum Replay {
     Since(Timestamp),
     /// These; names of other endpoints are ignored.
     Only(Vec<MessageName>),
-}
-
-/// What became of a message that a node waits for: all its deliveries are settled.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct AwaitedResult {
-    pub execution: ExecutionNo,
-    pub seq: u64,
-    pub mark: u32,
-    /// Endpoints that accepted it, and those for which it was given up.
-    pub delivered: u64,
-    pub failed: u64,
-}
-
-impl AwaitedResult {
-    /// The mail that says so to the execution. It is put into the inbox in the transaction that settles the
-    /// last delivery, or in that of the frame, where no endpoint gets the message.
-    pub fn mail(&self) -> Mail {
-        let Self { execution, seq, mark, delivered, failed } = *self;
-        let body = serde_json::json!({ "delivered": delivered, "failed": failed });
-        let body = Request::Signal { name: delivery_signal(seq), body: Json::from_value(&body) };
-        let message = format!("delivery_{seq}_{mark:08x}").into();
-        Mail { execution, message, actor: None, body: body.into(), blobs: Vec::new() }
-    }
 }
 
 /// Counts of the outbox.

@@ -134,6 +134,10 @@ pub trait Store: crate::breakers::Breakers + Send + Sync {
         executions: &[ExecutionNo],
     ) -> Result<Vec<(ExecutionNo, InstanceId)>, StoreError>;
 
+    /// Which instances own executions that signals of these names, with their keys, are on their way to. For
+    /// hints, as [`Store::owners`].
+    fn signal_owners(&self, names: &[Arc<str>]) -> Result<Vec<InstanceId>, StoreError>;
+
     /// Reserves places for executions in the tree below this root. Returns how many were reserved before.
     /// A call whose answer is lost may count twice. The first call for a root also deletes the counts of trees
     /// that are not used any more: their root has ended, and no places were reserved for [`TREE_KEPT`].

@@ -3,6 +3,7 @@
 //! Claims and results lock the row of the endpoint first, so that its limits hold for all instances; claims
 //! skip an endpoint that is locked. Appends lock neither: they only insert messages.
 
+mod awaited;
 mod rows;
 
 use std::collections::{BTreeMap, HashSet};
@@ -11,23 +12,26 @@ use std::thread;
 use std::time::Duration;
 
 use uuid::Uuid;
+use waypost_core::id::ExecutionNo;
 use waypost_core::outbox::delivery::{EndpointHealth, MessageNext, judge};
 use waypost_core::outbox::{MessageKind, MessageKinds};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::outbox::{
-    AwaitedResult, ClaimedMessages, DEAD_KEPT, DELIVERED_KEPT, EXPIRED, EndpointChange,
-    EndpointRow, EndpointState, FORMER_SECRET_KEPT, MessageClaim, MessageResult, MessageState,
-    MessagesPage, MessagesRequest, NewEndpoint, OVER_QUOTA, Outbox, OutboxMessage, OutboxStats,
-    PENDING_KEPT, Replay, TRIM_MAX, frame_mark,
+    ClaimedMessages, DEAD_KEPT, DELIVERED_KEPT, EXPIRED, EndpointChange, EndpointRow,
+    EndpointState, FORMER_SECRET_KEPT, MessageClaim, MessageResult, MessageState, MessagesPage,
+    MessagesRequest, NewEndpoint, OVER_QUOTA, Outbox, OutboxMessage, OutboxStats, PENDING_KEPT,
+    Replay, TRIM_MAX,
 };
-use waypost_ports::store::{Append, Mail, StoreError};
+use waypost_ports::store::StoreError;
+
+pub(crate) use awaited::await_results;
+use awaited::{put_results, wake_for_results};
 
 use crate::connection::{Connection, Params, Role};
 use crate::error::{DbError, Result};
-use crate::mail;
 use crate::queries::sql;
 use crate::store::PostgresStore;
-use crate::text::{get, limit, limit_and_one, time, to_stored};
+use crate::text::{get, limit, limit_and_one, time};
 
 /// Messages that are looked at together.
 const PAGE: i64 = 64;
@@ -100,17 +104,22 @@ impl Outbox for PostgresStore {
         self.run(Role::Engine, async |db| claim(db, request).await)
     }
 
-    fn settle_messages(&self, claim: Uuid, results: &[MessageResult]) -> Result<(), StoreError> {
+    fn settle_messages(
+        &self,
+        claim: Uuid,
+        results: &[MessageResult],
+    ) -> Result<Vec<ExecutionNo>, StoreError> {
         // In one order, so that two instances cannot wait for each other.
         let mut by_endpoint: BTreeMap<&str, Vec<&MessageResult>> = BTreeMap::new();
         for result in results {
             by_endpoint.entry(&result.name.endpoint).or_default().push(result);
         }
         self.run(Role::Engine, async |db| {
+            let mut reported = Vec::new();
             for (endpoint, results) in &by_endpoint {
-                settle(db, claim, endpoint, results).await?;
+                reported.extend(settle(db, claim, endpoint, results).await?);
             }
-            Ok(())
+            Ok(reported)
         })
     }
 
@@ -193,40 +202,6 @@ async fn add(db: &mut Connection, endpoint: &NewEndpoint) -> Result<u64> {
     Ok(added)
 }
 
-/// Keeps which messages of frames that went in are awaited by their nodes. Inside of a transaction.
-pub(crate) async fn await_results(db: &mut Connection, went_in: &[&Append]) -> Result<()> {
-    let (mut executions, mut seqs, mut marks) = (Vec::new(), Vec::new(), Vec::new());
-    for append in went_in {
-        for message in append.side.messages.iter().filter(|message| message.awaited) {
-            executions.push(append.header.execution.0);
-            seqs.push(to_stored(message.seq)?);
-            marks.push(i64::from(frame_mark(append.header.append_id.0)));
-        }
-    }
-    if executions.is_empty() {
-        return Ok(());
-    }
-    db.execute(sql!("awaited_add"), &[&executions, &seqs, &marks]).await?;
-    // Where no endpoint gets the message, that is the result. The executions are woken after the commit.
-    put_results(db, Some(&executions)).await.map(drop)
-}
-
-/// Mails what became of the messages that nodes wait for. Inside of a transaction; to be woken after it.
-async fn put_results(db: &mut Connection, of: Option<&Vec<i64>>) -> Result<Vec<Mail>> {
-    let settled: Vec<AwaitedResult> =
-        db.query_map(sql!("awaited_settled"), &[&of], rows::awaited).await?;
-    let sent: Vec<Mail> = settled.iter().map(AwaitedResult::mail).collect();
-    if !sent.is_empty() {
-        mail::put(db, &sent).await?;
-    }
-    Ok(sent)
-}
-
-/// Wakes the executions that got results.
-async fn wake_for_results(db: &mut Connection, sent: &[Mail]) -> Result<()> {
-    if sent.is_empty() { Ok(()) } else { mail::wake(db, sent).await }
-}
-
 async fn claim(db: &mut Connection, request: &MessageClaim) -> Result<ClaimedMessages> {
     let (mut claimed, awaited) = next_due(db).await?;
     if awaited {
@@ -235,7 +210,7 @@ async fn claim(db: &mut Connection, request: &MessageClaim) -> Result<ClaimedMes
         db.begin().await?;
         let sent = put_results(db, None).await?;
         db.commit().await?;
-        wake_for_results(db, &sent).await?;
+        claimed.reported = wake_for_results(db, &sent).await?;
     }
     let now = claimed.at;
     if claimed.next_due.is_none_or(|due| due > now) || request.limit == 0 {
@@ -273,6 +248,7 @@ async fn next_due(db: &mut Connection) -> Result<(ClaimedMessages, bool)> {
         next_due: time(&row, 1)?,
         at: Timestamp(get(&row, 2)?),
         messages: Vec::new(),
+        reported: Vec::new(),
     };
     Ok((claimed, get(&row, 3)?))
 }
@@ -337,10 +313,13 @@ async fn settle(
     claim: Uuid,
     endpoint: &str,
     results: &[&MessageResult],
-) -> Result<()> {
+) -> Result<Vec<ExecutionNo>> {
     db.begin().await?;
     let locked = db.query_opt(sql!("endpoint_lock"), &[&endpoint.as_bytes()], rows::locked).await?;
-    let Some((number, mut health, now)) = locked else { return db.roll_back().await };
+    let Some((number, mut health, now)) = locked else {
+        db.roll_back().await?;
+        return Ok(Vec::new());
+    };
     let names = rows::Names::of(results.iter().map(|result| &result.name))?;
     let params: Params<'_> = &[&number, &claim, &names.executions, &names.seqs, &names.marks];
     let claimed: Vec<(usize, i64, u32)> =

@@ -210,6 +210,10 @@ impl Store for PostgresStore {
         self.run(Role::Engine, async |db| claim::owners(db, executions).await)
     }
 
+    fn signal_owners(&self, names: &[Arc<str>]) -> Result<Vec<InstanceId>, StoreError> {
+        self.run(Role::Engine, async |db| topics::owners(db, names).await)
+    }
+
     fn reserve_births(&self, root: &ExecutionId, count: u64) -> Result<u64, StoreError> {
         self.run(Role::Engine, async |db| claim::reserve_births(db, root, count).await)
     }

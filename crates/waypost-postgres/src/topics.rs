@@ -136,6 +136,12 @@ async fn route_some(db: &mut Connection, topics: &[&[u8]]) -> Result<Vec<Mail>> 
     Ok(mail)
 }
 
+/// The owners of executions that signals of these names are on their way to.
+pub(crate) async fn owners(db: &mut Connection, names: &[Arc<str>]) -> Result<Vec<InstanceId>> {
+    let topics: Vec<&[u8]> = names.iter().map(|name| name.as_bytes()).collect();
+    db.query_map(sql!("signal_owners"), &[&topics], |row| get(row, 0).map(InstanceId)).await
+}
+
 /// Routes what was left behind by processes that died before they did, then forgets what is kept no longer.
 pub(crate) async fn sweep(db: &mut Connection) -> Result<()> {
     let most = i64::try_from(TOPICS_MAX).unwrap_or(i64::MAX);

@@ -204,6 +204,10 @@ impl Store for Connection {
         self.call(false, |tables, _| tables.owners(executions))
     }
 
+    fn signal_owners(&self, names: &[Arc<str>]) -> Result<Vec<InstanceId>, StoreError> {
+        self.call(false, |tables, _| tables.signal_owners(names))
+    }
+
     fn reserve_births(&self, root: &ExecutionId, count: u64) -> Result<u64, StoreError> {
         self.call(true, |tables, now| tables.reserve_births(root, count, now))
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use rusqlite::params;
 use uuid::Uuid;
 use waypost_core::frame::FrameHeader;
+use waypost_core::id::ExecutionNo;
 use waypost_core::outbox::delivery::{EndpointHealth, MessageNext, judge};
 use waypost_core::outbox::{MessageKind, Outgoing, are_awaited};
 use waypost_core::time::Timestamp;
@@ -70,12 +71,16 @@ impl Outbox for SqliteStore {
 
     fn claim_messages(&self, request: &MessageClaim) -> Result<ClaimedMessages, StoreError> {
         self.write(|write| {
-            report_deliveries(write)?;
-            claim(write, request)
+            let reported = report_deliveries(write)?;
+            Ok(ClaimedMessages { reported, ..claim(write, request)? })
         })
     }
 
-    fn settle_messages(&self, claim: Uuid, results: &[MessageResult]) -> Result<(), StoreError> {
+    fn settle_messages(
+        &self,
+        claim: Uuid,
+        results: &[MessageResult],
+    ) -> Result<Vec<ExecutionNo>, StoreError> {
         self.write(|write| {
             results.iter().try_for_each(|result| settle(write, claim, result))?;
             report_deliveries(write)
@@ -164,19 +169,21 @@ pub(crate) fn enqueue(
         enqueue_for_endpoints(write, header, messages)?;
     }
     match are_awaited(messages) {
-        true => report_deliveries(write),
+        true => report_deliveries(write).map(drop),
         false => Ok(()),
     }
 }
 
-/// Mails what became of the messages that nodes wait for.
-fn report_deliveries(write: &Write<'_>) -> rusqlite::Result<()> {
+/// Mails what became of the messages that nodes wait for; returns the executions.
+fn report_deliveries(write: &Write<'_>) -> rusqlite::Result<Vec<ExecutionNo>> {
+    let mut reported = Vec::new();
     for result in all(&write.tx, queries::AWAITED_SETTLED, [], rows::awaited)? {
         mail::deliver(write, &[result.mail()])?;
         let row = params![result.execution.0, to_stored(result.seq)?];
         run(&write.tx, queries::AWAITED_REMOVE, row)?;
+        reported.push(result.execution);
     }
-    Ok(())
+    Ok(reported)
 }
 
 fn enqueue_for_endpoints(

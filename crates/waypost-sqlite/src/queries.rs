@@ -153,6 +153,7 @@ queries! {
     SUBSCRIPTIONS_OF_EXECUTION = "subscriptions_of_execution";
     SUBSCRIPTIONS_PASS = "subscriptions_pass";
     TIME_LATEST = "time_latest";
+    SIGNAL_OWNERS = "signal_owners";
     TREE_RESERVE = "tree_reserve";
     TREES_FORGET = "trees_forget";
     AUDIT_BY_ACTOR = "audit_by_actor";

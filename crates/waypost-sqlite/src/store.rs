@@ -363,6 +363,10 @@ impl Store for SqliteStore {
         self.readers.read(|connection| claim::owners(connection, executions))
     }
 
+    fn signal_owners(&self, names: &[Arc<str>]) -> Result<Vec<InstanceId>, StoreError> {
+        self.readers.read(|connection| topics::owners(connection, names))
+    }
+
     fn reserve_births(&self, root: &ExecutionId, count: u64) -> Result<u64, StoreError> {
         self.write(|write| claim::reserve_births(write, root, count))
     }

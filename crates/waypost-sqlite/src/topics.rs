@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rusqlite::{Connection, Row, params};
+use uuid::Uuid;
 use waypost_core::event::MessageId;
 use waypost_core::frame::FrameHeader;
-use waypost_core::id::ExecutionNo;
+use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::json::Json;
 use waypost_core::limits::PUBLISHED_PER_KEY_MAX;
 use waypost_core::published::{PublishedSignal, WaitRef};
@@ -167,6 +168,19 @@ fn read(write: &Write<'_>, name: &Arc<str>, row: &Row<'_>) -> rusqlite::Result<P
         turn: row.get(7)?,
         is_new: row.get(8)?,
     })
+}
+
+/// The owners of executions that signals of these names are on their way to.
+pub(crate) fn owners(
+    connection: &Connection,
+    names: &[Arc<str>],
+) -> rusqlite::Result<Vec<InstanceId>> {
+    let mut owners = BTreeSet::new();
+    for name in names {
+        let read = |row: &Row<'_>| Ok(InstanceId(Uuid::from_bytes(row.get(0)?)));
+        owners.extend(all(connection, queries::SIGNAL_OWNERS, [&**name], read)?);
+    }
+    Ok(owners.into_iter().collect())
 }
 
 /// The waits for signals by key that an execution has.

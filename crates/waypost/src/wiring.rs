@@ -229,6 +229,7 @@ pub fn dispatcher(server: &Server, backend: &Arc<dyn Backend>) -> Dispatcher {
         metrics: server.engine.metrics(),
         links: server.engine.links().clone(),
         public_url: server.engine.public_url().map(Into::into),
+        announce_mail: server.engine.mail_announcer(),
         claim: Millis(server.config.webhook_timeout.0 * 3),
     }
 }

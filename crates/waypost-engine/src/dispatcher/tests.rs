@@ -4,13 +4,14 @@ use std::sync::Mutex;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use waypost_core::id::InstanceId;
 use waypost_core::json::Json;
 use waypost_core::outbox::{MessageKind, MessageKinds, Outgoing};
 use waypost_ports::clock::SystemClock;
 use waypost_ports::conformance::rig::{Hand, ONE};
 use waypost_ports::memory::MemoryStore;
 use waypost_ports::outbox::{MessageState, MessagesRequest, NewEndpoint};
-use waypost_ports::store::{About, Append, Heartbeat, LEASE};
+use waypost_ports::store::{About, Append, Appended, ControlChange, Heartbeat, LEASE};
 
 use super::*;
 
@@ -23,6 +24,8 @@ struct Played {
     requests: Mutex<Vec<WebhookRequest>>,
     results: Mutex<Vec<Delivered>>,
     came: Notify,
+    /// The owners of executions that got mail.
+    announced: Mutex<Vec<Option<InstanceId>>>,
 }
 
 impl WebhookSender for Endpoint {
@@ -59,7 +62,7 @@ fn ended(with_output: bool, output: &str) -> MemoryStore {
     let heartbeat =
         Heartbeat { instance: ONE, numbers: 1, fold: 9, lease, about: About::default() };
     let number = store.heartbeat(&heartbeat).unwrap().numbers.start;
-    let mut hand = Hand::new(waypost_core::id::ExecutionNo(number), ONE);
+    let mut hand = Hand::new(ExecutionNo(number), ONE);
     let output = Json::parse(output).unwrap();
     let completed =
         waypost_core::event::Event::Run(waypost_core::event::RunEvent::Completed { output });
@@ -85,6 +88,12 @@ fn rows(store: &MemoryStore) -> Vec<(u64, MessageState, u32)> {
 
 /// Runs a dispatcher until so many requests have come, and stops it.
 async fn dispatch(store: &MemoryStore, results: &[Delivered], count: usize) -> Vec<WebhookRequest> {
+    let endpoint = dispatch_to(store, results, count).await;
+    endpoint.0.requests.lock().unwrap().clone()
+}
+
+/// The same; returns what was recorded.
+async fn dispatch_to(store: &MemoryStore, results: &[Delivered], count: usize) -> Endpoint {
     let endpoint = Endpoint::default();
     endpoint.0.results.lock().unwrap().extend(results.iter().rev().cloned());
     let stop = CancellationToken::new();
@@ -96,6 +105,10 @@ async fn dispatch(store: &MemoryStore, results: &[Delivered], count: usize) -> V
         metrics: Arc::default(),
         links: Links::new(&[7; 32]),
         public_url: Some("https://flows.example.com".into()),
+        announce_mail: Arc::new({
+            let endpoint = endpoint.clone();
+            move |owners| endpoint.0.announced.lock().unwrap().extend(owners)
+        }),
         claim: Millis::from_secs(60),
     };
     let running = tokio::spawn(dispatcher.run(stop.clone()));
@@ -104,7 +117,41 @@ async fn dispatch(store: &MemoryStore, results: &[Delivered], count: usize) -> V
     }
     stop.cancel();
     running.await.unwrap();
-    endpoint.0.requests.lock().unwrap().clone()
+    endpoint
+}
+
+/// One execution that its owner has in memory, and a parked one.
+#[tokio::test]
+async fn results_of_awaited_messages_are_announced_to_the_owners() {
+    let store = MemoryStore::new(Arc::new(SystemClock));
+    store.add_endpoint(&new_endpoint(false)).unwrap();
+    let lease = Some(LEASE);
+    let heartbeat =
+        Heartbeat { instance: ONE, numbers: 2, fold: 9, lease, about: About::default() };
+    let first = store.heartbeat(&heartbeat).unwrap().numbers.start;
+    for (number, parks) in [(first, false), (first + 1, true)] {
+        let mut hand = Hand::new(ExecutionNo(number), ONE);
+        let created: Append = hand.create(&format!("key-{number}"), "flow").into();
+        let message = Outgoing {
+            seq: hand.next_seq,
+            kind: MessageKind::Notified,
+            workflow: "flow".into(),
+            data: b"{}".to_vec(),
+            awaited: true,
+        };
+        let mut next = hand.next(1).messages(vec![message]);
+        if parks {
+            next = next.control(ControlChange::Parked { next_due: None });
+        }
+        for append in [created, next.into()] {
+            let appended = store.append(&[append]).unwrap();
+            assert!(matches!(appended[..], [Appended::Committed { .. }]), "{appended:?}");
+        }
+    }
+    let endpoint = dispatch_to(&store, &[], 2).await;
+    let mut announced = endpoint.0.announced.lock().unwrap().clone();
+    announced.sort_unstable();
+    assert_eq!(announced, [None, Some(ONE)]);
 }
 
 #[tokio::test]

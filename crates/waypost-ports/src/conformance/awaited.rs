@@ -57,9 +57,9 @@ pub fn awaited_message_is_reported_when_its_last_delivery_is_settled<B: StoreUnd
     assert_eq!(claimed.len(), 4);
     let (first, last): (Vec<_>, Vec<_>) =
         claimed.into_iter().partition(|message| &*message.name.endpoint == "a");
-    settle_as(rig, 1, &first, &OK);
+    assert_eq!(settle_as(rig, 1, &first, &OK), []);
     assert_eq!(reports(rig, &hand), [""; 0]);
-    settle_as(rig, 1, &last, &Delivered::Gone);
+    assert_eq!(settle_as(rig, 1, &last, &Delivered::Gone), [hand.execution]);
     let name = delivery_signal(seq);
     let expected = [format!("{name} {{\"delivered\":1,\"failed\":1}}")];
     assert_eq!(reports(rig, &hand), expected);
@@ -82,7 +82,8 @@ pub fn awaited_message_of_a_deleted_endpoint_is_reported_by_the_next_claim<B: St
     settle_as(rig, 1, &first, &OK);
     rig.store().delete_endpoint("b").expect("it is deleted");
     assert_eq!(reports(rig, &hand), [""; 0]);
-    claim_as(rig, 2, 0);
+    assert_eq!(claim_as(rig, 2, 0).reported, [hand.execution]);
+    assert_eq!(claim_as(rig, 3, 0).reported, [], "once");
     let name = delivery_signal(seq);
     assert_eq!(reports(rig, &hand), [format!("{name} {{\"delivered\":1,\"failed\":0}}")]);
 }

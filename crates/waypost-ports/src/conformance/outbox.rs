@@ -102,7 +102,7 @@ pub(super) fn settle_as<B: StoreUnderTest>(
     claim: u128,
     of: &[OutboxMessage],
     result: &Delivered,
-) {
+) -> Vec<ExecutionNo> {
     let result = |message: &OutboxMessage| MessageResult {
         name: message.name.clone(),
         result: result.clone(),
@@ -111,7 +111,7 @@ pub(super) fn settle_as<B: StoreUnderTest>(
     };
     let results: Vec<_> = of.iter().map(result).collect();
     let settled = rig.store().settle_messages(Uuid::from_u128(claim), &results);
-    settled.expect("the results are taken");
+    settled.expect("the results are taken")
 }
 
 pub(super) fn settle<B: StoreUnderTest>(rig: &Rig<B>, of: &[OutboxMessage], result: &Delivered) {

@@ -89,6 +89,26 @@ pub fn a_frame_publishes_to_those_who_wait<B: StoreUnderTest>(rig: &Rig<B>) {
     assert_eq!(rig.claimed(ONE), [parked.execution]);
 }
 
+pub fn owners_of_those_who_get_a_signal_are_known<B: StoreUnderTest>(rig: &Rig<B>) {
+    let other = rig.instance(2);
+    let mut receiver = rig.start(other);
+    rig.commit(opening(receiver.next(1), wait(2, 0), "paid[1]"));
+    waiting(rig, "paid[1]");
+    let mut bystander = rig.start(ONE);
+    rig.commit(opening(bystander.next(1), wait(2, 0), "paid[2]"));
+    let owners = || {
+        let names: Vec<Arc<str>> = ["paid[1]", "paid[2]", "paid[3]"].map(Arc::from).to_vec();
+        rig.store().signal_owners(&names).expect("the store answers")
+    };
+    assert_eq!(owners(), [], "nothing is on its way");
+    let mut sender = rig.start(ONE);
+    rig.commit(emitting(sender.next(1), "paid[1]", "m1"));
+    assert_eq!(owners(), [other], "the parked one has no owner");
+    rig.commit(closing(receiver.next(1), wait(2, 0)));
+    assert_eq!(owners(), [], "it has got it");
+    assert_eq!(rig.store().signal_owners(&[]).expect("the store answers"), []);
+}
+
 pub fn a_signal_is_kept_for_the_first_that_waits<B: StoreUnderTest>(rig: &mut Rig<B>) {
     let mut sender = rig.start(ONE);
     rig.commit(emitting(sender.next(1), "paid[1]", "m1"));

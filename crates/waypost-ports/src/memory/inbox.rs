@@ -1,5 +1,7 @@
 //! Mail: put, then wake; and reading it.
 
+use waypost_core::id::ExecutionNo;
+
 use super::Tables;
 use crate::store::{Mail, MailDelivery, MailOf};
 
@@ -12,11 +14,11 @@ impl Tables {
         }
     }
 
-    /// Mails what became of the messages that nodes wait for.
-    pub(super) fn report_deliveries(&mut self) {
-        for result in self.outbox.resolve() {
-            self.deliver(&result.mail());
-        }
+    /// Mails what became of the messages that nodes wait for; returns the executions.
+    pub(super) fn report_deliveries(&mut self) -> Vec<ExecutionNo> {
+        let results = self.outbox.resolve();
+        results.iter().for_each(|result| drop(self.deliver(&result.mail())));
+        results.into_iter().map(|result| result.execution).collect()
     }
 
     /// The first half of a delivery: the mail is durable where it was accepted.

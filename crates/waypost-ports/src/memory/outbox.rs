@@ -347,16 +347,19 @@ impl Outbox for MemoryStore {
 
     fn claim_messages(&self, request: &MessageClaim) -> Result<ClaimedMessages, StoreError> {
         self.with(|data, now| {
-            data.report_deliveries();
-            Ok(data.outbox.claim(request, now))
+            let reported = data.report_deliveries();
+            Ok(ClaimedMessages { reported, ..data.outbox.claim(request, now) })
         })
     }
 
-    fn settle_messages(&self, claim: Uuid, results: &[MessageResult]) -> Result<(), StoreError> {
+    fn settle_messages(
+        &self,
+        claim: Uuid,
+        results: &[MessageResult],
+    ) -> Result<Vec<ExecutionNo>, StoreError> {
         self.with(|data, now| {
             results.iter().for_each(|result| data.outbox.settle(claim, result, now));
-            data.report_deliveries();
-            Ok(())
+            Ok(data.report_deliveries())
         })
     }
 

@@ -199,6 +199,16 @@ impl TopicTables {
 }
 
 impl Tables {
+    /// Which instances own executions that signals of these names are on their way to.
+    pub fn signal_owners(&self, names: &[Arc<str>]) -> Vec<InstanceId> {
+        let fed = self.topics.subscriptions.iter();
+        let fed = fed.filter(|(_, row)| row.fed.is_some() && names.contains(&row.name));
+        let owner = |((execution, _), _): (&(ExecutionNo, WaitRef), _)| {
+            self.control.get(execution)?.control.owner
+        };
+        fed.filter_map(owner).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
     /// Publishes a signal from outside.
     pub fn publish(&mut self, publication: &Publication, now: Timestamp) -> Published {
         let Publication { signal, actor } = publication;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tracing::{debug, warn};
 use waypost_core::command::{Refusal, Request};
-use waypost_core::id::ExecutionNo;
+use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::refused::AdmittedReport;
 use waypost_core::state::State;
 use waypost_ports::nudge::Nudge;
@@ -46,24 +46,36 @@ impl StoreCalls {
         performed
     }
 
-    /// Nudges the instances that own the receivers of mail that went out with these frames. Receivers
-    /// without an owner are claimed by the sender, and its own are in its memory. Best effort: without
-    /// it, the mail is read with the next poll.
+    /// Nudges the instances that own the receivers of mail that went out with these frames, and of signals
+    /// by key that they published. Receivers without an owner are claimed by the sender, and its own are in
+    /// its memory. Best effort: without it, the mail is read with the next poll.
     pub fn nudge_receivers(&self, batch: &[Append]) {
-        let mail = batch.iter().flat_map(|append| &append.side.mail);
-        let receivers: BTreeSet<ExecutionNo> = mail.map(|mail| mail.execution).collect();
-        if receivers.is_empty() {
-            return;
-        }
-        let receivers: Vec<ExecutionNo> = receivers.into_iter().collect();
-        match self.store.owners(&receivers) {
+        match self.receiving_owners(batch) {
             Ok(owners) => {
-                let owners: BTreeSet<_> = owners.into_iter().map(|(_, owner)| owner).collect();
                 let others = owners.into_iter().filter(|owner| *owner != self.instance);
                 others.for_each(|owner| self.nudges.send(Nudge::Mail(owner)));
             }
             Err(error) => debug!(%error, "the owners of receivers cannot be read"),
         }
+    }
+
+    fn receiving_owners(&self, batch: &[Append]) -> Result<BTreeSet<InstanceId>, StoreError> {
+        let mut owners = BTreeSet::new();
+        let mail = batch.iter().flat_map(|append| &append.side.mail);
+        let receivers: BTreeSet<ExecutionNo> = mail.map(|mail| mail.execution).collect();
+        if !receivers.is_empty() {
+            let receivers: Vec<ExecutionNo> = receivers.into_iter().collect();
+            owners.extend(self.store.owners(&receivers)?.into_iter().map(|(_, owner)| owner));
+        }
+        // A wait that begins gets a signal that was kept: the execution is in the sender's memory.
+        let topics = batch.iter().filter_map(|append| append.side.topics.as_ref());
+        let published = topics.flat_map(|topics| &topics.published);
+        let names: BTreeSet<Arc<str>> = published.map(|signal| Arc::clone(&signal.name)).collect();
+        if !names.is_empty() {
+            let names: Vec<Arc<str>> = names.into_iter().collect();
+            owners.extend(self.store.signal_owners(&names)?);
+        }
+        Ok(owners)
     }
 
     /// Loads an execution that is to be retried, or returns why it cannot be.

@@ -60,6 +60,26 @@ async fn emitted_signal_reaches_an_owner_on_another_instance_without_a_poll() {
 }
 
 #[tokio::test]
+async fn signal_by_key_reaches_an_owner_on_another_instance_without_a_poll() {
+    let (lab, bus) = (Lab::new(), Arc::new(Bus::default()));
+    let [owner, other] = [(), ()].map(|()| engine(&lab, &bus));
+    let receiver = lab.start(&owner, "w = signal(go, by order-7); h handler hold").await;
+    let held = lab.held().await;
+    lab.event(receiver.execution, "NodeWaiting").await;
+    // A signal that nothing waits for notifies no instance.
+    let idle = lab.start(&other, "e = emit(key order-8, go)").await;
+    assert_eq!(idle.ended().await.unwrap().status, Status::Completed);
+    let sender = lab.start(&other, "e = emit(key order-7, go)").await;
+    assert_eq!(sender.ended().await.unwrap().status, Status::Completed);
+    lab.event(receiver.execution, "SignalReceived").await;
+    assert_eq!(*bus.mail.lock(), [owner.instance()]);
+    held.complete();
+    assert_eq!(receiver.ended().await.unwrap().status, Status::Completed);
+    owner.stop(LONG).await;
+    other.stop(LONG).await;
+}
+
+#[tokio::test]
 async fn commit_without_mail_and_mail_to_an_own_execution_nudge_no_other_instance() {
     let (lab, bus) = (Lab::new(), Arc::new(Bus::default()));
     let engine = engine(&lab, &bus);

@@ -262,6 +262,10 @@ impl Store for TestStore {
         self.call(Call::Read, || self.inner.owners(executions))
     }
 
+    fn signal_owners(&self, names: &[Arc<str>]) -> Result<Vec<InstanceId>, StoreError> {
+        self.call(Call::Read, || self.inner.signal_owners(names))
+    }
+
     fn reserve_births(&self, root: &ExecutionId, count: u64) -> Result<u64, StoreError> {
         self.call(Call::Read, || self.inner.reserve_births(root, count))
     }

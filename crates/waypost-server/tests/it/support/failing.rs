@@ -118,6 +118,10 @@ impl Store for Failing {
         self.store.owners(executions)
     }
 
+    fn signal_owners(&self, names: &[Arc<str>]) -> Result<Vec<InstanceId>, StoreError> {
+        self.store.signal_owners(names)
+    }
+
     fn reserve_births(&self, root: &ExecutionId, count: u64) -> Result<u64, StoreError> {
         self.store.reserve_births(root, count)
     }

@@ -1,0 +1,31 @@
+//! Messages that nodes wait for.
+
+use waypost_core::command::Request;
+use waypost_core::id::ExecutionNo;
+use waypost_core::json::Json;
+use waypost_core::outbox::delivery_signal;
+
+use crate::store::Mail;
+
+/// What became of a message that a node waits for: all its deliveries are settled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AwaitedResult {
+    pub execution: ExecutionNo,
+    pub seq: u64,
+    pub mark: u32,
+    /// Endpoints that accepted it, and those for which it was given up.
+    pub delivered: u64,
+    pub failed: u64,
+}
+
+impl AwaitedResult {
+    /// The mail that says so to the execution. It is put into the inbox in the transaction that settles the
+    /// last delivery, or in that of the frame, where no endpoint gets the message.
+    pub fn mail(&self) -> Mail {
+        let Self { execution, seq, mark, delivered, failed } = *self;
+        let body = serde_json::json!({ "delivered": delivered, "failed": failed });
+        let body = Request::Signal { name: delivery_signal(seq), body: Json::from_value(&body) };
+        let message = format!("delivery_{seq}_{mark:08x}").into();
+        Mail { execution, message, actor: None, body: body.into(), blobs: Vec::new() }
+    }
+}
