@@ -11,8 +11,8 @@
 //! sent again under the same id.
 
 mod body;
+mod book;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -32,19 +32,16 @@ use waypost_ports::outbox::{
 use waypost_ports::store::{Store, StoreError};
 use waypost_ports::webhook::{WebhookRequest, WebhookSender};
 
+pub use book::{DispatchBook, IN_FLIGHT_MAX};
+use book::{POLL, STORE_PAUSE};
+
 use crate::driver::Committed;
 use crate::engine::AnnounceMail;
 use crate::links::Links;
 use crate::metrics::EngineMetrics;
 
-/// Messages that one instance sends at once.
-pub const IN_FLIGHT_MAX: usize = 64;
-/// How often to look for messages that other instances have written, and for new endpoints.
-const POLL: Duration = Duration::from_secs(5);
 /// The shortest time between two claims.
 const PAUSE: Duration = Duration::from_millis(20);
-/// The wait after a call to the store failed.
-const STORE_PAUSE: Duration = Duration::from_secs(1);
 /// How often old messages are deleted.
 const TRIM_EVERY: Duration = Duration::from_secs(600);
 /// How long a stop waits for the results of what is being sent.
@@ -121,20 +118,16 @@ pub struct Dispatcher {
 struct UnderWay {
     /// `None` where no attempt was made: its claim will end.
     sending: JoinSet<Option<(Uuid, MessageResult)>>,
-    /// Results that are not recorded yet.
-    results: Vec<(Uuid, MessageResult)>,
+    book: DispatchBook,
 }
 
 impl UnderWay {
-    fn room(&self) -> usize {
-        IN_FLIGHT_MAX.saturating_sub(self.sending.len() + self.results.len())
-    }
-
     fn take(&mut self, ended: Result<Option<(Uuid, MessageResult)>, tokio::task::JoinError>) {
-        match ended {
-            Ok(result) => self.results.extend(result),
-            Err(error) => tracing::error!(%error, "an attempt to deliver a message panicked"),
-        }
+        let result = ended.unwrap_or_else(|error| {
+            tracing::error!(%error, "an attempt to deliver a message panicked");
+            None
+        });
+        self.book.ended(result);
     }
 
     /// Waits for the end of an attempt; takes all that have ended. Cancel-safe, as `join_next` is.
@@ -167,7 +160,7 @@ impl Dispatcher {
                 Ok(wait) => turn + wait,
                 Err(error) => {
                     tracing::warn!(%error, "the outbox cannot be used; trying again");
-                    turn + STORE_PAUSE
+                    turn + STORE_PAUSE.to_std()
                 }
             };
             if turn >= trim_at {
@@ -186,22 +179,22 @@ impl Dispatcher {
             under_way.take(ended);
         }
         self.settle(under_way).await?;
-        let room = under_way.room();
+        let room = under_way.book.room();
         if room == 0 {
-            return Ok(POLL);
+            return Ok(POLL.to_std());
         }
         let request = MessageClaim { claim: Uuid::new_v4(), limit: room, lease: self.claim };
         let claimed = self.call(move |outbox| outbox.claim_messages(&request)).await?;
         self.wakeups.0.has_endpoints.store(claimed.endpoints, Ordering::Relaxed);
         self.wakeups.0.handoffs.set(claimed.handoffs);
-        let ClaimedMessages { messages, next_due, at, reported, .. } = claimed;
+        let pause = DispatchBook::pause_after(&claimed);
+        let ClaimedMessages { messages, at, reported, .. } = claimed;
         self.announce(reported).await;
         for (message, endpoint) in messages {
+            under_way.book.begun();
             under_way.sending.spawn(self.deliver(request.claim, message, endpoint, at));
         }
-        let wait = next_due.map_or(POLL, |due| due.since(at).to_std());
-        // What is due and was not claimed waits for results, here or on another instance.
-        Ok(if wait.is_zero() { STORE_PAUSE } else { wait.min(POLL) })
+        Ok(pause.to_std())
     }
 
     /// Sends one message, with the output or the links that the endpoint wants.
@@ -254,14 +247,10 @@ impl Dispatcher {
 
     /// Records all results; those that could not be recorded stay.
     async fn settle(&self, under_way: &mut UnderWay) -> Result<(), StoreError> {
-        let mut by_claim: BTreeMap<Uuid, Vec<MessageResult>> = BTreeMap::new();
-        for (claim, result) in &under_way.results {
-            by_claim.entry(*claim).or_default().push(result.clone());
-        }
-        for (claim, results) in by_claim {
+        for (claim, results) in under_way.book.unrecorded() {
             let settle = move |outbox: &dyn Outbox| outbox.settle_messages(claim, &results);
             let reported = self.call(settle).await?;
-            under_way.results.retain(|(of, _)| *of != claim);
+            under_way.book.recorded(claim);
             self.announce(reported).await;
         }
         Ok(())
