@@ -118,6 +118,13 @@ bugs! {
     WaitsUnsubscribed = "waits-unsubscribed", "a wait by key that begins with a frame that takes mail is not written as a subscription";
     SubscriberBlind = "subscriber-blind", "a wait by key does not look for signals that came before it, and no sweep does";
     FedForEver = "fed-for-ever", "a wait by key gets no other signal after one that did not end it";
+    // Messages to webhook endpoints.
+    MessageOutsideCommit = "message-outside-commit", "messages are written after the frame that causes them, and not with it";
+    SettledWithoutMail = "settled-without-mail", "the last delivery of a message is recorded without the mail to the node that waits for it";
+    FirstEndpointIsEnough = "first-endpoint-is-enough", "a node that waits for its message continues when the first endpoint has it";
+    MessageOvertakes = "message-overtakes", "a message is sent before an earlier one about the same execution";
+    CoolingIgnored = "cooling-ignored", "an endpoint that cools is sent every message that is due";
+    MessageClaimedForEver = "message-claimed-for-ever", "a message whose dispatcher died is not sent again";
     // Blobs.
     BlobAfterCommit = "blob-after-commit", "the frame that names a blob is committed before the blob is put";
     GcTakesFresh = "gc-takes-fresh", "the sweep of blobs ignores how young a blob is";

@@ -18,7 +18,7 @@ const UNREACHED: &[(&str, &str)] = &[
     ("WAITING", "RunEnding"),
     // Programs have no approvals.
     ("WAITING", "NodeReminded"),
-    // Nor have they budgets, circuit breakers, or signals to others.
+    // Nor have they budgets or circuit breakers.
     ("RUNNING", "RunBudgetExhausted"),
     ("SCHEDULING", "RunBudgetSet"),
     ("RUNNING", "RunBudgetSet"),
@@ -27,7 +27,6 @@ const UNREACHED: &[(&str, &str)] = &[
     ("QUEUED", "NodeReserved"),
     ("RUNNING", "NodeUsed"),
     ("WAITING", "NodeRequeued"),
-    ("RUNNING", "SignalSent"),
 ];
 
 /// The arrows of the tables that worlds take.

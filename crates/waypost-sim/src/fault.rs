@@ -90,6 +90,9 @@ faults! {
     BlobLostBeforeCommit = "blob-lost-before-commit", "a process dies after it has put a blob, before a frame names it";
     GcRuns = "gc-runs", "the sweep deletes blobs that no execution names";
     Steers = "steers", "users cancel items of maps, hold and release maps, and change their concurrency";
+    EndpointFails = "endpoint-fails", "a webhook endpoint is down for a while, or answers a message with an error";
+    EndpointGone = "endpoint-gone", "a webhook endpoint answers 410, and is disabled until a user resumes it";
+    DeliveryUnanswered = "delivery-unanswered", "a webhook endpoint gets a message, and its answer is lost";
     ProjectorDies = "projector-dies", "the projector loses what it has not written";
 }
 

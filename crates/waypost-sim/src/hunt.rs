@@ -23,13 +23,13 @@ const RARE: &[(Bug, u64)] = &[
     (Bug::KeptWhileOwned, 22_320),
     (Bug::CancelBeforeKept, 5_590),
     (Bug::CacheTrustedBySeq, 130),
-    (Bug::ForgottenTaskKept, 260),
+    (Bug::ForgottenTaskKept, 460),
     (Bug::ForgottenAtOnce, 7_180),
     (Bug::AdmittedWithoutPermit, 260),
     (Bug::PermitForgottenInQueue, 16_050),
     (Bug::HandedOverCounts, 150),
     (Bug::CancelForgotten, 370),
-    (Bug::RepeatRefused, 250),
+    (Bug::RepeatRefused, 380),
     (Bug::LateMark, 260),
     (Bug::OfferedOnce, 60),
     (Bug::AnyWait, 90),
@@ -38,6 +38,10 @@ const RARE: &[(Bug, u64)] = &[
     (Bug::TokenWithoutScope, 100),
     (Bug::ClosedItemHears, 600),
     (Bug::ToleranceOffByOne, 50),
+    (Bug::SignalStopsEarly, 130),
+    (Bug::ResultsOutOfOrder, 130),
+    (Bug::FedForEver, 190),
+    (Bug::WaitsUnsubscribed, 420),
 ];
 
 /// The result of one planted bug.

@@ -3,6 +3,7 @@
 //! ```text
 //!   containers   groups, loops and maps; children: the workflows that nodes start
 //!   generate     Random + Appetite ─▶ Program
+//!   messages     what nodes send: to webhook endpoints, to executions
 //!   definition   Program ─▶ the JSON that Waypost runs, and an input for it
 //!   script       how the outside world answers a task's calls
 //!   graph        what follows from the edges alone
@@ -20,6 +21,8 @@ mod definition;
 mod display;
 mod generate;
 pub mod graph;
+mod messages;
+mod retry;
 mod script;
 mod shrink;
 mod waits;
@@ -32,6 +35,8 @@ pub use children::{ChildCall, ChildProgram, Tie};
 pub use containers::{Each, Ends, ITEMS_MAX, ItemSource, Loop, Tolerated, span_of};
 pub use definition::{FAILURE, HANDLER, NAME};
 pub use generate::Appetite;
+pub use messages::Notify;
+pub use retry::{RetryOn, RetryRule};
 pub use script::{OutsideReply, Script};
 pub use waits::{DelaySpan, LATE, Signal, Signals};
 
@@ -150,31 +155,6 @@ pub enum Join {
     },
 }
 
-/// A retry policy.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RetryRule {
-    /// Tries in all.
-    pub max_attempts: u32,
-    /// The wait before the second.
-    pub wait_ms: u64,
-    /// Does it double from try to try?
-    pub backoff: bool,
-    /// Which failures it covers.
-    pub on: RetryOn,
-}
-
-/// Which failures a retry policy covers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RetryOn {
-    /// Those that pass by themselves: 5xx and timeouts.
-    Transient,
-    /// 5xx.
-    ServerErrors,
-    /// 4xx.
-    ClientErrors,
-    Timeouts,
-}
-
 /// What follows a node's failure.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OnError {
@@ -228,6 +208,10 @@ pub enum Kind {
     Map(Each),
     /// Starts an execution of a child workflow.
     Child(ChildCall),
+    /// Sends a message to webhook endpoints.
+    Notify(Notify),
+    /// Sends a signal to its own execution, by id.
+    Emit(Signal),
 }
 
 /// A case of a switch.
@@ -289,15 +273,6 @@ pub enum Value {
     Broken,
 }
 
-impl RetryRule {
-    /// The longest that all its waits can take together.
-    pub fn waits_ms_max(&self) -> u64 {
-        let wait = |tries: u32| if self.backoff { self.wait_ms << tries } else { self.wait_ms };
-        // Plus a fifth: waits vary by that share.
-        (0..self.max_attempts.saturating_sub(1)).map(|tries| wait(tries) * 6 / 5 + 1).sum()
-    }
-}
-
 impl Node {
     /// How many tries it has.
     pub fn tries_max(&self) -> u32 {
@@ -351,6 +326,7 @@ impl Node {
             }
             Kind::Group(_) | Kind::Loop(_) | Kind::Map(_) => self.body_span_ms_max(tries, waits),
             Kind::Child(call) => call.span_ms_max().map(|span| span * tries + waits),
+            Kind::Notify(notify) => notify.span_ms_max(),
             _ => Some(0),
         };
         let grace = if self.body().is_some() { containers::GRACE_MS } else { 0 };

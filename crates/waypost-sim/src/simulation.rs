@@ -21,6 +21,7 @@
 //! | `killer` | an execution that kills every process that decides it |
 //! | `fate` | processes that die, clocks that jump, stores that fail |
 //! | `trees` | executions that others start |
+//! | `webhooks` | messages to webhook endpoints, and their dispatchers |
 //! | `auditing`, `lines`, `verdict` | what must be true at every moment, and in the end |
 
 mod auditing;
@@ -33,11 +34,13 @@ mod leases;
 mod lines;
 mod mail;
 mod operations;
+mod options;
 mod people;
 mod recording;
 mod tasks;
 mod trees;
 mod verdict;
+mod webhooks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -50,7 +53,7 @@ use waypost_ports::memory::Tables;
 use crate::blobs::WorldBlobs;
 use crate::clock::{MachineClock, TrueTime};
 use crate::coverage::Coverage;
-use crate::fault::{Fault, Weather};
+use crate::fault::Weather;
 use crate::outside::Sink;
 use crate::process::{Life, Process};
 use crate::program::Program;
@@ -61,40 +64,7 @@ use crate::trace::Trace;
 
 pub use event::WorldEvent;
 use event::kind_of;
-
-/// What to simulate.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct WorldOptions {
-    /// Where everything comes from.
-    pub seed: u64,
-    /// Of the seed's submissions, none but these.
-    pub keep: Option<BTreeSet<usize>>,
-    /// Which of its smaller versions to submit instead of a program, step by step.
-    pub shrink: BTreeMap<usize, Vec<usize>>,
-    /// Faults that do not strike.
-    pub without: BTreeSet<Fault>,
-    /// End all faults after so many events.
-    pub events_max: Option<u64>,
-    /// Keep the trace as text?
-    pub trace: bool,
-    /// Keep the logs?
-    pub record: bool,
-}
-
-impl WorldOptions {
-    /// Everything of a seed.
-    pub fn seed(seed: u64) -> Self {
-        Self {
-            seed,
-            keep: None,
-            shrink: BTreeMap::new(),
-            without: BTreeSet::new(),
-            events_max: None,
-            trace: false,
-            record: false,
-        }
-    }
-}
+pub use options::WorldOptions;
 
 /// A violation.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -153,6 +123,7 @@ pub struct Simulation {
     blobs: WorldBlobs,
     far: far::Far,
     people: people::People,
+    webhooks: webhooks::Webhooks,
     auditor: auditing::Auditor,
     coverage: Coverage,
     /// Appends that have been answered.
@@ -201,6 +172,7 @@ impl Simulation {
         let people = people::People::new(&seed, &options);
         let far = far::Far::new(&seed, &truth);
         let killer = killer::Killer::new(&seed);
+        let webhooks = webhooks::Webhooks::new(&seed);
         Self {
             trace: Trace::new(options.trace),
             random: seed.split("schedule"),
@@ -219,6 +191,7 @@ impl Simulation {
             blobs,
             far,
             people,
+            webhooks,
             auditor: auditing::Auditor::default(),
             coverage: Coverage::default(),
             answered: BTreeSet::new(),
@@ -238,6 +211,7 @@ impl Simulation {
         self.define_children();
         self.plan_submissions();
         self.build_far();
+        self.build_webhooks();
         self.after(1_000, WorldEvent::Fate);
         self.after(500, WorldEvent::Request(None));
         self.after(100, WorldEvent::Project);
@@ -294,6 +268,7 @@ impl Simulation {
             WorldEvent::Steer(execution) => self.steer(execution),
             WorldEvent::Release(execution) => self.release(execution),
             WorldEvent::Far(event) => self.far(event),
+            WorldEvent::Webhooks(event) => self.webhook(event),
             WorldEvent::Fate => self.fate(),
             WorldEvent::Start { machine } => self.start(machine),
             WorldEvent::Resume(life) => self.resume(life),

@@ -15,6 +15,7 @@
 //! While an endpoint cools, a message is a probe, or waits and spends no attempt. A probe is the message
 //! that is due first, so that over a long outage the probes are spread over the messages.
 
+use crate::planted::{Bug, is_planted};
 use crate::time::{Millis, Timestamp};
 
 /// The waits between the attempts at one message, each with jitter. After the attempt that follows the last
@@ -63,7 +64,7 @@ pub struct EndpointHealth {
 impl EndpointHealth {
     /// How many more messages may be claimed, where so many are under way.
     pub fn room(&self, in_flight: usize, now: Timestamp) -> usize {
-        match self.probe_at {
+        match self.probe_at.filter(|_| !is_planted(Bug::CoolingIgnored)) {
             None => IN_FLIGHT_MAX.saturating_sub(in_flight),
             Some(at) if at <= now => 1,
             Some(_) => 0,

@@ -1,5 +1,7 @@
 //! Webhook endpoints and their messages, as the store in memory keeps them.
 
+mod statements;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -7,16 +9,20 @@ use uuid::Uuid;
 use waypost_core::id::ExecutionNo;
 use waypost_core::outbox::MessageKind;
 use waypost_core::outbox::delivery::{MessageNext, judge};
+use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::{Millis, Timestamp};
 
 use super::MemoryStore;
 use crate::outbox::{
     AwaitedResult, ClaimedMessages, DEAD_KEPT, DELIVERED_KEPT, EXPIRED, EndpointChange,
-    EndpointRow, EndpointState, FORMER_SECRET_KEPT, LastAttempt, MessageClaim, MessageName,
-    MessageResult, MessageRow, MessageState, MessagesPage, MessagesRequest, NewEndpoint,
-    OVER_QUOTA, Outbox, OutboxMessage, OutboxStats, PENDING_KEPT, Replay, TRIM_MAX, frame_mark,
+    EndpointRow, EndpointState, LastAttempt, MessageClaim, MessageName, MessageResult, MessageRow,
+    MessageState, MessagesPage, MessagesRequest, NewEndpoint, OVER_QUOTA, Outbox, OutboxMessage,
+    OutboxStats, PENDING_KEPT, Replay, TRIM_MAX, frame_mark,
 };
 use crate::store::{Append, StoreError};
+
+/// How long the claims of a planted bug last.
+const FOR_EVER: Millis = Millis::from_secs(1_000 * 24 * 3_600);
 
 #[derive(Clone, Default)]
 pub(super) struct OutboxTables {
@@ -56,6 +62,12 @@ impl KeptMessage {
 impl OutboxTables {
     /// The rows of a frame that went in.
     pub(super) fn enqueue(&mut self, append: &Append, now: Timestamp) {
+        if !is_planted(Bug::MessageOutsideCommit) {
+            self.write(append, now);
+        }
+    }
+
+    fn write(&mut self, append: &Append, now: Timestamp) {
         let header = &append.header;
         for outgoing in &append.side.messages {
             if outgoing.awaited {
@@ -110,7 +122,9 @@ impl OutboxTables {
                 let of = messages.iter().filter(is_it);
                 of.filter(|kept| kept.row.state == state).count() as u64
             };
-            let is_pending = count(MessageState::Pending) > 0;
+            let is_over =
+                is_planted(Bug::FirstEndpointIsEnough) && count(MessageState::Delivered) > 0;
+            let is_pending = count(MessageState::Pending) > 0 && !is_over;
             if !is_pending {
                 resolved.push(AwaitedResult {
                     execution: *execution,
@@ -139,7 +153,9 @@ impl OutboxTables {
             .map(|(at, kept)| (kept.row.message.name.execution, kept.row.message.name.seq, at))
             .collect();
         pending.sort_unstable();
-        pending.dedup_by_key(|(execution, ..)| *execution);
+        if !is_planted(Bug::MessageOvertakes) {
+            pending.dedup_by_key(|(execution, ..)| *execution);
+        }
         let mut heads: Vec<_> =
             pending.iter().map(|(.., at)| (self.messages[*at].row.due, *at)).collect();
         heads.sort_unstable();
@@ -147,7 +163,8 @@ impl OutboxTables {
     }
 
     fn claim(&mut self, request: &MessageClaim, now: Timestamp) -> ClaimedMessages {
-        let ends = now.plus(request.lease);
+        let lease = if is_planted(Bug::MessageClaimedForEver) { FOR_EVER } else { request.lease };
+        let ends = now.plus(lease);
         let mut claimed = ClaimedMessages {
             endpoints: !self.endpoints.is_empty(),
             handoffs: self
@@ -299,57 +316,23 @@ impl OutboxTables {
 
 impl Outbox for MemoryStore {
     fn add_endpoint(&self, endpoint: &NewEndpoint) -> Result<(), StoreError> {
-        self.with(|data, now| {
-            if data.outbox.endpoint(&endpoint.id).is_some() {
-                let id = &endpoint.id;
-                return Err(StoreError::Refused(format!("there is an endpoint {id} already")));
-            }
-            data.outbox.endpoints.push(EndpointRow {
-                endpoint: endpoint.clone(),
-                state: EndpointState::Active,
-                health: Default::default(),
-                former: None,
-                created_at: now,
-            });
-            Ok(())
-        })
+        self.with(|data, now| data.add_endpoint(endpoint, now))
     }
 
     fn endpoints(&self) -> Result<Vec<EndpointRow>, StoreError> {
-        self.with(|data, _| Ok(data.outbox.endpoints.clone()))
+        self.with(|data, _| Ok(data.endpoints().to_vec()))
     }
 
     fn change_endpoint(&self, id: &str, change: &EndpointChange) -> Result<bool, StoreError> {
-        self.with(|data, now| {
-            let Some(row) = data.outbox.endpoint(id) else { return Ok(false) };
-            match change {
-                EndpointChange::Pause => row.state = EndpointState::Paused,
-                EndpointChange::Resume => {
-                    (row.state, row.health) = (EndpointState::Active, Default::default());
-                }
-                EndpointChange::Rotate(secret) => {
-                    let former = std::mem::replace(&mut row.endpoint.secret, secret.clone());
-                    row.former = Some((former, now.plus(FORMER_SECRET_KEPT)));
-                }
-            }
-            Ok(true)
-        })
+        self.with(|data, now| Ok(data.change_endpoint(id, change, now)))
     }
 
     fn delete_endpoint(&self, id: &str) -> Result<bool, StoreError> {
-        self.with(|data, _| {
-            let before = data.outbox.endpoints.len();
-            data.outbox.endpoints.retain(|row| *row.endpoint.id != *id);
-            data.outbox.messages.retain(|kept| *kept.row.message.name.endpoint != *id);
-            Ok(data.outbox.endpoints.len() < before)
-        })
+        self.with(|data, _| Ok(data.delete_endpoint(id)))
     }
 
     fn claim_messages(&self, request: &MessageClaim) -> Result<ClaimedMessages, StoreError> {
-        self.with(|data, now| {
-            let reported = data.report_deliveries();
-            Ok(ClaimedMessages { reported, ..data.outbox.claim(request, now) })
-        })
+        self.with(|data, now| Ok(data.claim_messages(request, now)))
     }
 
     fn settle_messages(
@@ -357,10 +340,7 @@ impl Outbox for MemoryStore {
         claim: Uuid,
         results: &[MessageResult],
     ) -> Result<Vec<ExecutionNo>, StoreError> {
-        self.with(|data, now| {
-            results.iter().for_each(|result| data.outbox.settle(claim, result, now));
-            Ok(data.report_deliveries())
-        })
+        self.with(|data, now| Ok(data.settle_messages(claim, results, now)))
     }
 
     fn messages(&self, request: &MessagesRequest) -> Result<MessagesPage, StoreError> {

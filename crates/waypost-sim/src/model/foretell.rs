@@ -9,7 +9,7 @@ use waypost_core::failure::kind;
 use waypost_core::status::Status;
 
 use super::graph::{Edge, Siblings, conditions, edge, handling};
-use super::values::{Facts, are_sound, choose, n_of, unknown_tests};
+use super::values::{Facts, choose, is_unsound, n_of, unknown_tests};
 use super::{Outcome, SLACK_MS};
 use crate::program::graph::{leads_only_to, settled_before};
 use crate::program::{
@@ -201,8 +201,12 @@ fn own_outcomes(
     let mut waits = false;
     let all: Vec<Outcome> = match &node.kind {
         Kind::Noop | Kind::Join => vec![completed],
-        Kind::Transform(values) | Kind::Output(values) if are_sound(values) => vec![completed],
-        Kind::Transform(_) | Kind::Output(_) => vec![Outcome::Mistaken],
+        kind if is_unsound(kind) => vec![Outcome::Mistaken],
+        Kind::Transform(_) | Kind::Output(_) => vec![completed],
+        Kind::Notify(notify) if notify.wait && node.span_ms_max().is_some() => {
+            vec![completed, Outcome::TimedOut]
+        }
+        Kind::Notify(_) | Kind::Emit(_) => vec![completed],
         Kind::Fail => vec![Outcome::Failed],
         Kind::Condition(_) | Kind::Switch { .. } => choices(&node.kind, facts, known),
         Kind::Delay(span) => match node.deadline_ms {

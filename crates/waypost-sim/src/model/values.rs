@@ -84,6 +84,15 @@ pub(super) fn are_sound(values: &[Value]) -> bool {
     !values.contains(&Value::Broken)
 }
 
+/// Does a node fail because the values that it has to compute cannot be?
+pub(super) fn is_unsound(kind: &Kind) -> bool {
+    match kind {
+        Kind::Transform(values) | Kind::Output(values) => !are_sound(values),
+        Kind::Notify(notify) => !are_sound(&notify.values),
+        _ => false,
+    }
+}
+
 /// A value that does not depend on other nodes.
 pub(super) fn plain(value: Value, facts: Facts) -> Option<Json> {
     let Facts { n, iteration, index } = facts;

@@ -94,6 +94,20 @@ impl ItemSource {
     }
 }
 
+impl Each {
+    /// What a simpler map has less of.
+    pub(super) fn weight(&self) -> usize {
+        let items = match &self.items {
+            ItemSource::List(values) => values.len(),
+            ItemSource::Of(Value::Constant(count)) => usize::try_from(*count).unwrap_or(usize::MAX),
+            ItemSource::Of(_) => 20,
+        };
+        let options =
+            [self.width > 1, self.tolerated != Tolerated::Count(0), self.stops, !self.collects];
+        items + options.into_iter().filter(|option| *option).count()
+    }
+}
+
 impl Node {
     /// The nodes of its body, if it is a container.
     pub fn body(&self) -> Option<&[Self]> {

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::graph::is_asked_for;
+use super::messages::emit_config;
 use super::{
     ChildCall, DelaySpan, Each, Ends, FailurePolicy, ItemSource, Join, Keyed, Kind, Loop, N_MAX,
     Need, Node, OnError, Program, RetryOn, RetryRule, Setting, Test, Tie, Tolerated, Value,
@@ -197,6 +198,8 @@ impl<'p> PrintedScope<'p> {
             }
             Kind::Map(each) => ("map", self.map_json(each)),
             Kind::Child(call) => ("workflow", child_json(*call)),
+            Kind::Notify(notify) => ("notify", notify.config(&self.values_json(&notify.values))),
+            Kind::Emit(signal) => ("emit", emit_config(*signal, &node.id)),
         }
     }
 

@@ -94,6 +94,8 @@ impl ShownScope<'_> {
             }
             Kind::Map(each) => self.map_text(each),
             Kind::Child(call) => call.to_string(),
+            Kind::Notify(notify) => notify.text(&self.values_text(&notify.values)),
+            Kind::Emit(signal) => format!("emit {}", signal.name()),
         }
     }
 

@@ -5,6 +5,7 @@ mod bodies;
 mod children;
 mod kinds;
 mod maps;
+mod messages;
 
 use super::{FailurePolicy, Join, Kind, Need, Node, OnError, Program};
 use crate::random::Random;
@@ -38,6 +39,8 @@ pub struct Appetite {
     pub maps_percent: u32,
     /// How many in a hundred start executions of the child workflows, which must be defined.
     pub children_percent: u32,
+    /// How many in a hundred send messages to webhook endpoints, or signals by id.
+    pub messages_percent: u32,
 }
 
 impl Appetite {
@@ -57,6 +60,7 @@ impl Appetite {
             bodies_percent: 35,
             maps_percent: 20,
             children_percent: 0,
+            messages_percent: 0,
         }
     }
 
@@ -102,6 +106,7 @@ impl Program {
         program.add_bodies(random, appetite);
         program.add_maps(random, appetite);
         program.add_children(random, appetite);
+        program.add_messages(random, appetite);
         // Behind a join that does not wait for all, a test may depend on an open node.
         program.make_valid();
         program

@@ -171,13 +171,16 @@ impl Kind {
             | Self::Task(_)
             | Self::Group(_)
             | Self::Map(_)
-            | Self::Child(_) => {}
+            | Self::Child(_)
+            | Self::Notify(_)
+            | Self::Emit(_) => {}
         }
     }
 
     fn values_mut(&mut self) -> &mut [Value] {
         match self {
             Self::Transform(values) | Self::Output(values) => values,
+            Self::Notify(notify) => &mut notify.values,
             Self::Map(each) => each.items.values_mut(),
             _ => &mut [],
         }
@@ -317,6 +320,7 @@ fn simpler(kind: &Kind) -> Option<Kind> {
         Kind::Signals(signals) => {
             Some(Kind::Wait { signal: signals.wanted[0], timeout_ms: signals.timeout_ms })
         }
+        Kind::Notify(notify) => Some(notify.simpler().map_or(Kind::Noop, Kind::Notify)),
         Kind::Transform(_)
         | Kind::Output(_)
         | Kind::Condition(_)
@@ -328,7 +332,8 @@ fn simpler(kind: &Kind) -> Option<Kind> {
         | Kind::Group(_)
         | Kind::Loop(_)
         | Kind::Map(_)
-        | Kind::Child(_) => Some(Kind::Noop),
+        | Kind::Child(_)
+        | Kind::Emit(_) => Some(Kind::Noop),
     }
 }
 
@@ -344,6 +349,8 @@ impl Node {
             Kind::Child(call) => 2 + usize::from(*call != SIMPLEST_CHILD),
             Kind::Condition(_) | Kind::Join | Kind::Fail | Kind::Delay(_) | Kind::Wait { .. } => 1,
             Kind::Signals(_) => 2,
+            Kind::Notify(notify) => notify.weight(),
+            Kind::Emit(_) => 1,
             Kind::Group(body) => 1 + weight_of(body),
             Kind::Loop(Loop { body, max, delay_ms, all, .. }) => {
                 let options = [*max > 1, *delay_ms > 0, *all].into_iter().filter(|option| *option);
@@ -363,20 +370,6 @@ impl Node {
             self.sets.is_some(),
         ];
         10 + kind + self.needs.len() + options.into_iter().filter(|option| *option).count()
-    }
-}
-
-impl Each {
-    /// What a simpler map has less of.
-    fn weight(&self) -> usize {
-        let items = match &self.items {
-            ItemSource::List(values) => values.len(),
-            ItemSource::Of(Value::Constant(count)) => usize::try_from(*count).unwrap_or(usize::MAX),
-            ItemSource::Of(_) => 20,
-        };
-        let options =
-            [self.width > 1, self.tolerated != Tolerated::Count(0), self.stops, !self.collects];
-        items + options.into_iter().filter(|option| *option).count()
     }
 }
 

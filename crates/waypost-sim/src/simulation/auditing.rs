@@ -121,6 +121,7 @@ impl Simulation {
         let awaited = self.awaited(header.execution);
         self.inspect_frame(&frame, true);
         self.check_cancels(append, &awaited);
+        self.check_outbox_of(append);
         self.tempt_to_meddle(append);
         if header.parent.is_none() {
             self.may_be_killer(header.execution);

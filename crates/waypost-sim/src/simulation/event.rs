@@ -61,6 +61,8 @@ pub enum WorldEvent {
     Release(ExecutionNo),
     /// Something happens around remote workers.
     Far(super::far::FarEvent),
+    /// Something happens around webhooks.
+    Webhooks(super::webhooks::WebhookEvent),
     /// Something goes wrong.
     Fate,
     /// A process starts on a machine.

@@ -219,6 +219,7 @@ impl Simulation {
                 self.failovers += 1;
                 self.people.forget_since(since);
                 self.reread_logs();
+                self.reread_announced();
                 self.forget_killer();
                 self.far_say_again();
             }

@@ -202,7 +202,13 @@ impl Simulation {
         if op.failovers != self.failovers {
             return self.append_fails(op, &StoreError::Unavailable("failover".to_owned()));
         }
+        let late = is_planted(Bug::MessageOutsideCommit);
         let answers: Vec<_> = self.store.with(|tables, now| {
+            for (append, inserted) in op.batch.iter().zip(&op.inserted).filter(|_| late) {
+                if matches!(inserted, Inserted::At(_)) {
+                    tables.write_messages_late(append, now);
+                }
+            }
             if looks {
                 tables.wake_parked(&op.batch, &op.inserted, now);
             }

@@ -231,9 +231,11 @@ fn appetite(seed: &Random) -> Appetite {
     let simulated = Appetite::simulated();
     let has_maps = seed.split("worlds of maps").percent(20);
     let has_trees = seed.split("worlds of trees").percent(20);
+    let has_messages = seed.split("worlds of messages").percent(20);
     Appetite {
         maps_percent: if has_maps { 90 } else { simulated.maps_percent },
         children_percent: if has_trees { 80 } else { simulated.children_percent },
+        messages_percent: if has_messages { 80 } else { simulated.messages_percent },
         nodes_max: if random.percent(80) { 7 } else { 14 },
         delay_ms_max: if random.percent(90) { 40_000 } else { 900_000 },
         ..simulated

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use waypost_core::event::{Event as LogEvent, RunCreated, RunEvent};
+use waypost_core::event::{Event as LogEvent, NodeEvent, RunCreated, RunEvent};
 use waypost_core::frame::decode;
-use waypost_core::id::ExecutionNo;
+use waypost_core::id::{ExecutionId, ExecutionNo};
 use waypost_core::plan::ConcurrencyPolicy;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::projection::{Changes, Stamp};
@@ -16,7 +16,7 @@ use super::trees::was_ended_by_parent;
 use super::{IDLE_MS, Simulation, WorldEvent};
 use crate::clock::START;
 use crate::fault::Fault;
-use crate::model::{Ran, World, judge};
+use crate::model::{Ran, SentSignal, World, judge};
 use crate::program::{ChildProgram, Program};
 
 impl Simulation {
@@ -69,12 +69,13 @@ impl Simulation {
         }
         let due = |execution: &ExecutionNo| self.auditor.state(*execution)?.next_due();
         let due = self.open_executions().iter().filter_map(due).max();
-        let due_ms = due.map_or(0, |due| due.since(START).0);
+        let due_ms = due.map_or(0, |due| due.since(START).0).max(self.outbox_due_ms());
         self.ms() > self.auditor.last_commit_ms.max(due_ms) + IDLE_MS
     }
 
     /// The end: everything that can be checked is checked.
     pub(super) fn check_everything(&mut self) {
+        self.drain_outbox();
         self.project();
         self.check_submissions();
         self.check_projections();
@@ -170,7 +171,7 @@ impl Simulation {
             cancel_requested: done.cancel || told || may_be_superseded(&program),
             paused: done.pause
                 || events.iter().any(|e| matches!(e, LogEvent::Run(RunEvent::Quarantined { .. }))),
-            signals: done.signals,
+            signals: done.signals.into_iter().chain(emitted(&events, &created.key)).collect(),
             resumptions: done.resumptions,
             steered: done.steered,
             attempts_lost: self.kills > 0
@@ -206,7 +207,7 @@ impl Simulation {
 impl Simulation {
     /// The program that an execution runs, and its input. A child has the labels of its parent, and its
     /// input is a part of its parent's.
-    fn program_of(&self, created: &RunCreated) -> Option<(Program, Value)> {
+    pub(super) fn program_of(&self, created: &RunCreated) -> Option<(Program, Value)> {
         let at = created.labels.get(LABEL)?.parse::<usize>().ok()?;
         let submission = self.people.submissions.get(at)?;
         if created.parent.is_none() {
@@ -215,6 +216,26 @@ impl Simulation {
         let input = json!({ "n": submission.input.get("n"), "sink": submission.input.get("sink") });
         Some((ChildProgram::named(&created.workflow)?.program(), input))
     }
+
+    /// The program that an execution runs.
+    pub(super) fn program_run_by(&self, execution: ExecutionNo) -> Option<Program> {
+        let created = &self.auditor.state(execution)?.created;
+        self.program_of(created).map(|(program, _)| program)
+    }
+}
+
+/// The signals that an execution sent to itself.
+fn emitted<'e>(
+    events: &'e [LogEvent],
+    key: &'e ExecutionId,
+) -> impl Iterator<Item = SentSignal> + 'e {
+    events.iter().filter_map(move |event| match event {
+        LogEvent::Node(NodeEvent::SignalSent { node, signal, .. }) => Some(SentSignal {
+            name: signal.to_string(),
+            body: json!({ "ok": true, "serial": format!("{key}/{node}") }),
+        }),
+        _ => None,
+    })
 }
 
 /// May a newcomer have it cancelled?

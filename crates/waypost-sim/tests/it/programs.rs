@@ -27,7 +27,8 @@ fn expect_valid(what: &str, program: &Program) {
 #[test]
 fn every_program_is_a_valid_definition() {
     let trees = Appetite { children_percent: 80, ..Appetite::simulated() };
-    for appetite in [Appetite::simulated(), Appetite::real(), trees] {
+    let messages = Appetite { messages_percent: 80, ..Appetite::simulated() };
+    for appetite in [Appetite::simulated(), Appetite::real(), trees, messages] {
         for (seed, program) in generated(&appetite) {
             assert!((1..=appetite.nodes_max).contains(&program.nodes.len()));
             expect_valid(&format!("seed {seed}"), &program);
@@ -37,7 +38,8 @@ fn every_program_is_a_valid_definition() {
 
 #[test]
 fn every_smaller_program_is_valid_and_smaller() {
-    for (seed, program) in generated(&Appetite::simulated()).take(80) {
+    let appetite = Appetite { messages_percent: 50, ..Appetite::simulated() };
+    for (seed, program) in generated(&appetite).take(80) {
         for candidate in program.shrink_candidates() {
             expect_valid(&format!("seed {seed}, shrunk"), &candidate);
             assert!(candidate.weight() < program.weight(), "{program}\n{candidate}");
@@ -147,6 +149,9 @@ fn features_of(nodes: &[Node], depth: u32) -> BTreeSet<String> {
             Kind::Task(Script::Down) => "down",
             Kind::Task(Script::Hang) => "hang",
             Kind::Child(_) => "child",
+            Kind::Notify(notify) if notify.wait => "awaited message",
+            Kind::Notify(_) => "message",
+            Kind::Emit(_) => "signal by id",
             Kind::Group(_) if node.retry.is_some() => "group that is tried again",
             Kind::Group(_) => "group",
             Kind::Loop(Loop { ends: Ends::Until(Test::Variable(_)), .. }) => "loop on the variable",

@@ -5,7 +5,7 @@ use waypost_core::status::NodeStatus;
 
 use super::{Judge, has_failed, is_unmet};
 use crate::model::foretell::{Fault, has_ample_time, retries};
-use crate::model::values::{are_sound, choose};
+use crate::model::values::{are_sound, choose, is_unsound};
 use crate::model::{CONTRADICTION, NodeRan, SLACK_MS};
 use crate::program::{FAILURE, Kind, Node, Script, Signals};
 
@@ -77,12 +77,14 @@ impl Judge<'_> {
                 Ok(())
             }
             Kind::Signals(signals) => is_wait_allowed(node, signals, ran).map(Ok)?,
+            Kind::Notify(notify) if notify.wait && are_sound(&notify.values) => {
+                expect(!timed_out || node.span_ms_max().is_some(), "it has no limit")?;
+                Ok(())
+            }
             _ if timed_out => {
                 return expect(late && node.deadline_ms.is_some(), "it takes no time");
             }
-            Kind::Transform(values) | Kind::Output(values) if !are_sound(values) => {
-                Err(kind::EXPRESSION)
-            }
+            _ if is_unsound(&node.kind) => Err(kind::EXPRESSION),
             Kind::Fail => Err(FAILURE),
             Kind::Condition(_) | Kind::Switch { .. } => {
                 let seq = ran.settled.unwrap_or_default();

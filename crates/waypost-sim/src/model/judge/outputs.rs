@@ -8,7 +8,7 @@ use super::{Judge, has_failed};
 use crate::model::CONTRADICTION;
 use crate::model::graph::handling;
 use crate::model::values::plain;
-use crate::program::{Kind, OnError, Signal, Value};
+use crate::program::{Kind, Notify, OnError, Signal, Value};
 
 impl Judge<'_> {
     pub(super) fn output(&mut self, at: usize) {
@@ -22,12 +22,18 @@ impl Judge<'_> {
         let settled = ran.settled.unwrap_or_default();
         let right = match &node.kind {
             Kind::Noop | Kind::Delay(_) => output.is_null(),
-            Kind::Transform(values) | Kind::Output(values) => {
-                output.as_array().is_some_and(|found| {
-                    found.len() == values.len()
-                        && found.iter().zip(values).all(|(found, v)| self.shows(found, *v, settled))
-                })
-            }
+            Kind::Notify(notify) if notify.wait => match ran.resumed.last() {
+                Some(wait) => self.ran.world.was_to_end(*wait, Some(&output)),
+                // The auditor compares it with the outbox.
+                None => output["delivered"].is_u64() && output["failed"].is_u64(),
+            },
+            Kind::Emit(_) => output["delivered"] == json!(true),
+            Kind::Transform(values)
+            | Kind::Output(values)
+            | Kind::Notify(Notify { values, .. }) => output.as_array().is_some_and(|found| {
+                found.len() == values.len()
+                    && found.iter().zip(values).all(|(found, v)| self.shows(found, *v, settled))
+            }),
             Kind::Condition(_) => {
                 ran.branch.as_deref().is_some_and(|branch| output == json!(branch == "true"))
             }

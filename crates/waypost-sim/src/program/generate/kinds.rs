@@ -102,7 +102,7 @@ impl Builder<'_> {
     }
 
     /// How long something that need not come is waited for.
-    fn spell(&mut self) -> u64 {
+    pub(super) fn spell(&mut self) -> u64 {
         self.random.between(100, self.appetite.delay_ms_max.max(200))
     }
 

@@ -1,0 +1,98 @@
+//! The statements of the outbox, for the store in memory and for the simulator, which runs them one by one.
+
+use uuid::Uuid;
+use waypost_core::id::ExecutionNo;
+use waypost_core::planted::{Bug, is_planted};
+use waypost_core::time::Timestamp;
+
+use crate::memory::Tables;
+use crate::outbox::{
+    ClaimedMessages, EndpointChange, EndpointRow, EndpointState, FORMER_SECRET_KEPT, MessageClaim,
+    MessageResult, MessageRow, NewEndpoint,
+};
+use crate::store::{Append, StoreError};
+
+impl Tables {
+    /// Keeps an endpoint.
+    pub fn add_endpoint(
+        &mut self,
+        endpoint: &NewEndpoint,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        if self.outbox.endpoint(&endpoint.id).is_some() {
+            let id = &endpoint.id;
+            return Err(StoreError::Refused(format!("there is an endpoint {id} already")));
+        }
+        self.outbox.endpoints.push(EndpointRow {
+            endpoint: endpoint.clone(),
+            state: EndpointState::Active,
+            health: Default::default(),
+            former: None,
+            created_at: now,
+        });
+        Ok(())
+    }
+
+    /// Every endpoint, oldest first.
+    pub fn endpoints(&self) -> &[EndpointRow] {
+        &self.outbox.endpoints
+    }
+
+    /// Changes an endpoint; `false` where there is none of this id.
+    pub fn change_endpoint(&mut self, id: &str, change: &EndpointChange, now: Timestamp) -> bool {
+        let Some(row) = self.outbox.endpoint(id) else { return false };
+        match change {
+            EndpointChange::Pause => row.state = EndpointState::Paused,
+            EndpointChange::Resume => {
+                (row.state, row.health) = (EndpointState::Active, Default::default());
+            }
+            EndpointChange::Rotate(secret) => {
+                let former = std::mem::replace(&mut row.endpoint.secret, secret.clone());
+                row.former = Some((former, now.plus(FORMER_SECRET_KEPT)));
+            }
+        }
+        true
+    }
+
+    /// Deletes an endpoint with all its messages; `false` where there is none of this id.
+    pub fn delete_endpoint(&mut self, id: &str) -> bool {
+        let before = self.outbox.endpoints.len();
+        self.outbox.endpoints.retain(|row| *row.endpoint.id != *id);
+        self.outbox.messages.retain(|kept| *kept.row.message.name.endpoint != *id);
+        self.outbox.endpoints.len() < before
+    }
+
+    /// Takes messages that are due.
+    pub fn claim_messages(&mut self, request: &MessageClaim, now: Timestamp) -> ClaimedMessages {
+        let reported = self.report_deliveries();
+        ClaimedMessages { reported, ..self.outbox.claim(request, now) }
+    }
+
+    /// Records what became of claimed messages, and mails it to the nodes that wait for it. Returns which
+    /// executions have mail now.
+    pub fn settle_messages(
+        &mut self,
+        claim: Uuid,
+        results: &[MessageResult],
+        now: Timestamp,
+    ) -> Vec<ExecutionNo> {
+        results.iter().for_each(|result| self.outbox.settle(claim, result, now));
+        if is_planted(Bug::SettledWithoutMail) {
+            self.outbox.resolve();
+        }
+        self.report_deliveries()
+    }
+
+    /// All messages, oldest first.
+    pub fn outbox_rows(&self) -> impl Iterator<Item = &MessageRow> {
+        self.outbox.messages.iter().map(|kept| &kept.row)
+    }
+
+    /// Writes the messages of a frame that was committed before, as a planted bug has it.
+    pub fn write_messages_late(&mut self, append: &Append, now: Timestamp) {
+        for append in std::iter::once(append).chain(&append.side.births) {
+            self.outbox.write(append, now);
+        }
+        self.report_deliveries();
+    }
+}
