@@ -60,8 +60,9 @@ pub const EARLY_SIGNALS_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub const SIGNAL_KEY_CHARS_MAX: usize = 256;
 /// How long a published signal is kept until an execution waits for it, unless its sender says so.
 pub const SIGNAL_KEEP: Millis = Millis::from_secs(24 * 3_600);
-/// The shortest and the longest time for which it may be kept.
+/// The shortest time for which it may be kept.
 pub const SIGNAL_KEEP_MIN: Millis = Millis::from_secs(1);
+/// The longest time for which it may be kept.
 pub const SIGNAL_KEEP_MAX: Millis = Millis::from_secs(30 * 24 * 3_600);
 /// Bytes of the body of a signal that is published from outside of executions.
 pub const PUBLISHED_BYTES_MAX: usize = 256 * 1024;

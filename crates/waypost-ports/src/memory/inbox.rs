@@ -17,7 +17,9 @@ impl Tables {
     /// Mails what became of the messages that nodes wait for; returns the executions.
     pub(super) fn report_deliveries(&mut self) -> Vec<ExecutionNo> {
         let results = self.outbox.resolve();
-        results.iter().for_each(|result| drop(self.deliver(&result.mail())));
+        for result in &results {
+            self.deliver(&result.mail());
+        }
         results.into_iter().map(|result| result.execution).collect()
     }
 

@@ -25,7 +25,7 @@ pub(super) struct TopicTables {
 }
 
 /// A signal, who sent it, and who gets it.
-type Sent = (PublishedSignal, Option<Arc<str>>, BTreeSet<ExecutionNo>);
+type GivenSignal = (PublishedSignal, Option<Arc<str>>, BTreeSet<ExecutionNo>);
 
 /// A wait for a signal by its key.
 #[derive(Clone)]
@@ -151,7 +151,7 @@ impl TopicTables {
 
     /// Each wait for this name that nothing is on its way to gets its next signal: one that others have got
     /// already, in their order, or else the oldest that nothing has got.
-    fn next(&mut self, name: &str, now: Timestamp) -> Vec<Sent> {
+    fn next(&mut self, name: &str, now: Timestamp) -> Vec<GivenSignal> {
         let open = |row: &&PublishedRow| !row.taken && *row.signal.name == *name;
         let open = self.published.iter().filter(open);
         let mut open: Vec<_> = open
@@ -163,7 +163,7 @@ impl TopicTables {
     }
 
     /// Gives a signal to those who may have it. It is gone when no other is to get it.
-    fn give(&mut self, name: &str, message: &MessageId, now: Timestamp) -> Option<Sent> {
+    fn give(&mut self, name: &str, message: &MessageId, now: Timestamp) -> Option<GivenSignal> {
         let is = |row: &PublishedRow| {
             *row.signal.name == *name && row.signal.message == *message && !row.taken
         };
