@@ -125,6 +125,10 @@ bugs! {
     MessageOvertakes = "message-overtakes", "a message is sent before an earlier one about the same execution";
     CoolingIgnored = "cooling-ignored", "an endpoint that cools is sent every message that is due";
     MessageClaimedForEver = "message-claimed-for-ever", "a message whose dispatcher died is not sent again";
+    // Approvals.
+    SecondDecisionTaken = "second-decision-taken", "a decision about an approval that is over is acknowledged as done";
+    ReminderForgotten = "reminder-forgotten", "a take-over forgets when people are to be reminded of an approval";
+    ExpiryForgotten = "expiry-forgotten", "a take-over forgets when an approval expires";
     // Blobs.
     BlobAfterCommit = "blob-after-commit", "the frame that names a blob is committed before the blob is put";
     GcTakesFresh = "gc-takes-fresh", "the sweep of blobs ignores how young a blob is";

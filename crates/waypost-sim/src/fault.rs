@@ -93,6 +93,7 @@ faults! {
     EndpointFails = "endpoint-fails", "a webhook endpoint is down for a while, or answers a message with an error";
     EndpointGone = "endpoint-gone", "a webhook endpoint answers 410, and is disabled until a user resumes it";
     DeliveryUnanswered = "delivery-unanswered", "a webhook endpoint gets a message, and its answer is lost";
+    Answers = "answers", "people decide approvals, twice, at two instances, and at the moment of expiry";
     ProjectorDies = "projector-dies", "the projector loses what it has not written";
 }
 

@@ -1,6 +1,7 @@
 //! Programs: workflows in a form of their own, small enough to reason about.
 //!
 //! ```text
+//!   approvals    what people are asked; spans: how long nodes may take
 //!   containers   groups, loops and maps; children: the workflows that nodes start
 //!   generate     Random + Appetite ─▶ Program
 //!   messages     what nodes send: to webhook endpoints, to executions
@@ -15,6 +16,7 @@
 //! node needs and mentions only nodes before it, so the order of `nodes` is a topological one. The
 //! body of a container is a list of nodes like a program's own, with positions of its own.
 
+mod approvals;
 mod children;
 mod containers;
 mod definition;
@@ -25,12 +27,15 @@ mod messages;
 mod retry;
 mod script;
 mod shrink;
+mod spans;
 mod waits;
 
 use std::collections::BTreeSet;
 
+use waypost_core::kind::{APPROVED, EXPIRED, REJECTED};
 use waypost_core::plan::ConcurrencyPolicy;
 
+pub use approvals::{APPROVER, Approval, DEPUTY};
 pub use children::{ChildCall, ChildProgram, Tie};
 pub use containers::{Each, Ends, ITEMS_MAX, ItemSource, Loop, Tolerated, span_of};
 pub use definition::{FAILURE, HANDLER, NAME};
@@ -196,6 +201,8 @@ pub enum Kind {
     },
     /// Waits for some of several signals.
     Signals(Signals),
+    /// Asks a person to decide.
+    Approval(Approval),
     /// Makes a list of values the execution's output.
     Output(Vec<Value>),
     /// Calls the outside world.
@@ -287,6 +294,7 @@ impl Node {
                 cases.iter().map(|case| &*case.branch).chain(default.as_deref()).collect()
             }
             Kind::Signals(Signals { late: true, .. }) => vec![LATE],
+            Kind::Approval(_) => vec![APPROVED, REJECTED, EXPIRED],
             _ => Vec::new(),
         };
         if let OnError::Branch(branch) = &self.on_error {
@@ -304,36 +312,6 @@ impl Node {
     /// The nodes it needs, each once.
     pub fn sources(&self) -> BTreeSet<usize> {
         self.needs.iter().map(|need| need.source).collect()
-    }
-
-    /// How long it can take in a prompt world; `None`: without limit.
-    pub fn span_ms_max(&self) -> Option<u64> {
-        /// How much longer than its timeout a silent attempt is waited for.
-        const SILENCE_MS: u64 = 5_000;
-        let waits = self.retry.map_or(0, |retry| retry.waits_ms_max());
-        let tries = u64::from(self.tries_max());
-        let unlimited = match &self.kind {
-            Kind::Delay(span) => Some(span.ms(N_MAX)),
-            Kind::Wait { timeout_ms, .. } | Kind::Signals(Signals { timeout_ms, .. }) => {
-                *timeout_ms
-            }
-            Kind::Task(script) => {
-                let attempt = match script {
-                    Script::Hang => self.timeout_ms.map(|timeout| timeout + SILENCE_MS),
-                    _ => Some(0),
-                };
-                attempt.map(|attempt| attempt * tries + waits)
-            }
-            Kind::Group(_) | Kind::Loop(_) | Kind::Map(_) => self.body_span_ms_max(tries, waits),
-            Kind::Child(call) => call.span_ms_max().map(|span| span * tries + waits),
-            Kind::Notify(notify) => notify.span_ms_max(),
-            _ => Some(0),
-        };
-        let grace = if self.body().is_some() { containers::GRACE_MS } else { 0 };
-        match (unlimited, self.deadline_ms.map(|deadline| deadline + grace)) {
-            (Some(span), Some(deadline)) => Some(span.min(deadline)),
-            (span, deadline) => span.or(deadline),
-        }
     }
 }
 

@@ -18,12 +18,14 @@
 //! | `blobs` | payloads on their way to the blob store and back; the sweep |
 //! | `far` | remote workers: offers, polls, reports |
 //! | `people` | submissions, requests, and the responses to them |
+//! | `approvals` | people who answer approvals |
 //! | `killer` | an execution that kills every process that decides it |
 //! | `fate` | processes that die, clocks that jump, stores that fail |
 //! | `trees` | executions that others start |
 //! | `webhooks` | messages to webhook endpoints, and their dispatchers |
 //! | `auditing`, `lines`, `verdict` | what must be true at every moment, and in the end |
 
+mod approvals;
 mod auditing;
 mod blobs;
 mod event;
@@ -45,7 +47,7 @@ mod webhooks;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use waypost_core::id::{AppendId, InstanceId};
+use waypost_core::id::AppendId;
 use waypost_engine::driver::Input;
 use waypost_engine::{Plans, StoreCalls};
 use waypost_ports::memory::Tables;
@@ -124,6 +126,7 @@ pub struct Simulation {
     far: far::Far,
     people: people::People,
     webhooks: webhooks::Webhooks,
+    approvers: approvals::Approvers,
     auditor: auditing::Auditor,
     coverage: Coverage,
     /// Appends that have been answered.
@@ -170,6 +173,7 @@ impl Simulation {
         };
         let blobs = WorldBlobs::new(&mut seed.split("blobs"), &truth, &store);
         let people = people::People::new(&seed, &options);
+        let approvers = approvals::Approvers::new(&seed);
         let far = far::Far::new(&seed, &truth);
         let killer = killer::Killer::new(&seed);
         let webhooks = webhooks::Webhooks::new(&seed);
@@ -192,6 +196,7 @@ impl Simulation {
             far,
             people,
             webhooks,
+            approvers,
             auditor: auditing::Auditor::default(),
             coverage: Coverage::default(),
             answered: BTreeSet::new(),
@@ -266,6 +271,7 @@ impl Simulation {
             WorldEvent::Request(of) => self.request(of),
             WorldEvent::Repeat(request, serial) => self.ask_an_instance(request, serial),
             WorldEvent::Steer(execution) => self.steer(execution),
+            WorldEvent::Decide(execution) => self.decide_any(execution),
             WorldEvent::Release(execution) => self.release(execution),
             WorldEvent::Far(event) => self.far(event),
             WorldEvent::Webhooks(event) => self.webhook(event),
@@ -358,18 +364,5 @@ impl Simulation {
                 self.poke(life);
             }
         }
-    }
-
-    /// A process that can be talked to.
-    fn any_process(&mut self) -> Option<Life> {
-        let awake = |(life, process): (&Life, &Process)| {
-            (process.open && process.suspended.is_none() && !process.draining).then_some(*life)
-        };
-        let lives: Vec<Life> = self.processes.iter().filter_map(awake).collect();
-        (!lives.is_empty()).then(|| *self.random.pick(&lives))
-    }
-
-    fn instance_of(&self, life: Life) -> Option<InstanceId> {
-        self.store_calls.get(&life).map(|store_calls| store_calls.instance)
     }
 }

@@ -7,9 +7,10 @@ use super::body::close_settled;
 use super::edges::{count, edge_end};
 use super::waits::take_signal;
 use super::{GRACE, Step, budget, refuse};
-use crate::event::{CancelReason, EndCause, MessageId, PauseReason, RunEvent};
+use crate::event::{CancelReason, EndCause, MessageId, PauseReason, RunEvent, Wait};
 use crate::id::InstanceId;
 use crate::json::Json;
+use crate::path::At;
 use crate::plan::{ConcurrencyPolicy, Plan};
 use crate::planted::{Bug, is_planted};
 use crate::state::{EarlySignal, End, NodeState, Place, Quarantine, State, Timer};
@@ -28,6 +29,7 @@ pub(super) fn apply(plan: &Plan, state: &mut State, event: &RunEvent, at: Timest
             if phase == RunPhase::Ending && is_planted(Bug::CancelForgotten) {
                 (next, state.cause) = (RunPhase::Running, None);
             }
+            forget_approvals(state);
         }
         RunEvent::Queued { key, limit, policy } => queued(state, key, *limit, *policy)?,
         RunEvent::Admitted {} => admitted(state)?,
@@ -244,5 +246,20 @@ fn signalled(state: &mut State, message: &MessageId, name: &Arc<str>, body: &Jso
 fn remember(state: &mut State, message: Option<&MessageId>) {
     if let Some(message) = message {
         state.messages.remember(message);
+    }
+}
+
+/// What a take-over forgets about approvals, where a planted bug has it so.
+fn forget_approvals(state: &mut State) {
+    if is_planted(Bug::ReminderForgotten) {
+        state.timers.retain(|(_, timer)| !matches!(timer, Timer::Reminder(_)));
+    }
+    if is_planted(Bug::ExpiryForgotten) {
+        let asks = |at: At| matches!(state.node(at).wait, Some(Wait::Approval(_)));
+        let expires = |timer: &Timer| matches!(timer, Timer::Wait(at) if asks(*at));
+        let forgotten = state.timers.iter().filter(|(_, timer)| expires(timer)).copied();
+        for timer in forgotten.collect::<Vec<_>>() {
+            state.timers.remove(&timer);
+        }
     }
 }

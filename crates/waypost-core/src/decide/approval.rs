@@ -49,6 +49,9 @@ impl Decider<'_> {
         origin: Origin,
     ) -> Result<(), Refusal> {
         if let Some(refusal) = self.state.refuses_decision(wait, &decision.approver) {
+            if is_planted(Bug::SecondDecisionTaken) && refusal == Refusal::NoSuchWait(wait) {
+                return Ok(());
+            }
             return self.ignore(origin, refusal);
         }
         let (true, Some(at)) = (self.state.acts(), self.state.waiting_since(wait)) else {

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value as Json, json};
 use waypost_core::failure::kind;
+use waypost_core::kind::{APPROVED, EXPIRED, REJECTED};
 use waypost_core::status::Status;
 
 use super::graph::{Edge, Siblings, conditions, edge, handling};
@@ -13,8 +14,8 @@ use super::values::{Facts, choose, is_unsound, n_of, unknown_tests};
 use super::{Outcome, SLACK_MS};
 use crate::program::graph::{leads_only_to, settled_before};
 use crate::program::{
-    ChildCall, FailurePolicy, Join, Kind, LATE, Node, OnError, Program, RetryOn, RetryRule, Script,
-    Signals, Test, Tie, span_of,
+    Approval, ChildCall, FailurePolicy, Join, Kind, LATE, Node, OnError, Program, RetryOn,
+    RetryRule, Script, Signals, Test, Tie, span_of,
 };
 use containers::container_outcomes;
 pub(super) use containers::go_on_test;
@@ -228,6 +229,10 @@ fn own_outcomes(
             waits = true;
             vec![completed]
         }
+        Kind::Approval(approval) => {
+            waits = node.span_ms_max().is_none();
+            approval_outcomes(node, *approval)
+        }
         Kind::Task(script) => task_outcomes(node, *script),
         Kind::Child(call) => {
             let own = child_outcomes(node, *call, facts);
@@ -241,6 +246,14 @@ fn own_outcomes(
         }
     };
     Own { outcomes: all.into_iter().collect(), waits }
+}
+
+/// People decide either way, or too late.
+fn approval_outcomes(node: &Node, approval: Approval) -> Vec<Outcome> {
+    let expired = approval.timeout_ms.map(|_| EXPIRED);
+    let branches = [APPROVED, REJECTED].into_iter().chain(expired);
+    let ends = branches.map(|branch| Outcome::Completed(Some(branch.into())));
+    ends.chain(node.deadline_ms.map(|_| Outcome::TimedOut)).collect()
 }
 
 /// A node that starts an execution ends as that does; one that does not wait for it completes.

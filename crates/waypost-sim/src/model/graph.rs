@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use waypost_core::kind::APPROVED;
+
 use super::Outcome;
 use crate::program::{FailurePolicy, Join, Kind, Node, OnError};
 
@@ -65,10 +67,8 @@ pub(super) fn edge(scope: Siblings<'_>, condition: &Condition<'_>, end: &Outcome
     let taken = match end {
         Outcome::Skipped | Outcome::Cancelled => return Edge::Neutral,
         Outcome::Completed(branch) => {
-            // The branch of a timeout is taken instead of edges without one.
-            let late = matches!(&source.kind, Kind::Signals(signals) if signals.late);
-            let in_time = !late || branch.is_none();
-            condition.unlabelled && in_time || branch.as_deref().is_some_and(selected)
+            let plain = !is_aside(&source.kind, branch.as_deref());
+            condition.unlabelled && plain || branch.as_deref().is_some_and(selected)
         }
         Outcome::Failed | Outcome::TimedOut | Outcome::Mistaken => match handling(source, end) {
             OnError::Fail if scope.policy == FailurePolicy::FailFast => {
@@ -80,6 +80,15 @@ pub(super) fn edge(scope: Siblings<'_>, condition: &Condition<'_>, end: &Outcome
         },
     };
     if taken { Edge::Taken } else { Edge::Dead }
+}
+
+/// Is this branch taken instead of edges without one? So is that of a timeout, and of a rejection.
+fn is_aside(kind: &Kind, branch: Option<&str>) -> bool {
+    match kind {
+        Kind::Signals(signals) => signals.late && branch.is_some(),
+        Kind::Approval(_) => branch != Some(APPROVED),
+        _ => false,
+    }
 }
 
 /// The handling of a failure. A mistake in the definition is handled if the node says so.

@@ -4,6 +4,7 @@
 //!   turns     each node ran, was skipped or stopped when the graph required it
 //!   outcomes  and then ended as its kind, its script and its limits require
 //!   outputs   with the output that follows from its inputs
+//!   approvals and one that asks people as one of them decided
 //!   bodies    and a container as the scopes that it opened, which are judged in the same way
 //!   children  and one that starts an execution as that execution
 //!   maps      with the items that it found, in order, a few at a time
@@ -16,6 +17,7 @@
 //! Each check is about one node or about the whole, given what actually happened around it, so that
 //! one fault gives one complaint and not a chain of them.
 
+mod approvals;
 mod bodies;
 mod children;
 mod ends;

@@ -15,6 +15,8 @@ pub struct World {
     pub signals: Vec<SentSignal>,
     /// The waits that people asked to complete.
     pub resumptions: Vec<Resumption>,
+    /// What people decided about its approvals.
+    pub decisions: Vec<AskedDecision>,
     /// How people asked to steer its maps.
     pub steered: Vec<Steered>,
     /// Could attempts be lost: did an instance die, lose its lease or panic?
@@ -50,6 +52,18 @@ pub struct Resumption {
     pub body: Json,
 }
 
+/// The decision of a person about an approval, which may come too late.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AskedDecision {
+    /// The event that asked for it.
+    pub wait: u64,
+    /// The branch that it selects.
+    pub branch: &'static str,
+    pub by: &'static str,
+    /// No other decision has this comment.
+    pub comment: String,
+}
+
 /// A request to steer a map, by its path: of the map, or of one of its items.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Steered {
@@ -62,7 +76,8 @@ impl World {
     pub fn was_to_end(&self, wait: u64, body: Option<&Json>) -> bool {
         let fits =
             |asked: &Resumption| asked.wait == wait && body.is_none_or(|body| *body == asked.body);
-        self.resumptions.iter().any(fits)
+        let decided = |decision: &AskedDecision| decision.wait == wait && body.is_none();
+        self.resumptions.iter().any(fits) || self.decisions.iter().any(decided)
     }
 
     /// Did anything happen that the definition and the input do not foretell?

@@ -174,6 +174,7 @@ impl<'p> PrintedScope<'p> {
                 ("wait-for-events", config)
             }
             Kind::Signals(signals) => ("wait-for-events", signals.config()),
+            Kind::Approval(approval) => ("approval", approval.config()),
             Kind::Task(script) => {
                 let url = format!("${{{{ input.sink }}}}/{script}");
                 if node.remote {

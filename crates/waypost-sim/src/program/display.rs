@@ -79,6 +79,7 @@ impl ShownScope<'_> {
             Kind::Wait { signal, timeout_ms: None } => format!("wait {}", signal.name()),
             Kind::Wait { signal, timeout_ms: Some(ms) } => format!("wait {} {ms}", signal.name()),
             Kind::Signals(signals) => signals.text(),
+            Kind::Approval(approval) => approval.text(),
             Kind::Task(script) => format!("task {script}"),
             Kind::Group(body) => format!("group {{ {} }}", Self::body_text(body)),
             Kind::Loop(Loop { body, ends, max, delay_ms, all }) => {

@@ -1,6 +1,7 @@
 //! Random programs, put together from shapes that workflows have: chains, fans, diamonds, forks,
 //! races, rescues, in each other and side by side.
 
+mod approvals;
 mod bodies;
 mod children;
 mod kinds;
@@ -41,6 +42,8 @@ pub struct Appetite {
     pub children_percent: u32,
     /// How many in a hundred send messages to webhook endpoints, or signals by id.
     pub messages_percent: u32,
+    /// How many in a hundred ask people.
+    pub approvals_percent: u32,
 }
 
 impl Appetite {
@@ -61,6 +64,7 @@ impl Appetite {
             maps_percent: 20,
             children_percent: 0,
             messages_percent: 0,
+            approvals_percent: 0,
         }
     }
 
@@ -107,6 +111,7 @@ impl Program {
         program.add_maps(random, appetite);
         program.add_children(random, appetite);
         program.add_messages(random, appetite);
+        program.add_approvals(random, appetite);
         // Behind a join that does not wait for all, a test may depend on an open node.
         program.make_valid();
         program

@@ -2,8 +2,8 @@
 
 use super::graph::{ancestors, settled_before};
 use super::{
-    ChildCall, ChildProgram, Each, Ends, FailurePolicy, ItemSource, Join, Kind, Loop, Node,
-    OnError, Program, Script, Test, Tie, Tolerated, Value,
+    Approval, ChildCall, ChildProgram, Each, Ends, FailurePolicy, ItemSource, Join, Kind, Loop,
+    Node, OnError, Program, Script, Test, Tie, Tolerated, Value,
 };
 
 impl Program {
@@ -168,6 +168,7 @@ impl Kind {
             | Self::Delay(_)
             | Self::Wait { .. }
             | Self::Signals(_)
+            | Self::Approval(_)
             | Self::Task(_)
             | Self::Group(_)
             | Self::Map(_)
@@ -313,6 +314,9 @@ fn simpler(kind: &Kind) -> Option<Kind> {
         }
         Kind::Task(Script::Good) => Some(Kind::Noop),
         Kind::Task(_) => Some(Kind::Task(Script::Good)),
+        Kind::Approval(approval) if *approval != Approval::SIMPLEST => {
+            Some(Kind::Approval(Approval::SIMPLEST))
+        }
         Kind::Child(call) if *call != SIMPLEST_CHILD => Some(Kind::Child(SIMPLEST_CHILD)),
         Kind::Switch { cases, default } if cases.len() > 1 => {
             Some(Kind::Switch { cases: cases[..1].to_vec(), default: default.clone() })
@@ -329,6 +333,7 @@ fn simpler(kind: &Kind) -> Option<Kind> {
         | Kind::Fail
         | Kind::Delay(_)
         | Kind::Wait { .. }
+        | Kind::Approval(_)
         | Kind::Group(_)
         | Kind::Loop(_)
         | Kind::Map(_)
@@ -351,6 +356,7 @@ impl Node {
             Kind::Signals(_) => 2,
             Kind::Notify(notify) => notify.weight(),
             Kind::Emit(_) => 1,
+            Kind::Approval(approval) => 1 + approval.weight(),
             Kind::Group(body) => 1 + weight_of(body),
             Kind::Loop(Loop { body, max, delay_ms, all, .. }) => {
                 let options = [*max > 1, *delay_ms > 0, *all].into_iter().filter(|option| *option);

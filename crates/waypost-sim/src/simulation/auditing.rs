@@ -17,6 +17,7 @@ use waypost_engine::check::check_examined;
 use waypost_engine::driver::{Output, StoreWork, TaskOrder};
 use waypost_ports::store::{Append, Control, Mail, MailBody, StoredFrame};
 
+use super::approvals::OpenApprovals;
 use super::lines::Lines;
 use super::operations::is_poison;
 use super::people::LABEL;
@@ -45,6 +46,7 @@ pub(super) struct Auditor {
     pub(super) views: BTreeMap<ExecutionNo, ExecutionView>,
     /// The queue of each concurrency key, by the log alone.
     lines: Lines,
+    approvals: OpenApprovals,
     /// Has a replica that was behind become the store?
     pub(super) failed_over: bool,
 }
@@ -149,6 +151,7 @@ impl Simulation {
         }
         if counts {
             self.tempt_to_steer(execution, &events);
+            self.tempt_to_decide(execution, &events);
             self.check_left_alone(execution, &events);
             self.check_not_forgotten(execution, &events);
         }
@@ -175,6 +178,9 @@ impl Simulation {
         }
         self.people.forget_mail(execution, &events);
         let overtaken = self.auditor.lines.read(execution, &events);
+        if let Some(what) = self.auditor.approvals.read(execution, &events) {
+            return self.fail("approval.reminders", what);
+        }
         let Some(log) = self.auditor.logs.get_mut(&execution) else { return };
         log.check.frame(&frame.header, frame.at, Ok(&events));
         let mut violations = log.check.take_violations();
@@ -370,7 +376,7 @@ impl Simulation {
         ended || self.holds_message(execution, message)
     }
 
-    fn log_holds(&self, execution: ExecutionNo, text: &str) -> bool {
+    pub(super) fn log_holds(&self, execution: ExecutionNo, text: &str) -> bool {
         self.store.with(|tables, _| {
             let holds = |frame: &StoredFrame| {
                 let body = frame.body.as_ref().ok().and_then(|body| str::from_utf8(body).ok());

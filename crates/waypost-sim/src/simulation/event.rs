@@ -57,6 +57,8 @@ pub enum WorldEvent {
     Repeat(ControlRequest, Option<u64>),
     /// A user steers a map of an execution.
     Steer(ExecutionNo),
+    /// People decide an approval of an execution.
+    Decide(ExecutionNo),
     /// A user releases a quarantined execution.
     Release(ExecutionNo),
     /// Something happens around remote workers.

@@ -74,6 +74,19 @@ impl Simulation {
         self.after(5_000, WorldEvent::Heartbeat(life));
     }
 
+    /// A process that can be talked to.
+    pub(super) fn any_process(&mut self) -> Option<Life> {
+        let awake = |(life, process): (&Life, &Process)| {
+            (process.open && process.suspended.is_none() && !process.draining).then_some(*life)
+        };
+        let lives: Vec<Life> = self.processes.iter().filter_map(awake).collect();
+        (!lives.is_empty()).then(|| *self.random.pick(&lives))
+    }
+
+    pub(super) fn instance_of(&self, life: Life) -> Option<InstanceId> {
+        self.store_calls.get(&life).map(|store_calls| store_calls.instance)
+    }
+
     pub(super) fn kill(&mut self, life: Life) {
         let Some(process) = self.processes.remove(&life) else { return };
         self.note("kill", &[life.into()], || format!("p{life}"));

@@ -20,7 +20,7 @@ use waypost_ports::store::{Idempotency, NewDefinition, TakenName};
 
 use super::{Simulation, WorldEvent, WorldOptions};
 use crate::fault::Fault;
-use crate::model::{Resumption, SentSignal, Steered};
+use crate::model::{AskedDecision, Resumption, SentSignal, Steered};
 use crate::process::Life;
 use crate::program::{Appetite, Keyed, Program};
 use crate::random::Random;
@@ -80,6 +80,7 @@ pub(super) struct DoneTo {
     pub(super) signals: Vec<SentSignal>,
     pub(super) resumptions: Vec<Resumption>,
     pub(super) steered: Vec<Steered>,
+    pub(super) decisions: Vec<AskedDecision>,
     /// Messages that were acknowledged and not done yet, and when.
     pub(super) accepted: Vec<(MessageId, u64)>,
     /// Serial numbers of signals that were acknowledged as done or stored, and when.
@@ -230,10 +231,12 @@ fn appetite(seed: &Random) -> Appetite {
     let mut random = seed.split("appetite");
     let simulated = Appetite::simulated();
     let has_maps = seed.split("worlds of maps").percent(20);
+    let has_approvals = seed.split("worlds of approvals").percent(20);
     let has_trees = seed.split("worlds of trees").percent(20);
     let has_messages = seed.split("worlds of messages").percent(20);
     Appetite {
         maps_percent: if has_maps { 90 } else { simulated.maps_percent },
+        approvals_percent: if has_approvals { 80 } else { simulated.approvals_percent },
         children_percent: if has_trees { 80 } else { simulated.children_percent },
         messages_percent: if has_messages { 80 } else { simulated.messages_percent },
         nodes_max: if random.percent(80) { 7 } else { 14 },
@@ -341,7 +344,10 @@ impl Simulation {
                 let done = self.people.done_to.entry(execution).or_default();
                 done.signalled.push((serial, ms));
             }
-            (Asked::Request { request, .. }, Answer::Done { .. }) => self.check_retried(&request),
+            (Asked::Request { request, .. }, Answer::Done { .. }) => {
+                self.check_retried(&request);
+                self.check_decided(&request);
+            }
             (Asked::Request { request, serial }, Answer::Accepted(message)) => {
                 self.acknowledged(request.execution, message, serial);
             }

@@ -174,6 +174,7 @@ impl Simulation {
             signals: done.signals.into_iter().chain(emitted(&events, &created.key)).collect(),
             resumptions: done.resumptions,
             steered: done.steered,
+            decisions: done.decisions,
             attempts_lost: self.kills > 0
                 || LOSES_ATTEMPTS.iter().any(|fault| inner.weather.has_struck(*fault)),
             // An attempt that its worker has forgotten may time out before that is noticed. So may

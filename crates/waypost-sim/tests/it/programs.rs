@@ -141,6 +141,7 @@ fn features_of(nodes: &[Node], depth: u32) -> BTreeSet<String> {
             Kind::Signals(Signals { need, wanted, .. }) if *need == wanted.len() => "wait for all",
             Kind::Signals(Signals { need: 1, .. }) => "wait for any",
             Kind::Signals(_) => "wait for some",
+            Kind::Approval(_) => "approval",
             Kind::Output(_) => "output",
             Kind::Task(Script::Good) => "good",
             Kind::Task(Script::Flaky(times)) if *times < node.tries_max() => "flaky, overcome",

@@ -50,6 +50,9 @@ impl Judge<'_> {
         if let Kind::Child(call) = node.kind {
             return self.is_child_allowed(node, call, ran);
         }
+        if let Kind::Approval(approval) = node.kind {
+            return self.is_approval_allowed(node, approval, ran);
+        }
         if node.body().is_some() {
             return self.is_container_allowed(at, node, ran);
         }

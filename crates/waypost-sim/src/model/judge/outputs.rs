@@ -61,6 +61,7 @@ impl Judge<'_> {
                     found.len() == signals.wanted.len() && places.into_iter().all(right)
                 }),
             },
+            Kind::Approval(_) => self.is_decision(&ran, &output),
             Kind::Task(script) => {
                 let keys = self.ran.sink.get(id).into_iter().flat_map(|calls| calls.keys());
                 let body = output.get("body");

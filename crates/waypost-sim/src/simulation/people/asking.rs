@@ -180,7 +180,12 @@ impl Simulation {
         self.ask(execution, Request::CompleteWait { wait, body: Json::from_value(&body) }, None);
     }
 
-    pub(super) fn ask(&mut self, execution: ExecutionNo, request: Request, serial: Option<u64>) {
+    pub(in crate::simulation) fn ask(
+        &mut self,
+        execution: ExecutionNo,
+        request: Request,
+        serial: Option<u64>,
+    ) {
         let done = self.people.done_to.entry(execution).or_default();
         match &request {
             Request::Cancel { .. } => done.cancel = true,
@@ -253,6 +258,7 @@ impl Simulation {
                 continue;
             }
             self.release_maps(execution);
+            self.care_for_approvals(execution);
             let Some(state) = self.auditor.state(execution) else { continue };
             let waits = |signal: &&Signal| {
                 state.nodes().any(|(_, node)| {
