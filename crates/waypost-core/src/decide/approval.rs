@@ -103,16 +103,16 @@ impl Decider<'_> {
         self.timed_out(at, output, EXPIRED);
     }
 
-    /// Records the reminders of an approval that are due.
+    /// Records the first reminder of an approval, which is due. After a pause several are: each is
+    /// recorded, in the order in which they were due.
     pub(super) fn remind(&mut self, at: At) {
         let Some(Wait::Approval(approval)) = &self.node(at).wait else {
             unreachable!("a reminder's timer is removed with the wait")
         };
-        let is_due =
-            |due: Option<crate::time::Timestamp>| due.is_some_and(|due| due <= self.env.now);
-        let early = is_planted(Bug::TooEarly);
-        let escalated = is_due(approval.escalate) && !is_due(approval.remind);
-        let escalated = escalated || (early && approval.remind.is_none());
+        let escalated = match (approval.remind, approval.escalate) {
+            (Some(remind), Some(escalate)) => escalate < remind,
+            (remind, _) => remind.is_none(),
+        };
         self.resumed(at, |node, attempt| NodeEvent::Reminded { node, attempt, escalated });
     }
 }

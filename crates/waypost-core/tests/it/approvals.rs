@@ -114,6 +114,17 @@ pub(crate) const CASES: &[Case] = &[
     ",
     ),
     case(
+        "bug: an escalation that was due before the reminder comes first, also after a while",
+        "a = approval(ship, by ann, remind 4s, escalate 2s eve)",
+        "
+        start
+        park      -> due 2s
+        later 10s
+        take-over -> reminds escalation reminder, due never
+        decide a approve eve -> a COMPLETED
+    ",
+    ),
+    case(
         "nothing is decided while paused or ending",
         "a = approval(ship, within 5s); b",
         "

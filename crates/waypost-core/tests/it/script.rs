@@ -28,7 +28,7 @@ use waypost_core::command::{
     ApprovalDecision, ApprovalVerdict, Command, Effect, Mark, Outcome, Refusal, Report, Request,
     Tuning,
 };
-use waypost_core::event::{Event, Origin, PauseReason};
+use waypost_core::event::{Event, NodeEvent, Origin, PauseReason};
 use waypost_core::failure::Failure;
 use waypost_core::flow::{millis, plan, split};
 use waypost_core::id::{DefinitionHash, ExecutionId, ExecutionNo, Token, WorkerId};
@@ -394,6 +394,16 @@ impl Line<'_, '_> {
             ["logs", ref names @ ..] => {
                 let found: Vec<_> = run.last.events.iter().map(Event::name).collect();
                 same(found.join(" "), &names.join(" "))
+            }
+            // `reminds escalation reminder`: which of the two, in order.
+            ["reminds", ref kinds @ ..] => {
+                let kind = |event: &Event| match event {
+                    Event::Node(NodeEvent::Reminded { escalated: true, .. }) => Some("escalation"),
+                    Event::Node(NodeEvent::Reminded { .. }) => Some("reminder"),
+                    _ => None,
+                };
+                let found: Vec<_> = run.last.events.iter().filter_map(kind).collect();
+                same(found.join(" "), &kinds.join(" "))
             }
             // `execution RUNNING`, or one of the finer stands.
             ["execution", status] => same(run.state.phase().name().into(), status),
