@@ -138,6 +138,8 @@ pub enum BreakerVerdict {
     /// It is the probe of this number.
     Probe(u64),
     Wait(BreakerHold),
+    /// After a report: the breaker is not closed, and the next attempt has to ask. It may be the probe.
+    Ask,
 }
 
 /// Why an attempt waits for a breaker.
@@ -265,6 +267,11 @@ impl BreakerState {
                 }
             }
             BreakerChange::Reset => state = None,
+        }
+        let asks = matches!(change, BreakerChange::Ask { .. });
+        let is_open = state.as_ref().is_some_and(|state| state.open.is_some());
+        if verdict == BreakerVerdict::Pass && is_open && !asks {
+            verdict = BreakerVerdict::Ask;
         }
         BreakerStep { changed: state != before, state, verdict }
     }

@@ -29,6 +29,7 @@ fn check(lines: &[Line]) {
             BreakerVerdict::Pass => "pass".to_owned(),
             BreakerVerdict::Probe(number) => format!("probe {number}"),
             BreakerVerdict::Wait(hold) => format!("wait {}", hold.until.0),
+            BreakerVerdict::Ask => "ask".to_owned(),
         };
         let status = step.state.as_ref().map_or("none", |state| state.status(now));
         assert_eq!(format!("{verdict}, {status}"), *expected, "{change:?} at {at}");
@@ -125,10 +126,26 @@ fn breaker_unused_probe_leaves_its_turn_to_the_next() {
         (0, "fail", "pass, closed"),
         (0, "fail", "wait 400, open"),
         (400, "ask", "probe 1, half-open"),
-        (401, "unused 1", "pass, half-open"),
+        (401, "unused 1", "ask, half-open"),
         (402, "ask", "probe 2, half-open"),
-        (403, "unused 1", "pass, half-open"),
+        (403, "unused 1", "ask, half-open"),
         (404, "ask", "wait 604, half-open"),
+    ]);
+}
+
+/// bug: reports that leave a breaker half-open were answered as if it were closed, and their instance let
+/// all attempts pass for a second.
+#[test]
+fn breaker_report_that_leaves_it_half_open_lets_no_attempt_pass() {
+    check(&[
+        (0, "fail", "pass, closed"),
+        (0, "fail", "pass, closed"),
+        (0, "fail", "wait 400, open"),
+        (400, "ask", "probe 1, half-open"),
+        (410, "unused 1", "ask, half-open"),
+        // Of a call that was under way when it opened.
+        (420, "fail", "ask, half-open"),
+        (430, "ask", "probe 2, half-open"),
     ]);
 }
 

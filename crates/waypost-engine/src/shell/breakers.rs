@@ -261,6 +261,7 @@ impl KeyGate {
         let mut flow = self.flow.lock();
         let (known, probe) = match answer.verdict {
             BreakerVerdict::Pass => (StoreAnswer::Closed { until: now + BELIEVED }, None),
+            BreakerVerdict::Ask => (StoreAnswer::Nothing, None),
             BreakerVerdict::Wait(hold) => {
                 flow.window = policy.failures.max(1);
                 let left = hold.until.since(answer.at).to_std();

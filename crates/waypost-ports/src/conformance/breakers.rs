@@ -44,7 +44,7 @@ fn shown<B: StoreUnderTest>(rig: &Rig<B>) -> Vec<(String, &'static str, usize)> 
 fn until(verdict: &BreakerVerdict) -> Option<Timestamp> {
     match verdict {
         BreakerVerdict::Wait(hold) => Some(hold.until),
-        BreakerVerdict::Pass | BreakerVerdict::Probe(_) => None,
+        BreakerVerdict::Pass | BreakerVerdict::Probe(_) | BreakerVerdict::Ask => None,
     }
 }
 

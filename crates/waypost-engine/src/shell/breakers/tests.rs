@@ -74,6 +74,29 @@ async fn breaker_that_closes_lets_attempts_pass() {
     assert_eq!(attempt(&gate, of(1), done.clone()).await, done);
 }
 
+/// bug: a probe that was cancelled counted as answered for a second.
+#[tokio::test]
+async fn breaker_stays_half_open_when_its_probe_is_cancelled() {
+    let gate = gate(&store());
+    for _ in 0..3 {
+        attempt(&gate, of(1), down()).await;
+    }
+    // The probe is stopped before it was answered.
+    while let Outcome::Blocked(_) = attempt(&gate, of(1), Outcome::Cancelled).await {
+        tokio::task::yield_now().await;
+    }
+    // The next attempt is the next probe, and while it is under way no other call is made.
+    let done = Outcome::Completed(Json::null());
+    let call = async {
+        let found = cause(attempt(&gate, of(1), done.clone()).await);
+        assert!(matches!(found, BreakerCause::Probing { .. }), "{found:?}");
+        done.clone()
+    };
+    let end = gate.guard(of(1), None, &CancellationToken::new(), call).await;
+    assert_eq!(end, done);
+    assert_eq!(gate.shared.metrics.breaker_probes_total.get(), 2);
+}
+
 /// However many attempts begin at once: as many calls are made as it takes to open the breaker.
 #[tokio::test]
 async fn breaker_limits_calls_that_begin_before_the_first_one_fails() {
