@@ -129,6 +129,12 @@ bugs! {
     SecondDecisionTaken = "second-decision-taken", "a decision about an approval that is over is acknowledged as done";
     ReminderForgotten = "reminder-forgotten", "a take-over forgets when people are to be reminded of an approval";
     ExpiryForgotten = "expiry-forgotten", "a take-over forgets when an approval expires";
+    // Circuit breakers.
+    ProbesUnlimited = "probes-unlimited", "a half-open circuit breaker lets every attempt be a probe";
+    BreakerNeverAsked = "breaker-never-asked", "a take-over forgets when an attempt asks its circuit breaker again";
+    // Budgets.
+    LostUsageFree = "lost-usage-free", "the tokens that an abandoned attempt may have used do not count";
+    ReservationKept = "reservation-kept", "an attempt whose usage is known does not give back its reservation";
     // Blobs.
     BlobAfterCommit = "blob-after-commit", "the frame that names a blob is committed before the blob is put";
     GcTakesFresh = "gc-takes-fresh", "the sweep of blobs ignores how young a blob is";

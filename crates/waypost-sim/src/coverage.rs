@@ -16,17 +16,6 @@ const UNREACHED: &[(&str, &str)] = &[
     ("WAITING", "MessageIgnored"),
     ("WAITING", "RunPauseRequested"),
     ("WAITING", "RunEnding"),
-    // Programs have no approvals.
-    ("WAITING", "NodeReminded"),
-    // Nor have they budgets or circuit breakers.
-    ("RUNNING", "RunBudgetExhausted"),
-    ("SCHEDULING", "RunBudgetSet"),
-    ("RUNNING", "RunBudgetSet"),
-    ("PAUSED", "RunBudgetSet"),
-    ("QUARANTINED", "RunBudgetSet"),
-    ("QUEUED", "NodeReserved"),
-    ("RUNNING", "NodeUsed"),
-    ("WAITING", "NodeRequeued"),
 ];
 
 /// The arrows of the tables that worlds take.

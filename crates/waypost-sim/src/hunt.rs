@@ -42,6 +42,7 @@ const RARE: &[(Bug, u64)] = &[
     (Bug::ResultsOutOfOrder, 130),
     (Bug::FedForEver, 190),
     (Bug::WaitsUnsubscribed, 420),
+    (Bug::SecondDecisionTaken, 110),
 ];
 
 /// The result of one planted bug.

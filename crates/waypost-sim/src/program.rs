@@ -17,6 +17,7 @@
 //! body of a container is a list of nodes like a program's own, with positions of its own.
 
 mod approvals;
+mod budgets;
 mod children;
 mod containers;
 mod definition;
@@ -36,6 +37,7 @@ use waypost_core::kind::{APPROVED, EXPIRED, REJECTED};
 use waypost_core::plan::ConcurrencyPolicy;
 
 pub use approvals::{APPROVER, Approval, DEPUTY};
+pub use budgets::{BudgetRule, INPUT_TOKENS, OUTPUT_TOKENS};
 pub use children::{ChildCall, ChildProgram, Tie};
 pub use containers::{Each, Ends, ITEMS_MAX, ItemSource, Loop, Tolerated, span_of};
 pub use definition::{FAILURE, HANDLER, NAME};
@@ -60,6 +62,8 @@ pub struct Program {
     /// How many executions may run at once. Random programs have no limit: the generator of several
     /// programs decides which of them share one.
     pub keyed: Option<Keyed>,
+    /// How many tokens its tasks may use.
+    pub budget: Option<BudgetRule>,
 }
 
 /// A limit on how many executions of one key may run at once.

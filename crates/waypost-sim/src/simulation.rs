@@ -19,6 +19,7 @@
 //! | `far` | remote workers: offers, polls, reports |
 //! | `people` | submissions, requests, and the responses to them |
 //! | `approvals` | people who answer approvals |
+//! | `breakers`, `budgets` | an endpoint that is down for a while; models that use tokens |
 //! | `killer` | an execution that kills every process that decides it |
 //! | `fate` | processes that die, clocks that jump, stores that fail |
 //! | `trees` | executions that others start |
@@ -28,6 +29,8 @@
 mod approvals;
 mod auditing;
 mod blobs;
+mod breakers;
+mod budgets;
 mod event;
 mod far;
 mod fate;
@@ -127,6 +130,8 @@ pub struct Simulation {
     people: people::People,
     webhooks: webhooks::Webhooks,
     approvers: approvals::Approvers,
+    storms: breakers::Storms,
+    models: budgets::Models,
     auditor: auditing::Auditor,
     coverage: Coverage,
     /// Appends that have been answered.
@@ -173,7 +178,6 @@ impl Simulation {
         };
         let blobs = WorldBlobs::new(&mut seed.split("blobs"), &truth, &store);
         let people = people::People::new(&seed, &options);
-        let approvers = approvals::Approvers::new(&seed);
         let far = far::Far::new(&seed, &truth);
         let killer = killer::Killer::new(&seed);
         let webhooks = webhooks::Webhooks::new(&seed);
@@ -196,7 +200,9 @@ impl Simulation {
             far,
             people,
             webhooks,
-            approvers,
+            approvers: approvals::Approvers::new(&seed),
+            storms: breakers::Storms::new(&seed),
+            models: budgets::Models::new(&seed),
             auditor: auditing::Auditor::default(),
             coverage: Coverage::default(),
             answered: BTreeSet::new(),
@@ -272,6 +278,7 @@ impl Simulation {
             WorldEvent::Repeat(request, serial) => self.ask_an_instance(request, serial),
             WorldEvent::Steer(execution) => self.steer(execution),
             WorldEvent::Decide(execution) => self.decide_any(execution),
+            WorldEvent::Pay(execution) => self.pay(execution),
             WorldEvent::Release(execution) => self.release(execution),
             WorldEvent::Far(event) => self.far(event),
             WorldEvent::Webhooks(event) => self.webhook(event),

@@ -6,6 +6,7 @@ use super::{Step, refuse};
 use crate::budget::{Amount, Money, SpendingLimits, TokensUsed};
 use crate::path::At;
 use crate::plan::Plan;
+use crate::planted::{Bug, is_planted};
 use crate::state::State;
 
 /// An attempt is QUEUED: with a budget, it waits until there is room for it.
@@ -38,7 +39,9 @@ pub(super) fn used(state: &mut State, at: At, usage: TokensUsed, cost: Option<Mo
         return refuse("its attempt uses no tokens, or they were counted before");
     };
     let spending = &mut state.spending;
-    spending.release(reserved, false);
+    if !is_planted(Bug::ReservationKept) {
+        spending.release(reserved, false);
+    }
     let used = spending.used;
     spending.used = TokensUsed {
         input: used.input.saturating_add(usage.input),

@@ -10,7 +10,6 @@ use super::{GRACE, Step, budget, refuse};
 use crate::event::{CancelReason, EndCause, MessageId, PauseReason, RunEvent, Wait};
 use crate::id::InstanceId;
 use crate::json::Json;
-use crate::path::At;
 use crate::plan::{ConcurrencyPolicy, Plan};
 use crate::planted::{Bug, is_planted};
 use crate::state::{EarlySignal, End, NodeState, Place, Quarantine, State, Timer};
@@ -29,7 +28,7 @@ pub(super) fn apply(plan: &Plan, state: &mut State, event: &RunEvent, at: Timest
             if phase == RunPhase::Ending && is_planted(Bug::CancelForgotten) {
                 (next, state.cause) = (RunPhase::Running, None);
             }
-            forget_approvals(state);
+            forget_timers(state);
         }
         RunEvent::Queued { key, limit, policy } => queued(state, key, *limit, *policy)?,
         RunEvent::Admitted {} => admitted(state)?,
@@ -249,17 +248,21 @@ fn remember(state: &mut State, message: Option<&MessageId>) {
     }
 }
 
-/// What a take-over forgets about approvals, where a planted bug has it so.
-fn forget_approvals(state: &mut State) {
+/// What a take-over forgets, where a planted bug has it so.
+fn forget_timers(state: &mut State) {
     if is_planted(Bug::ReminderForgotten) {
         state.timers.retain(|(_, timer)| !matches!(timer, Timer::Reminder(_)));
     }
-    if is_planted(Bug::ExpiryForgotten) {
-        let asks = |at: At| matches!(state.node(at).wait, Some(Wait::Approval(_)));
-        let expires = |timer: &Timer| matches!(timer, Timer::Wait(at) if asks(*at));
-        let forgotten = state.timers.iter().filter(|(_, timer)| expires(timer)).copied();
-        for timer in forgotten.collect::<Vec<_>>() {
-            state.timers.remove(&timer);
-        }
+    let forgets = |wait: Option<&Wait>| match wait {
+        Some(Wait::Approval(_)) => is_planted(Bug::ExpiryForgotten),
+        Some(Wait::Breaker(_)) => is_planted(Bug::BreakerNeverAsked),
+        Some(_) | None => false,
+    };
+    let is_wait = |timer: &Timer| {
+        if let Timer::Wait(at) = timer { forgets(state.node(*at).wait.as_ref()) } else { false }
+    };
+    let forgotten = state.timers.iter().filter(|(_, timer)| is_wait(timer)).copied();
+    for timer in forgotten.collect::<Vec<_>>() {
+        state.timers.remove(&timer);
     }
 }

@@ -315,7 +315,8 @@ pub(super) fn move_to(state: &mut State, at: At, to: NodeStatus) {
     state.due_bodies.remove(&at);
     state.spending.waiting.remove(&at);
     if let Some(amount) = reserved {
-        state.spending.release(amount, from == NodeStatus::Running);
+        let may_have_used = from == NodeStatus::Running && !is_planted(Bug::LostUsageFree);
+        state.spending.release(amount, may_have_used);
     }
     state.launching -= u32::from(launched);
     state.children_open -= u32::from(matches!(old_wait, Some(Wait::Child { .. })));

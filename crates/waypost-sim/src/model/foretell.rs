@@ -304,6 +304,7 @@ fn task_outcomes(node: &Node, script: Script) -> Vec<Outcome> {
     };
     let mut outcomes = match script {
         Script::Good => return vec![Outcome::Completed(None)],
+        Script::Storm | Script::Model => vec![Outcome::Completed(None), Outcome::Failed],
         Script::Flaky(refusals) if overcomes(refusals) => vec![Outcome::Completed(None)],
         Script::Flaky(_) | Script::Bad | Script::Down => vec![Outcome::Failed],
         // It is unknown whether a call that was never answered had its effect.

@@ -100,6 +100,7 @@ impl ChildProgram {
             failure_policy: FailurePolicy::FailFast,
             timeout_ms: (self == Self::Overruns).then_some(2_000),
             keyed: None,
+            budget: None,
         }
     }
 }

@@ -2,11 +2,12 @@
 
 use serde_json::{Map, Value as Json, json};
 
+use super::budgets::model_config;
 use super::graph::is_asked_for;
 use super::messages::emit_config;
 use super::{
     ChildCall, DelaySpan, Each, Ends, FailurePolicy, ItemSource, Join, Keyed, Kind, Loop, N_MAX,
-    Need, Node, OnError, Program, RetryOn, RetryRule, Setting, Test, Tie, Tolerated, Value,
+    Need, Node, OnError, Program, RetryOn, RetryRule, Script, Setting, Test, Tie, Tolerated, Value,
 };
 use crate::random::Random;
 
@@ -41,6 +42,9 @@ impl Program {
         if let Some(Keyed { limit, policy, split }) = self.keyed {
             let key = if split { "k-${{ input.n % 2 }}" } else { "k" };
             top["concurrency"] = json!({ "key": key, "limit": limit, "policy": policy.name() });
+        }
+        if let Some(budget) = self.budget {
+            top["budget"] = budget.json();
         }
         top.to_string()
     }
@@ -85,6 +89,8 @@ impl<'p> PrintedScope<'p> {
         set("deadline", node.deadline_ms.map(|ms| json!(ms)));
         set("onError", self.on_error_json(at));
         set("delivery", node.at_most_once.then(|| json!("at-most-once")));
+        let breaker = json!({ "key": "storm", "failures": 2, "period": 60_000, "cooldown": 2_000 });
+        set("breaker", (node.kind == Kind::Task(Script::Storm)).then_some(breaker));
         set("variables", node.sets.map(|setting| self.setting_json(setting)));
         set("merge", node.sets.map(|_| json!("last")));
         let before = node.needs.first().map(|need| &*self.nodes[need.source].id);
@@ -177,6 +183,9 @@ impl<'p> PrintedScope<'p> {
             Kind::Approval(approval) => ("approval", approval.config()),
             Kind::Task(script) => {
                 let url = format!("${{{{ input.sink }}}}/{script}");
+                if *script == Script::Model {
+                    return ("llm", model_config(&url));
+                }
                 if node.remote {
                     return ("worker", json!({ "handler": HANDLER, "input": { "url": url } }));
                 }

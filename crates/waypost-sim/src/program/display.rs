@@ -18,6 +18,7 @@ impl fmt::Display for Program {
             let Keyed { limit, policy, split } = keyed;
             format!("{} of {limit}{}", policy.name(), if split { " by n" } else { "" })
         }));
+        items.extend(self.budget.map(|budget| budget.text()));
         items.extend(ShownScope(&self.nodes).texts());
         f.write_str(&items.join("; "))
     }

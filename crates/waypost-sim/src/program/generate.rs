@@ -3,10 +3,12 @@
 
 mod approvals;
 mod bodies;
+mod budgets;
 mod children;
 mod kinds;
 mod maps;
 mod messages;
+mod storms;
 
 use super::{FailurePolicy, Join, Kind, Need, Node, OnError, Program};
 use crate::random::Random;
@@ -44,6 +46,10 @@ pub struct Appetite {
     pub messages_percent: u32,
     /// How many in a hundred ask people.
     pub approvals_percent: u32,
+    /// How many in a hundred have tasks with a circuit breaker, whose endpoint is down for a while.
+    pub storms_percent: u32,
+    /// How many in a hundred have tasks that use tokens, and a budget.
+    pub budgets_percent: u32,
 }
 
 impl Appetite {
@@ -65,6 +71,8 @@ impl Appetite {
             children_percent: 0,
             messages_percent: 0,
             approvals_percent: 0,
+            storms_percent: 0,
+            budgets_percent: 0,
         }
     }
 
@@ -98,6 +106,7 @@ impl Program {
             },
             timeout_ms: None,
             keyed: None,
+            budget: None,
         };
         let most = u64::try_from(appetite.nodes_max.max(1)).unwrap_or(u64::MAX);
         let size = usize::try_from(random.between(1, most)).unwrap_or(1);
@@ -112,6 +121,8 @@ impl Program {
         program.add_children(random, appetite);
         program.add_messages(random, appetite);
         program.add_approvals(random, appetite);
+        program.add_storms(random, appetite);
+        program.add_budget(random, appetite);
         // Behind a join that does not wait for all, a test may depend on an open node.
         program.make_valid();
         program

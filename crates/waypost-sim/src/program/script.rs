@@ -18,6 +18,10 @@ pub enum Script {
     Down,
     /// `hang`: never answers.
     Hang,
+    /// `storm`: 503 while the endpoint is down, then as good. Its tasks share a circuit breaker.
+    Storm,
+    /// `model`: a language model, which is down when the endpoint of [`Self::Storm`] is.
+    Model,
 }
 
 /// What the outside world answers to one call.
@@ -41,6 +45,8 @@ impl Script {
             ("bad", None) => Self::Bad,
             ("down", None) => Self::Down,
             ("hang", None) => Self::Hang,
+            ("storm", None) => Self::Storm,
+            ("model", None) => Self::Model,
             _ => return None,
         };
         words.next().is_none().then_some(script)
@@ -52,7 +58,7 @@ impl Script {
             |status: u16| OutsideReply { status, body: json!({ "no": status }), effect: false };
         match self {
             Self::Flaky(times) if call <= times => Some(refuse(503)),
-            Self::Good | Self::Flaky(_) => {
+            Self::Good | Self::Flaky(_) | Self::Storm | Self::Model => {
                 Some(OutsideReply { status: 200, body: self.body(key), effect: true })
             }
             Self::Bad => Some(refuse(400)),
@@ -66,10 +72,20 @@ impl Script {
         json!({ "script": self.to_string(), "key": key })
     }
 
+    /// May it answer with an error?
+    pub fn fails(self) -> bool {
+        !matches!(self, Self::Good | Self::Hang)
+    }
+
+    /// Is its endpoint down for a while?
+    pub fn is_stormy(self) -> bool {
+        matches!(self, Self::Storm | Self::Model)
+    }
+
     /// How many calls under one key fail before the first that does not; `None` where all do.
     pub fn refusals(self) -> Option<u32> {
         match self {
-            Self::Good => Some(0),
+            Self::Good | Self::Storm | Self::Model => Some(0),
             Self::Flaky(times) => Some(times),
             Self::Bad | Self::Down | Self::Hang => None,
         }
@@ -85,6 +101,8 @@ impl fmt::Display for Script {
             Self::Bad => f.write_str("bad"),
             Self::Down => f.write_str("down"),
             Self::Hang => f.write_str("hang"),
+            Self::Storm => f.write_str("storm"),
+            Self::Model => f.write_str("model"),
         }
     }
 }
@@ -95,7 +113,15 @@ mod tests {
 
     #[test]
     fn a_script_is_read_as_it_was_written() {
-        for script in [Script::Good, Script::Flaky(3), Script::Bad, Script::Down, Script::Hang] {
+        for script in [
+            Script::Good,
+            Script::Flaky(3),
+            Script::Bad,
+            Script::Down,
+            Script::Hang,
+            Script::Storm,
+            Script::Model,
+        ] {
             assert_eq!(Script::parse(&format!("/{script}")), Some(script));
         }
         for path in ["", "/", "good/1", "flaky", "flaky/x", "flaky/1/2", "other"] {

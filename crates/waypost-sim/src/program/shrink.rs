@@ -47,6 +47,7 @@ impl Program {
         };
         attempt(&|program| program.timeout_ms = None);
         attempt(&|program| program.keyed = None);
+        attempt(&|program| program.budget = None);
         attempt(&|program| program.failure_policy = FailurePolicy::FailFast);
         for (at, node) in self.nodes.iter().enumerate() {
             for edge in 0..node.needs.len() {
@@ -241,6 +242,7 @@ fn smaller_bodies(program: &Program) -> Vec<Program> {
             failure_policy: FailurePolicy::FailFast,
             timeout_ms: None,
             keyed: None,
+            budget: None,
         };
         if let [only] = body {
             let mut hoisted = program.clone();
@@ -384,7 +386,8 @@ impl Program {
     pub fn weight(&self) -> usize {
         let partial = usize::from(self.failure_policy == FailurePolicy::Partial);
         let timeout = usize::from(self.timeout_ms.is_some());
-        weight_of(&self.nodes) + partial + timeout
+        let budget = usize::from(self.budget.is_some());
+        weight_of(&self.nodes) + partial + timeout + budget
     }
 }
 

@@ -152,6 +152,7 @@ impl Simulation {
         if counts {
             self.tempt_to_steer(execution, &events);
             self.tempt_to_decide(execution, &events);
+            self.tempt_to_pay(execution, &events);
             self.check_left_alone(execution, &events);
             self.check_not_forgotten(execution, &events);
         }

@@ -59,6 +59,8 @@ pub enum WorldEvent {
     Steer(ExecutionNo),
     /// People decide an approval of an execution.
     Decide(ExecutionNo),
+    /// A user changes the budget of an execution.
+    Pay(ExecutionNo),
     /// A user releases a quarantined execution.
     Release(ExecutionNo),
     /// Something happens around remote workers.

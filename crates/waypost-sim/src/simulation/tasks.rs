@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use waypost_core::command::{Outcome, Report};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::id::Token;
@@ -11,6 +11,7 @@ use waypost_core::json::Json;
 use waypost_engine::driver::{Input, TaskOrder};
 
 use super::blobs::AGAIN_MS;
+use super::budgets::address_of;
 use super::{Simulation, WorldEvent};
 use crate::fault::Fault;
 use crate::model::CONTRADICTION;
@@ -44,7 +45,7 @@ impl Simulation {
         let spent = match process {
             // The request may have left before its process died.
             None => {
-                if self.store.strikes(Fault::Posthumous) {
+                if self.store.strikes(Fault::Posthumous) && order.task.breaker.is_none() {
                     drop(self.call_sink(&order));
                 }
                 return;
@@ -64,6 +65,10 @@ impl Simulation {
         // Its config is read first.
         if self.blobs.failing && order.task.config.references().next().is_some() {
             return self.after(AGAIN_MS, WorldEvent::Call(life, order));
+        }
+        if let Err(outcome) = self.enter_breaker(life, &order) {
+            let later = self.random.below(20);
+            return self.after(later, WorldEvent::Ended { life, order, outcome });
         }
         let lost = || Outcome::Lost(Failure::transient(kind::PANIC, "the worker died"));
         if self.store.strikes(Fault::WorkerDeath) || self.store.strikes(Fault::NoEffectNoReply) {
@@ -93,6 +98,8 @@ impl Simulation {
                 (Outcome::Failed(Failure::transient(kind::TIMEOUT, message)), timeout)
             }
         };
+        let outcome = self.with_usage(&order, outcome);
+        let later = later + self.storms.answer_ms(&order, &outcome);
         self.after(later, WorldEvent::Ended { life, order, outcome });
     }
 
@@ -103,7 +110,7 @@ impl Simulation {
             .inline(&task.config)
             .to_value()
             .ok()
-            .and_then(|config| config.get("url").and_then(Value::as_str).map(str::to_owned));
+            .and_then(|config| address_of(&config).map(str::to_owned));
         let path = url.as_deref().and_then(|url| url.strip_prefix(super::people::SINK_URL));
         let Some(script) = path.and_then(Script::parse) else {
             self.fail("config", format!("{} calls {url:?}", task.path));
@@ -113,7 +120,8 @@ impl Simulation {
         self.note("call", &[u64::try_from(order.execution.0).unwrap_or(0)], || {
             format!("x{} {node} #{} {script}", order.execution.0, task.attempt)
         });
-        self.sink.call(&execution, &task.path, &task.idempotency_key, script)
+        let played = self.storms.played(script, self.ms());
+        self.sink.call(&execution, &task.path, &task.idempotency_key, played)
     }
 
     pub(super) fn ended(&mut self, life: Life, order: &TaskOrder, outcome: Outcome) {
@@ -138,6 +146,7 @@ impl Simulation {
         if let Some(process) = self.processes.get_mut(&life) {
             process.tasks.remove(&order.task.token);
         }
+        self.leave_breaker(life, order, &outcome);
         self.report(life, order, outcome.clone(), LastReport::Last, 0);
         if self.store.strikes(Fault::DoubleReport) {
             let later = self.random.below(20_000);

@@ -27,7 +27,13 @@ fn first(count: usize, cancel_rest: bool, of: Node) -> Node {
 }
 
 fn program(nodes: Vec<Node>) -> Program {
-    Program { nodes, failure_policy: FailurePolicy::FailFast, timeout_ms: None, keyed: None }
+    Program {
+        nodes,
+        failure_policy: FailurePolicy::FailFast,
+        timeout_ms: None,
+        keyed: None,
+        budget: None,
+    }
 }
 
 /// `a COMPLETED, b FAILED|SKIPPED = FAILED`, with `…` where it may wait for ever.

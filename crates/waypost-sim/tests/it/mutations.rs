@@ -422,8 +422,13 @@ fn two_waits(sent: u64, second: &NodeRan) -> Vec<String> {
         Node::plain(id, Kind::Wait { signal: Signal::Go, timeout_ms: None }, needs)
     };
     let nodes = vec![wait("a", vec![]), wait("b", vec![Need { source: 0, branch: None }])];
-    let program =
-        Program { nodes, failure_policy: FailurePolicy::FailFast, timeout_ms: None, keyed: None };
+    let program = Program {
+        nodes,
+        failure_policy: FailurePolicy::FailFast,
+        timeout_ms: None,
+        keyed: None,
+        budget: None,
+    };
     let done = second.status == NodeStatus::Completed;
     let first = NodeRan { scheduled: Some(3), settled: Some(8), ..waited(0) };
     let mut ran = Ran {

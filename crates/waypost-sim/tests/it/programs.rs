@@ -149,6 +149,8 @@ fn features_of(nodes: &[Node], depth: u32) -> BTreeSet<String> {
             Kind::Task(Script::Bad) => "bad",
             Kind::Task(Script::Down) => "down",
             Kind::Task(Script::Hang) => "hang",
+            Kind::Task(Script::Storm) => "storm",
+            Kind::Task(Script::Model) => "model",
             Kind::Child(_) => "child",
             Kind::Notify(notify) if notify.wait => "awaited message",
             Kind::Notify(_) => "message",

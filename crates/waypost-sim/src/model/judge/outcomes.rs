@@ -130,7 +130,7 @@ impl Judge<'_> {
             _ => ran.failure.as_deref().unwrap_or_default(),
         };
         match (failure, script) {
-            (kind::HTTP, Script::Flaky(_) | Script::Bad | Script::Down) => {
+            (kind::HTTP, script) if script.fails() => {
                 expect(ran.status == NodeStatus::Failed, "a refused call is a failure")?;
                 if let Script::Flaky(refusals) = script {
                     // A try whose worker forgot it, or whose reply was lost, timed out instead.
@@ -158,6 +158,9 @@ impl Judge<'_> {
                 let doubt = world.is_disturbed() || script == Script::Hang;
                 expect(doubt, "its outcome is known")
             }
+            (kind::BUDGET_EXHAUSTED, Script::Model) => {
+                expect(ran.status == NodeStatus::Failed, "it is a failure")
+            }
             (kind::CONNECTION, _) => expect(world.replies_lost, "the sink can be reached"),
             _ => Err(format!("its script is {script}")),
         }
@@ -173,9 +176,15 @@ impl Judge<'_> {
         let Some(refusals) = script.refusals() else {
             return Err(format!("its script is {script}"));
         };
-        let most = if world.replies_lost { node.tries_max() } else { refusals + 1 };
+        let may_fail = world.replies_lost || script.is_stormy();
+        let most = if may_fail { node.tries_max() } else { refusals + 1 };
         expect(ran.tries <= most, "an earlier try would have completed it")?;
-        if !world.attempts_lost && !world.replies_lost && !world.paused && !world.late {
+        if script != Script::Storm
+            && !world.attempts_lost
+            && !world.replies_lost
+            && !world.paused
+            && !world.late
+        {
             expect(ran.tries == refusals + 1, "its first calls are refused")?;
         }
         let again = ran.tries == 1

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use waypost_core::failure::kind;
 use waypost_core::status::NodeStatus;
 
 use super::{Judge, Prefixes, each_node, has_failed};
@@ -57,6 +58,11 @@ impl Judge<'_> {
         self.expect(effects <= calls - refused, || {
             format!("{id}: {effects} effects of {calls} calls to a sink that is {script}")
         });
+        // A breaker that keeps an attempt waiting does not cost a try.
+        let refused = ran.failure.as_deref() == Some(kind::HTTP) && has_failed(ran);
+        if script == Script::Storm && refused && !self.ran.world.replies_lost {
+            self.expect(calls >= ran.tries, || format!("{id}: {calls} calls, {} tries", ran.tries));
+        }
         if ran.status == NodeStatus::Completed {
             self.expect(effects > 0, || format!("{id}: completed without an effect"));
         }

@@ -108,6 +108,7 @@ impl<'a> Bodies<'a> {
             failure_policy: FailurePolicy::FailFast,
             timeout_ms: None,
             keyed: None,
+            budget: None,
         };
         let container = container.to_owned();
         Builder { random: self.random, appetite: &self.appetite, program, size, container }

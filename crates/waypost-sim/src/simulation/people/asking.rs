@@ -86,6 +86,7 @@ impl Simulation {
             self.ask(execution, Request::Cancel { reason: None }, None);
         }
         self.retry_ended(execution);
+        self.may_pay(execution);
     }
 
     /// A user retries an execution that has ended: with a message id or without, twice, and at two
@@ -247,6 +248,7 @@ impl Simulation {
             if self.is_killer_aside(execution) {
                 continue; // a person who looks at it finds that it would kill again
             }
+            self.raise_exhausted(execution);
             let Some(state) = self.auditor.state(execution) else { continue };
             let held = self.store.with(|tables, _| tables.load(execution));
             let held = held.and_then(|history| history.control).and_then(|row| row.held);
@@ -259,6 +261,7 @@ impl Simulation {
             }
             self.release_maps(execution);
             self.care_for_approvals(execution);
+            self.check_breaker_waits(execution);
             let Some(state) = self.auditor.state(execution) else { continue };
             let waits = |signal: &&Signal| {
                 state.nodes().any(|(_, node)| {
