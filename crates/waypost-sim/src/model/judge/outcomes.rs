@@ -44,17 +44,12 @@ impl Judge<'_> {
     }
 
     fn is_allowed(&self, at: usize, node: &Node, ran: &NodeRan) -> Result<(), String> {
-        if let Kind::Task(script) = node.kind {
-            return self.is_task_allowed(node, script, ran);
-        }
-        if let Kind::Child(call) = node.kind {
-            return self.is_child_allowed(node, call, ran);
-        }
-        if let Kind::Approval(approval) = node.kind {
-            return self.is_approval_allowed(node, approval, ran);
-        }
-        if node.body().is_some() {
-            return self.is_container_allowed(at, node, ran);
+        match node.kind {
+            Kind::Task(script) => return self.is_task_allowed(node, script, ran),
+            Kind::Child(call) => return self.is_child_allowed(node, call, ran),
+            Kind::Approval(approval) => return self.is_approval_allowed(node, approval, ran),
+            _ if node.body().is_some() => return self.is_container_allowed(at, node, ran),
+            _ => {}
         }
         let late = self.ran.world.is_disturbed();
         let timed_out = ran.status == NodeStatus::TimedOut;
