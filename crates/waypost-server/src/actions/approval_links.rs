@@ -14,11 +14,13 @@ use waypost_core::id::{ExecutionNo, WaitId};
 use waypost_core::json::Json;
 use waypost_core::kind::Behaviour;
 use waypost_core::limits::COMMENT_CHARS_MAX;
-use waypost_engine::links::ApprovalLink;
+use waypost_engine::links::{ApprovalLink, LinkPurpose, digest};
+use waypost_ports::access::Role;
 
 use super::approvals::{check_form, decided, may_be_late};
 use super::control::{find_wait, send};
 use super::payloads::{Claimant, adopt};
+use crate::access::Identity;
 use crate::html::fields::{Posted, posted, value};
 use crate::html::{self, approval};
 use crate::http::call::{Call, Reply};
@@ -47,18 +49,39 @@ pub(crate) async fn create(server: Arc<Server>, call: Call) -> Result<Reply, Pro
         Problem::new(Code::IllegalTransition, "this server does not know its own address")
             .hint("the setting `public_url` is what links begin with")
     })?;
+    let named = may_be_for(&call.identity, asked.approver.map(|name| name.0))?;
     let mut links = Vec::new();
-    for approver in approvers(approval, asked.approver.map(|name| name.0))? {
+    let mut made = Vec::new();
+    for approver in approvers(approval, named)? {
         let link = ApprovalLink { wait: wait.clone(), approver, expires_at };
         let url = link.url(server.engine.links(), base).ok_or_else(|| {
             let detail = "the name of an approver is too long for a link";
             Problem::new(Code::InvalidInput, detail)
         })?;
         let approver = link.approver.to_string();
+        // The decision by this link has the same digest in its sender.
+        let digest = url.rsplit('/').next().map(digest).unwrap_or_default();
+        made.push(format!("{}:{digest} for {approver}", LinkPurpose::Approval.name()));
         links.push(wire::ApprovalLinkOf { approver, url, expires_at: Time(expires_at) });
     }
-    let reply = Reply::json(StatusCode::CREATED, &wire::ApprovalLinks { wait: id.clone(), links })?;
-    Ok(reply.about(id).with(header::CACHE_CONTROL, "no-store"))
+    let subject = format!("{id}: {}", made.join(", "));
+    let reply = Reply::json(StatusCode::CREATED, &wire::ApprovalLinks { wait: id, links })?;
+    Ok(reply.about(subject).with(header::CACHE_CONTROL, "no-store"))
+}
+
+/// The name that the caller asks for, if it may have links in that name. An administrator may have
+/// links for all; another key decides in its own name alone, so it gets no link for another one.
+fn may_be_for(caller: &Identity, named: Option<String>) -> Result<Option<String>, Problem> {
+    let own = &caller.name;
+    match named {
+        named if caller.role == Role::Admin => Ok(named),
+        Some(named) if *named != **own => {
+            let detail = format!("the API key {own:?} cannot make a link for {named:?}");
+            Err(Problem::new(Code::NotAnApprover, detail)
+                .hint("a key of the role `operator` makes links for its own name; use a key of the role `admin`"))
+        }
+        _ => Ok(Some(own.to_string())),
+    }
 }
 
 /// Whom links are made for.

@@ -10,7 +10,7 @@ wire! {
     #[derive(Default)]
     #[serde(deny_unknown_fields)]
     pub struct NewApprovalLinks {
-        /// Whom to make a link for; default: each approver. Needed where the approval names none.
+        /// Whom to make a link for; default: each approver, or with a key of the role `operator` the name of the key. An administrator needs it where the approval names none.
         pub approver?: Short<256>,
         /// When the links expire; default: when the approval does, or in 7 days.
         pub expires_at?: Time,

@@ -195,25 +195,60 @@ async fn link_forged_expired_or_of_another_person_is_refused() {
     view(&house, link).await.expect(410);
 }
 
+/// Starts an execution that waits for an approval, with a key; gives the wait's id.
+async fn asked_as(house: &House, key: &str, id: &str, config: &Value) -> String {
+    let nodes = json!([{ "id": "ask", "type": "approval", "config": config }]);
+    let definition = json!({ "name": "asks", "nodes": nodes });
+    let deployed = house.ask(&Ask::post("/v1/definitions", &definition).key(key)).await;
+    assert!(matches!(deployed.status, 200 | 201));
+    let start = json!({ "workflow": "asks", "id": id });
+    house.ask(&Ask::post("/v1/executions", &start).key(key)).await.expect(201);
+    for _ in 0..10_000 {
+        let list = Ask::get("/v1/waits?consistent=true&kind=approval").key(key);
+        let list = house.ask(&list).await.expect(200).json();
+        let mut waits = list["waits"].as_array().unwrap().iter();
+        if let Some(wait) = waits.find(|wait| wait["execution"] == id) {
+            return wait["id"].as_str().unwrap().to_owned();
+        }
+    }
+    panic!("{id} does not wait");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operator_that_is_no_approver_gets_no_link_of_another_person() {
+    let house = House::locked().await;
+    // Its name is `test`.
+    let (admin, operator) = (house.key(Role::Admin), house.key(Role::Operator));
+    let config = json!({ "title": "Ship it?", "approvers": ["ann", "bob"] });
+    let wait = asked_as(&house, &admin, "o1", &config).await;
+    let path = format!("/v1/waits/{wait}/links");
+    for body in [json!({}), json!({ "approver": "ann" }), json!({ "approver": "test" })] {
+        let made = house.ask(&Ask::post(&path, &body).key(&operator)).await;
+        made.refused(403, "not_an_approver");
+    }
+    let all = house.ask(&Ask::post(&path, &json!({})).key(&admin)).await.expect(201).json();
+    assert_eq!(all["links"].as_array().unwrap().len(), 2, "{all}");
+    // Where it is an approver, or everyone may decide, it gets the link of its own name alone.
+    let of_two = json!({ "title": "Ship it?", "approvers": ["ann", "test"] });
+    for (id, config) in [("o2", of_two), ("o3", json!({ "title": "Ship it?" }))] {
+        let wait = asked_as(&house, &admin, id, &config).await;
+        let path = format!("/v1/waits/{wait}/links");
+        let other = Ask::post(&path, &json!({ "approver": "ann" })).key(&operator);
+        house.ask(&other).await.refused(403, "not_an_approver");
+        let made = house.ask(&Ask::post(&path, &json!({})).key(&operator)).await;
+        let made = made.expect(201).json();
+        let names: Vec<_> = made["links"].as_array().unwrap().iter().collect();
+        assert!(matches!(&names[..], [link] if link["approver"] == "test"), "{made}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn link_needs_no_key_and_is_made_by_those_who_may_decide() {
     let house = House::locked().await;
     let admin = house.key(Role::Admin);
     let post = |path: &str, body: &Value| Ask::post(path, body).key(&admin);
-    let nodes = json!([{ "id": "ask", "type": "approval", "config": { "title": "Ship it?" } }]);
-    let definition = json!({ "name": "asks", "nodes": nodes });
-    house.ask(&post("/v1/definitions", &definition)).await.expect(201);
-    let start = json!({ "workflow": "asks", "id": "k1" });
-    house.ask(&post("/v1/executions", &start)).await.expect(201);
-    let mut wait = Value::Null;
-    for _ in 0..10_000 {
-        let list = Ask::get("/v1/waits?consistent=true&kind=approval").key(&admin);
-        wait = house.ask(&list).await.expect(200).json()["waits"][0]["id"].clone();
-        if wait.is_string() {
-            break;
-        }
-    }
-    let path = format!("/v1/waits/{}/links", wait.as_str().unwrap());
+    let wait = asked_as(&house, &admin, "k1", &json!({ "title": "Ship it?" })).await;
+    let path = format!("/v1/waits/{wait}/links");
     let viewer = house.key(Role::Viewer);
     house.ask(&Ask::post(&path, &json!({})).key(&viewer)).await.refused(403, "forbidden");
     // Anyone may decide it, so the link must say in whose name.
@@ -230,4 +265,8 @@ async fn link_needs_no_key_and_is_made_by_those_who_may_decide() {
     assert!(audited.contains("createApprovalLinks") && !audited.contains(token), "{audited}");
     let events = house.ask(&Ask::get("/v1/executions/k1/events").key(&admin)).await.expect(200);
     assert!(!events.text().contains(token) && events.text().contains("link for ann"));
+    // The audit log says which key made the link that the decision came by.
+    let sender = format!("approval:{}", waypost_engine::links::digest(token));
+    assert!(events.text().contains(&sender), "{}", events.text());
+    assert!(audited.contains(&format!("{wait}: {sender} for ann")), "{audited}");
 }

@@ -16,7 +16,7 @@ use crate::target::server_only;
 pub(crate) struct Args {
     /// The wait's id, from `waypost waits --kind approval`
     wait: String,
-    /// Only a link for this approver
+    /// Only a link for this approver; with a key of the role operator, the name of the key
     #[arg(long, value_name = "NAME")]
     approver: Option<String>,
     /// How long the links can be used, such as 2d; default: until the approval expires, or 7 days
