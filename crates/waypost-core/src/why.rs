@@ -377,7 +377,7 @@ fn node_reason(plan: &Plan, state: &State, (at, node): (At, &NodeState)) -> Reas
 
 fn waits_for_worker(handler: &str, behaviour: &Behaviour) -> String {
     let key = if behaviour.sends_secrets() {
-        " and sends a public key, because the task has secrets"
+        ", sends a public key, because the task has secrets, and polls with an API key that they are granted to"
     } else {
         ""
     };

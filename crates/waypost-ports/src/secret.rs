@@ -70,11 +70,15 @@ pub struct WorkerGrants {
 }
 
 impl WorkerGrants {
-    /// May a worker that polls with this key have it, for a task of this handler?
-    pub fn allow(&self, handler: &str, key: Option<&str>) -> bool {
-        let covers = |patterns: &[NamePattern], name: &str| patterns.iter().any(|p| p.covers(name));
-        covers(&self.handlers, handler)
-            && (self.keys.is_empty() || key.is_some_and(|key| covers(&self.keys, key)))
+    /// May tasks of this handler carry it, for some worker?
+    pub fn serve(&self, handler: &str) -> bool {
+        self.handlers.iter().any(|pattern| pattern.covers(handler))
+    }
+
+    /// May a worker have it that polls with this key?
+    pub fn poll_with(&self, key: Option<&str>) -> bool {
+        let covers = |key: &str| self.keys.iter().any(|pattern| pattern.covers(key));
+        self.keys.is_empty() || key.is_some_and(covers)
     }
 }
 
@@ -157,11 +161,16 @@ pub enum SecretRefused {
     NotGranted { name: Arc<str>, workflow: Arc<str> },
     #[error(
         "secret `{name}` is not granted to workers of handler `{handler}`{}: an operator can list \
-         the handler in `workers` of [secrets.{name}]{}",
+         the {} of [secrets.{name}]",
         key.as_ref().map_or(String::new(), |key| format!(" that poll with the API key `{key}`")),
-        key.as_ref().map_or("", |_| ", and the key in its `worker_keys`"),
+        key.as_ref().map_or("handler in `workers`", |_| "key in `worker_keys`"),
     )]
-    NotForWorker { name: Arc<str>, handler: Arc<str>, key: Option<Arc<str>> },
+    NotForWorker {
+        name: Arc<str>,
+        handler: Arc<str>,
+        /// The key, where it is granted to the handler, and workers with another key may have it.
+        key: Option<Arc<str>>,
+    },
     /// It cannot be had, or its value cannot be used.
     #[error("secret `{name}` cannot be used: {reason}")]
     Unusable { name: Arc<str>, reason: String },

@@ -175,6 +175,9 @@ impl Worker {
     /// Applies a poll's response.
     fn accept(self: &Arc<Self>, polled: wire::Polled) {
         self.stop(&polled.cancel);
+        for reason in polled.withheld.iter().flatten() {
+            warn!(reason, "the server withholds tasks from this worker");
+        }
         polled.tasks.into_iter().for_each(|task| self.begin(task));
     }
 

@@ -20,7 +20,7 @@ use crate::metrics::DriverGauges;
 use crate::sealed::Seal;
 use crate::shell::{
     BreakerGate, EngineThread, EngineThreadGuard, LocalWorker, Mirrored, Payloads, RemoteTasks,
-    Shared, StoreCalls, StoreThread, Supplies, TasksOrder, TasksThread, WorkerSecrets,
+    Shared, StoreCalls, StoreThread, Supplies, TasksOrder, TasksThread, Withheld, WorkerSecrets,
 };
 use crate::tokens::TokenIssuer;
 
@@ -98,6 +98,7 @@ impl Engine {
 
 fn worker_secrets(parts: &Parts) -> WorkerSecrets {
     WorkerSecrets {
+        withheld: Withheld::default(),
         secrets: Arc::clone(&parts.secrets),
         store: Arc::clone(&parts.store),
         plans: Arc::clone(&parts.plans),

@@ -17,7 +17,8 @@ use super::{Engine, EngineError};
 use crate::driver::{Answer, Input, TaskReport};
 use crate::sealed_secrets::handler_of;
 use crate::shell::{
-    NotSealed, PollAnswer, Polled, Recipient, RemoteTask, TasksOrder, Waiting, WorkerPoll,
+    Given, NotSealed, PassedOver, PollAnswer, Polled, Recipient, RemoteTask, TasksOrder, Waiting,
+    WorkerPoll,
 };
 
 /// The result of a report.
@@ -37,8 +38,42 @@ impl Engine {
     /// worker's cancellations are stored again.
     pub async fn poll(&self, poll: WorkerPoll, wait: Duration) -> Result<Polled, EngineError> {
         let asked_at = Instant::now();
-        let to = poll.public_key.map(|public_key| Recipient { public_key, key: poll.key.clone() });
-        let (worker, poll) = (poll.worker, poll.with_secrets_queues());
+        let Some(public_key) = poll.public_key else {
+            return Ok(self.poll_once((poll, Vec::new()), asked_at, wait).await?.polled);
+        };
+        let to = Recipient { public_key, key: poll.key.clone() };
+        let (without, again_at) = self.worker_secrets.withheld.of(&poll, asked_at);
+        // A queue that is left out is tried again in time, however long the poll would wait.
+        let again_in = again_at.map(|at| at.saturating_duration_since(asked_at));
+        let mut wait = again_in.map_or(wait, |again_in| wait.min(again_in));
+        let poll = poll.with_secrets_queues();
+        let mut passed_over = PassedOver::new(&self.shared, poll.worker);
+        loop {
+            let before = passed_over.count();
+            let queues = (poll.clone(), without.clone());
+            let given = self.poll_once(queues, asked_at, wait).await?;
+            let mut polled = self.with_secrets(given, poll.worker, &to, &mut passed_over).await?;
+            let found = !polled.tasks.is_empty() || !polled.cancel.is_empty();
+            if !found && passed_over.count() > before && !passed_over.is_full() {
+                // Behind the tasks that it may not have there may be one that it may have.
+                wait = Duration::ZERO;
+                continue;
+            }
+            if !polled.tasks.iter().any(|task| task.secrets.is_some()) {
+                passed_over.withhold(&self.worker_secrets.withheld, to.key.as_ref());
+            }
+            polled.withheld = passed_over.put_back();
+            return Ok(polled);
+        }
+    }
+
+    /// One poll at the tasks thread, of the queues of its handlers without some.
+    async fn poll_once(
+        &self,
+        (poll, without): (WorkerPoll, Vec<Arc<str>>),
+        asked_at: Instant,
+        wait: Duration,
+    ) -> Result<Given, EngineError> {
         let permit = Arc::clone(&self.shared.polls).acquire_owned().await;
         let permit = permit.map_err(|_| EngineError::Stopping)?;
         let (reply, mut answer) = PollAnswer::to(&poll, &self.shared);
@@ -50,30 +85,30 @@ impl Engine {
             asked_at,
             until,
             hear_at: now,
+            without,
             _permit: permit,
         }));
         // Both are cancel-safe: a poll that is dropped is noticed where it waits.
-        let polled = tokio::select! {
+        let given = tokio::select! {
             biased;
             answer = answer.wait() => answer.ok_or(EngineError::Stopping)??,
             () = self.shared.tasks_thread_gone.cancelled() => return Err(EngineError::Stopping),
         };
-        match to {
-            Some(to) => self.with_secrets(polled, worker, &to).await,
-            None => Ok(polled),
-        }
+        Ok(given)
     }
 
-    /// The tasks with their secrets sealed to the worker's key. One whose secrets it may not have fails.
+    /// The tasks with their secrets sealed to the worker's key. One whose secrets workers with another
+    /// key may have is passed over; one whose secrets no worker may have fails.
     /// If the caller is gone meanwhile, they are offered again, as after any response that is lost.
     async fn with_secrets(
         &self,
-        polled: Polled,
+        Given { polled, offers }: Given,
         worker: WorkerId,
         to: &Recipient,
+        passed_over: &mut PassedOver,
     ) -> Result<Polled, EngineError> {
         let mut tasks = Vec::with_capacity(polled.tasks.len());
-        for mut task in polled.tasks {
+        for (mut task, offer) in polled.tasks.into_iter().zip(offers) {
             if task.places.is_empty() {
                 tasks.push(task);
                 continue;
@@ -81,6 +116,9 @@ impl Engine {
             match self.worker_secrets.seal(&mut task, to).await {
                 Ok(()) => tasks.push(task),
                 Err(NotSealed::Failed(failure)) => self.fail_unsent(task, worker, failure),
+                Err(NotSealed::ForAnotherKey(refused)) => {
+                    passed_over.add(offer, refused.to_string());
+                }
                 Err(NotSealed::BadKey(error)) => return Err(error.into()),
             }
         }

@@ -59,6 +59,8 @@ impl WorkerPoll {
 pub struct Polled {
     pub tasks: Vec<RemoteTask>,
     pub cancel: Vec<Token>,
+    /// Why tasks stay in their queue that this worker serves, for people.
+    pub withheld: Vec<String>,
 }
 
 /// A task in the hands of a remote worker.

@@ -13,6 +13,7 @@ mod forms;
 mod layout;
 mod remote;
 mod scrub;
+mod withheld;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use waypost_ports::secret::{Grant, SecretRefused, Secrets};
 
 pub(crate) use remote::{NotScrubbed, NotSealed, Recipient, WorkerSecrets};
 pub(super) use scrub::Scrubber;
+pub(crate) use withheld::{PassedOver, Withheld};
 
 use crate::links::CallbackLinks;
 

@@ -25,8 +25,8 @@ use waypost_core::time::Millis;
 use waypost_ports::store::StoreError;
 use waypost_ports::tasks::{Offer, OfferId};
 
-pub(crate) use self::answer::PollAnswer;
-use self::answer::{Given, Reply};
+use self::answer::Reply;
+pub(crate) use self::answer::{Given, PollAnswer};
 use self::cancel_reads::{CancelRead, CancelReads};
 use super::Shared;
 use super::lanes::Order;
@@ -60,6 +60,8 @@ pub(crate) struct Waiting {
     pub(crate) asked_at: Instant,
     pub(crate) until: Instant,
     pub(crate) hear_at: Instant,
+    /// The queues that it takes nothing from, although its worker serves them.
+    pub(crate) without: Vec<Arc<str>>,
     pub(crate) _permit: OwnedSemaphorePermit,
 }
 
@@ -171,7 +173,7 @@ impl TasksThread {
     /// next sign of life: its owner repeats them, but only after a while.
     fn tell_to_stop(&self, one: Waiting, cancel: Vec<Token>) {
         let Waiting { poll, reply, .. } = one;
-        let polled = Polled { tasks: Vec::new(), cancel };
+        let polled = Polled { cancel, ..Polled::default() };
         let unheard = reply.send(Ok(Given { polled, offers: Vec::new() }));
         let Err(Ok(Given { polled, .. })) = unheard else { return };
         let cancels: Vec<_> = polled.cancel.into_iter().map(|token| (poll.worker, token)).collect();
@@ -188,6 +190,7 @@ impl TasksThread {
         let mut groups: BTreeMap<Vec<Arc<str>>, Vec<Waiting>> = BTreeMap::new();
         for one in waiting.extract_if(.., |one| one.poll.max > 0) {
             let mut handlers = one.poll.handlers.clone();
+            handlers.retain(|queue| !one.without.contains(queue));
             handlers.sort_unstable();
             handlers.dedup();
             groups.entry(handlers).or_default().push(one);
@@ -226,7 +229,7 @@ impl TasksThread {
                 .into_iter()
                 .map(|taken| self.remote_tasks.hand_over(taken, random()))
                 .collect();
-            let polled = Polled { tasks, cancel: Vec::new() };
+            let polled = Polled { tasks, ..Polled::default() };
             if let Err(Ok(given)) = one.reply.send(Ok(Given { polled, offers })) {
                 unclaimed.extend(given.offers);
             }

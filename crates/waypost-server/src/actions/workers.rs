@@ -124,11 +124,12 @@ async fn polled(server: &Arc<Server>, poll: WorkerPoll, wait: Duration) -> Resul
         polled = server.engine.poll(poll, wait) => Some(polled?),
         () = server.closing.cancelled() => None,
     };
-    let polled =
-        polled.map_or(wire::Polled { tasks: vec![], cancel: vec![] }, |polled| wire::Polled {
-            tasks: polled.tasks.into_iter().map(task).collect(),
-            cancel: polled.cancel.iter().map(ToString::to_string).collect(),
-        });
+    let polled = polled.unwrap_or_default();
+    let polled = wire::Polled {
+        tasks: polled.tasks.into_iter().map(task).collect(),
+        cancel: polled.cancel.iter().map(ToString::to_string).collect(),
+        withheld: (!polled.withheld.is_empty()).then_some(polled.withheld),
+    };
     Reply::json(StatusCode::OK, &polled)
 }
 

@@ -61,6 +61,9 @@ wire! {
         pub tasks: Vec<Task>,
         /// Tokens of tasks to stop.
         pub cancel: Vec<String>,
+        /// Why tasks stay in their queue although the worker serves their handler, for people: their
+        /// secrets are not granted to its API key. Absent if there are none.
+        pub withheld?: Vec<String>,
     }
 
     /// The order to make one attempt of one node.

@@ -74,11 +74,11 @@ fn secret_for_workers_names_handlers_and_keys() {
         ("charge", Some("other"), false),
         ("charge", None, false),
     ] {
-        assert_eq!(one.allow(handler, key), allowed, "{handler} {key:?}");
+        assert_eq!(one.serve(handler) && one.poll_with(key), allowed, "{handler} {key:?}");
     }
     let two = resolve(table, "two", "orders").unwrap().workers;
-    assert!(two.allow("charge", None) && two.allow("charge", Some("any")));
-    assert!(!two.allow("refund", Some("farm")));
+    assert!(two.serve("charge") && two.poll_with(None) && two.poll_with(Some("any")));
+    assert!(!two.serve("refund"));
     let secrets = read(table).unwrap();
     let shown: Vec<_> = secrets.described().map(|(_, words)| words).collect();
     assert_eq!(

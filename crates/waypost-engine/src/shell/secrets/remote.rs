@@ -22,10 +22,10 @@ use waypost_core::frame::decode;
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::plan::Plan;
-use waypost_ports::secret::{SecretRefused, Secrets};
+use waypost_ports::secret::{Grant, SecretRefused, Secrets};
 use waypost_ports::store::{LogReader, Store, StoreError};
 
-use super::{NotRead, Scrubber, fill, named, read, refused};
+use super::{NotRead, Scrubber, Withheld, fill, named, read, refused};
 use crate::driver::TaskReport;
 use crate::sealed_secrets::{PublicKey, SealError, SealedFor};
 use crate::shell::{Damage, Plans, RemoteTask};
@@ -36,6 +36,7 @@ pub(crate) struct WorkerSecrets {
     pub(crate) secrets: Arc<dyn Secrets>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) plans: Arc<Plans>,
+    pub(crate) withheld: Withheld,
 }
 
 /// The worker that a task is handed to.
@@ -51,6 +52,8 @@ pub(crate) struct Recipient {
 pub(crate) enum NotSealed {
     /// It ends the attempt.
     Failed(Failure),
+    /// Workers that poll with another key may have it.
+    ForAnotherKey(SecretRefused),
     BadKey(SealError),
 }
 
@@ -97,16 +100,18 @@ impl WorkerSecrets {
         let places = std::mem::take(&mut task.places);
         let names = named(&places)?;
         let grants = read(Arc::clone(&self.secrets), names, Arc::clone(&task.workflow)).await?;
-        for grant in grants.values() {
-            let workers = &grant.workers;
-            if !workers.allow(&task.handler, to.key.as_deref()) {
-                let refused = SecretRefused::NotForWorker {
-                    name: Arc::clone(&grant.name),
-                    handler: Arc::clone(&task.handler),
-                    key: (!workers.keys.is_empty()).then(|| to.key.clone()).flatten(),
-                };
-                return Err(Failure::from(refused).into());
-            }
+        let not_for = |grant: &Grant, key| SecretRefused::NotForWorker {
+            name: Arc::clone(&grant.name),
+            handler: Arc::clone(&task.handler),
+            key,
+        };
+        if let Some(grant) = grants.values().find(|grant| !grant.workers.serve(&task.handler)) {
+            return Err(Failure::from(not_for(grant, None)).into());
+        }
+        let key = to.key.as_deref();
+        if let Some(grant) = grants.values().find(|grant| !grant.workers.poll_with(key)) {
+            let key = to.key.clone().unwrap_or_default();
+            return Err(NotSealed::ForAnotherKey(not_for(grant, Some(key))));
         }
         let granted = |place: &Placeholder| {
             grants.get(&place.name).map(|grant| grant.value.reveal().to_owned())

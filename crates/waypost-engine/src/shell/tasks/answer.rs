@@ -14,7 +14,7 @@ use crate::shell::remote_tasks::{Polled, WorkerPoll};
 
 pub(crate) type Reply = oneshot::Sender<Result<Given, StoreError>>;
 
-/// A worker's tasks, and the offers that they came from: to put them back.
+/// A worker's tasks, and the offers that they came from, in the same order: to put them back.
 #[derive(Default)]
 pub(crate) struct Given {
     pub(crate) polled: Polled,
@@ -37,9 +37,8 @@ impl PollAnswer {
     }
 
     /// The answer; `None` where there will be none.
-    pub(crate) async fn wait(&mut self) -> Option<Result<Polled, StoreError>> {
-        let given = (&mut self.given).await.ok()?;
-        Some(given.map(|given| given.polled))
+    pub(crate) async fn wait(&mut self) -> Option<Result<Given, StoreError>> {
+        (&mut self.given).await.ok()
     }
 }
 

@@ -50,7 +50,15 @@ fn waiting(leaving: bool, reply: Reply) -> Waiting {
     let poll = poll(leaving);
     let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
     let now = Instant::now();
-    Waiting { poll, reply, asked_at: now, until: now, hear_at: now, _permit: permit }
+    Waiting {
+        poll,
+        reply,
+        asked_at: now,
+        until: now,
+        hear_at: now,
+        without: Vec::new(),
+        _permit: permit,
+    }
 }
 
 #[test]
@@ -86,7 +94,7 @@ fn poll_answer_dropped_unread_returns_tasks_and_cancellations() {
     let offer = Offer { id: id.clone(), handler: "far".into(), owner, body: vec![1] };
     let answered = |leaving: bool| {
         let (reply, answer) = PollAnswer::to(&poll(leaving), &thread.shared);
-        let polled = Polled { tasks: Vec::new(), cancel: vec![Token(5)] };
+        let polled = Polled { cancel: vec![Token(5)], ..Polled::default() };
         assert!(reply.send(Ok(Given { polled, offers: vec![offer.clone()] })).is_ok());
         answer
     };
@@ -112,7 +120,7 @@ fn poll_answer_dropped_unread_returns_tasks_and_cancellations() {
     assert_eq!(left(), (vec![], vec![Token(5)]), "it must not begin any more");
     let mut read = answered(false);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    assert_eq!(runtime.block_on(read.wait()).unwrap().unwrap().cancel, [Token(5)]);
+    assert_eq!(runtime.block_on(read.wait()).unwrap().unwrap().polled.cancel, [Token(5)]);
     drop(read);
     assert_eq!(left(), (vec![], vec![]), "it was read");
 }

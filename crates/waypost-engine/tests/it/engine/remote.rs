@@ -134,7 +134,7 @@ async fn waiting_poll_returns_cancellations_at_once() {
     );
     let (polled, cancelled) = tokio::join!(engine.poll(poll(1, 3), LONG), engine.request(cancel));
     cancelled.unwrap();
-    assert_eq!(polled.unwrap(), Polled { tasks: Vec::new(), cancel: vec![task.token] });
+    assert_eq!(polled.unwrap(), Polled { cancel: vec![task.token], ..Polled::default() });
     engine.report(report(&task, Outcome::Cancelled)).await.unwrap();
     assert_eq!(started.ended().await.unwrap().status, Status::Cancelled);
     engine.stop(LONG).await;

@@ -2,6 +2,7 @@
 //! from what it reports.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use waypost_core::command::{Mark, Outcome};
@@ -10,7 +11,7 @@ use waypost_core::failure::Failure;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_engine::sealed_secrets::{PublicKey, SealError, SealedFor, WorkerKeys};
-use waypost_engine::{Engine, EngineError, RemoteTask, Reported, WorkerPoll};
+use waypost_engine::{Engine, EngineError, Polled, RemoteTask, Reported, WorkerPoll};
 use waypost_ports::secret::{Grant, NamePattern, SecretRefused, SecretText, Secrets, WorkerGrants};
 use waypost_ports::tasks::Tasks;
 
@@ -21,7 +22,8 @@ const CANARY: &str = "canary-7f3a";
 const FLOW: &str =
     r#"a = worker({"input":{"n":1},"secrets":{"TOKEN":"${{ secrets.key }}"}}) retry 3"#;
 
-/// One secret, `key`, whose value and grants change.
+/// A secret `key`, whose value and grants change; and `bank`, for workers of any handler with the API key
+/// `bank`.
 struct Vault(Mutex<(String, WorkerGrants, bool)>);
 
 /// The value of a secret whose source cannot be read.
@@ -38,15 +40,18 @@ impl Vault {
 impl Secrets for Vault {
     fn resolve(&self, name: &str, _: &str) -> Result<Grant, SecretRefused> {
         let (text, workers, is_there) = &*self.0.lock();
-        if !is_there || name != "key" {
-            return Err(SecretRefused::Unknown(name.into()));
-        }
-        if text == UNREADABLE {
+        let patterns = |text| [NamePattern::parse(text).unwrap()].into();
+        let workers = match name {
+            "key" if *is_there => workers.clone(),
+            "bank" => WorkerGrants { handlers: patterns("*"), keys: patterns("bank") },
+            _ => return Err(SecretRefused::Unknown(name.into())),
+        };
+        if name == "key" && text == UNREADABLE {
             let reason = "its file: entity not found".to_owned();
             return Err(SecretRefused::Unusable { name: name.into(), reason });
         }
         let value = SecretText::new(text).unwrap();
-        let (hosts, workers) = ([].into(), workers.clone());
+        let hosts = [].into();
         Ok(Grant { name: name.into(), value, hosts, shell: false, workers })
     }
 }
@@ -153,7 +158,6 @@ async fn task_whose_secret_is_not_granted_fails_and_says_so() {
     let keys = WorkerKeys::generate().unwrap();
     let cases = [
         (Vault::new(&["other"], &[]), true, "secret_not_granted", "handler `far`: an operator"),
-        (Vault::new(&["far"], &["other"]), true, "secret_not_granted", "the API key `farm`"),
         (Vault::new(&["far"], &[]), false, "secret", "there is no secret `key` here"),
     ];
     for (vault, is_there, kind, part) in cases {
@@ -167,6 +171,61 @@ async fn task_whose_secret_is_not_granted_fails_and_says_so() {
         assert_eq!(failure.kind, kind);
         assert!(failure.message.contains(part), "{}", failure.message);
     }
+}
+
+/// Another team's worker polls for the same handler: it gets nothing, and takes nothing from others.
+#[tokio::test]
+async fn task_whose_secret_is_for_another_key_stays_for_the_workers_with_that_key() {
+    let (lab, vault) = (Lab::new(), Vault::new(&["far"], &["farm"]));
+    let engine = engine(&lab, &vault);
+    let keys = WorkerKeys::generate().unwrap();
+    let started = lab.start(&engine, FLOW).await;
+    let staging = || WorkerPoll { key: Some("staging".into()), ..with_key(&keys) };
+    // It is answered at once, and says why.
+    let polled = engine.poll(staging(), LONG).await.unwrap();
+    assert!(polled.tasks.is_empty() && polled.cancel.is_empty(), "{polled:?}");
+    let [why] = &polled.withheld[..] else { panic!("{polled:?}") };
+    assert!(why.contains("the API key `staging`") && why.contains("`worker_keys`"), "{why}");
+    // For a while it is not asked again; without that, it would take the task whenever it polls.
+    let polled = engine.poll(staging(), Duration::ZERO).await.unwrap();
+    assert_eq!(polled, Polled::default());
+    let task = one(&engine, &keys).await;
+    assert_eq!((&*task.node, task.attempt), ("a", 1), "no attempt was spent");
+    engine.report(report(&task, Outcome::Completed(Json::null()))).await.unwrap();
+    assert_eq!(started.ended().await.unwrap().status, Status::Completed);
+    assert!(lab.all(task.number, "NodeFailed").is_empty());
+}
+
+#[tokio::test]
+async fn worker_finds_the_task_that_it_may_have_behind_those_of_others() {
+    let (lab, vault) = (Lab::new(), Vault::new(&["far"], &["farm"]));
+    let engine = engine(&lab, &vault);
+    let keys = WorkerKeys::generate().unwrap();
+    let bank = r#"worker({"input":1,"secrets":{"T":"${{ secrets.bank }}"}})"#;
+    let first = lab.start(&engine, &format!("a = {bank}; b = {bank}; c = {bank}")).await;
+    let is_offered = |count: u64| {
+        let depths = lab.tasks.depths().unwrap();
+        depths.iter().map(|depth| depth.waiting).sum::<u64>() == count
+    };
+    while !is_offered(3) {
+        tokio::task::yield_now().await;
+    }
+    let second = lab.start(&engine, FLOW).await;
+    while !is_offered(4) {
+        tokio::task::yield_now().await;
+    }
+    let mut polled = engine.poll(with_key(&keys), LONG).await.unwrap();
+    assert_eq!((polled.tasks.len(), polled.withheld.len()), (1, 1), "{polled:?}");
+    let task = polled.tasks.remove(0);
+    assert_eq!(task.number, second.execution);
+    engine.report(report(&task, Outcome::Completed(Json::null()))).await.unwrap();
+    assert_eq!(second.ended().await.unwrap().status, Status::Completed);
+    for _ in 0..3 {
+        let poll = WorkerPoll { key: Some("bank".into()), ..with_key(&keys) };
+        let task = engine.poll(poll, LONG).await.unwrap().tasks.remove(0);
+        engine.report(report(&task, Outcome::Completed(Json::null()))).await.unwrap();
+    }
+    assert_eq!(first.ended().await.unwrap().status, Status::Completed);
 }
 
 #[tokio::test]
