@@ -112,14 +112,9 @@ impl Links {
 
     /// The token with these claims.
     pub fn issue(&self, purpose: LinkPurpose, link: &Link) -> String {
-        let mut bytes = vec![VERSION];
-        bytes.extend(link.generation.to_le_bytes());
-        bytes.extend(link.expires_at.map_or(NEVER, |at| at.0).to_le_bytes());
-        // Each with its length, so that nothing of one can be taken for another.
-        for text in [link.execution.as_str(), &link.node, &link.subject] {
-            bytes.extend(u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
-            bytes.extend(text.as_bytes());
-        }
+        let mut bytes = head(link.generation, link.expires_at, &link.execution);
+        add_text(&mut bytes, &link.node);
+        add_text(&mut bytes, &link.subject);
         let mac = blake3::keyed_hash(self.key(purpose), &bytes);
         bytes.extend(mac.as_bytes());
         URL_SAFE_NO_PAD.encode(bytes)
@@ -186,6 +181,19 @@ impl CallbackLinks {
         self.links.issue(LinkPurpose::Callback, &link)
     }
 
+    /// What the tokens of all operations of an execution begin with.
+    pub(crate) fn beginning_of_tokens(execution: &ExecutionId) -> String {
+        let mut bytes = head(0, None, execution);
+        // Whole groups of base64, which what follows does not change.
+        bytes.truncate(bytes.len() / 3 * 3);
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// The URL of a token, where outside systems reach a server.
+    pub(crate) fn url(&self, token: &str) -> Option<String> {
+        self.public_url.as_ref().map(|base| format!("{base}/v1/callbacks/{token}"))
+    }
+
     /// The value of `callback.url` or `callback.token`; none of other names.
     pub(crate) fn value(
         &self,
@@ -194,9 +202,9 @@ impl CallbackLinks {
         of: Option<&OperationRef>,
     ) -> Option<Result<String, Failure>> {
         let token = of.map(|of| self.token(execution, of))?;
-        match (name, &self.public_url) {
+        match (name, self.url(&token)) {
             ("callback.token", _) => Some(Ok(token)),
-            ("callback.url", Some(base)) => Some(Ok(format!("{base}/v1/callbacks/{token}"))),
+            ("callback.url", Some(url)) => Some(Ok(url)),
             ("callback.url", None) => {
                 let message = "callback.url is the address of a server, and there is none: run the \
                                workflow with `waypost serve` and `waypost start`, or set public_url";
@@ -223,6 +231,21 @@ impl Engine {
 pub fn digest(token: &str) -> String {
     let hash = blake3::hash(token.as_bytes()).to_hex();
     hash.get(..DIGEST_CHARS).unwrap_or_default().to_owned()
+}
+
+/// How the claims begin.
+fn head(generation: u32, expires_at: Option<Timestamp>, execution: &ExecutionId) -> Vec<u8> {
+    let mut bytes = vec![VERSION];
+    bytes.extend(generation.to_le_bytes());
+    bytes.extend(expires_at.map_or(NEVER, |at| at.0).to_le_bytes());
+    add_text(&mut bytes, execution.as_str());
+    bytes
+}
+
+/// Adds a text with its length, so that nothing of one can be taken for another.
+fn add_text(bytes: &mut Vec<u8>, text: &str) {
+    bytes.extend(u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
+    bytes.extend(text.as_bytes());
 }
 
 fn read(claims: &[u8]) -> Option<Link> {

@@ -30,12 +30,12 @@ const PURPOSE: &str = "waypost delivery tokens 1";
 
 const RECEIPTS: &str = "waypost receipts of uploads 1";
 
-/// Of the random bits of a token: the delivery has secrets, so that its outcome must be searched for
-/// them. The MAC covers it. (Tokens of older builds have it by chance; their reports are searched in
+/// Of the random bits of a token: the delivery has secrets or links of callbacks, so that its outcome must
+/// be searched for them. The MAC covers it. (Tokens of older builds have it by chance; their reports are searched in
 /// vain.)
 const SECRETS_BIT: u64 = 1 << 63;
 
-/// May the outcome of a delivery with this token contain secrets?
+/// May the outcome of a delivery with this token contain secrets or links?
 pub(crate) fn may_have_secrets(token: Token) -> bool {
     token.0 >> 64 & u128::from(SECRETS_BIT) != 0
 }
@@ -79,7 +79,7 @@ impl TokenIssuer {
         Self { key: blake3::derive_key(PURPOSE, cluster_key) }
     }
 
-    /// A token for a delivery with secrets, or without: the first of its random bits says which.
+    /// A token for a delivery with secrets or links, or without: the first of its random bits says which.
     pub(crate) fn issue_marked(
         &self,
         delivery: &AttemptRef<'_>,

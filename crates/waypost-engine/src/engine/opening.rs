@@ -84,7 +84,7 @@ impl Engine {
         Ok(Self {
             shared,
             relaying,
-            worker_secrets: worker_secrets(&parts),
+            worker_secrets: worker_secrets(&parts, callbacks.clone()),
             tasks,
             mirror,
             payloads,
@@ -96,8 +96,9 @@ impl Engine {
     }
 }
 
-fn worker_secrets(parts: &Parts) -> WorkerSecrets {
+fn worker_secrets(parts: &Parts, callbacks: CallbackLinks) -> WorkerSecrets {
     WorkerSecrets {
+        callbacks,
         withheld: Withheld::default(),
         secrets: Arc::clone(&parts.secrets),
         store: Arc::clone(&parts.store),

@@ -204,7 +204,7 @@ impl RemoteTasks {
         let delivery = AttemptRef::of_offer(&id, &task);
         let (input, places) = self.with_callback(&task);
         RemoteTask {
-            token: self.issuer.issue_marked(&delivery, random, !places.is_empty()),
+            token: self.issuer.issue_marked(&delivery, random, !task.placeholders.is_empty()),
             input,
             number: id.execution,
             execution: task.execution,

@@ -12,6 +12,7 @@
 mod forms;
 mod layout;
 mod remote;
+mod reported_links;
 mod scrub;
 mod withheld;
 

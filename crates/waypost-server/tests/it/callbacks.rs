@@ -14,8 +14,15 @@ const FLOW: &str = "booking";
 
 /// An operation that a remote worker starts, and what follows it.
 async fn deploy(house: &House, more: &Value) {
+    deploy_with(house, more, None).await;
+}
+
+async fn deploy_with(house: &House, more: &Value, retry: Option<&Value>) {
     let input = json!({ "url": "${{ callback.url }}", "say": "t: ${{ callback.token }}!" });
-    let start = json!({ "type": "worker", "config": { "handler": "h", "input": input } });
+    let mut start = json!({ "type": "worker", "config": { "handler": "h", "input": input } });
+    if let Some(retry) = retry {
+        start["retry"] = retry.clone();
+    }
     let mut config = json!({ "start": start });
     config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     house.deploy(&json!({ "name": FLOW, "nodes": [
@@ -272,6 +279,35 @@ async fn no_log_has_the_token() {
         assert!(!text.contains(&token), "{place}: {text}");
     }
     assert!(events.contains("callback:"), "the log says who called back: {events}");
+}
+
+/// The worker of the start gives back what it was given, in every way that it can.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn link_that_a_worker_reports_is_masked() {
+    let house = House::open().await;
+    let retry = json!({ "maxAttempts": 2, "waitDuration": 1 });
+    deploy_with(&house, &json!({}), Some(&retry)).await;
+    let (task, path) = started(&house, "e").await;
+    let token = path.rsplit('/').next().unwrap().to_owned();
+    say(&house, &task, "start", json!({})).await.expect(200);
+    say(&house, &task, "checkpoint", json!({ "data": task["input"] })).await.expect(200);
+    let message = format!("POST {}: connection refused", task["input"]["url"].as_str().unwrap());
+    let details = task["input"].clone();
+    let failure =
+        json!({ "kind": "http", "message": message, "retryable": true, "details": details });
+    let failed = json!({ "status": "failed", "failure": failure });
+    say(&house, &task, "report", failed).await.expect(200);
+    let again = take(&house).await;
+    assert_eq!(again["input"], task["input"], "its next attempt has the link");
+    assert_eq!(again["checkpoint"], json!({ "url": "***", "say": "t: ***!" }));
+    say(&house, &again, "start", json!({})).await.expect(200);
+    let done = json!({ "status": "completed", "output": again["input"] });
+    say(&house, &again, "report", done).await.expect(200);
+    let events = house.get("/v1/executions/e/events?limit=1000").await.expect(200).text();
+    assert!(!events.contains(&token[token.len() - 40..]), "{events}");
+    assert!(events.contains("POST ***: connection refused"), "{events}");
+    assert!(events.contains("t: ***!"), "{events}");
+    house.post(&path, &json!(1)).await.expect(200);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,6 +9,7 @@
 //! The instance that takes a report need not be the one that handed the task over. It reads which
 //! secrets the node has from the definition, and their values as they are then: a value that was
 //! rotated meanwhile is not found. `waypost worker` masks what it was given before it reports.
+//! Links of callbacks need no value: `reported_links.rs` finds them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,8 +26,10 @@ use waypost_core::plan::Plan;
 use waypost_ports::secret::{Grant, SecretRefused, Secrets};
 use waypost_ports::store::{LogReader, Store, StoreError};
 
+use super::reported_links::without_links;
 use super::{NotRead, Scrubber, Withheld, fill, named, read, refused};
 use crate::driver::TaskReport;
+use crate::links::CallbackLinks;
 use crate::sealed_secrets::{PublicKey, SealError, SealedFor};
 use crate::shell::{Damage, Plans, RemoteTask};
 use crate::tokens::may_have_secrets;
@@ -37,6 +40,7 @@ pub(crate) struct WorkerSecrets {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) plans: Arc<Plans>,
     pub(crate) withheld: Withheld,
+    pub(crate) callbacks: CallbackLinks,
 }
 
 /// The worker that a task is handed to.
@@ -132,7 +136,7 @@ impl WorkerSecrets {
         Ok(())
     }
 
-    /// The report without the secrets of its task. A report that cannot be searched is not taken, so
+    /// The report without the links and secrets of its task. A report that cannot be searched is not taken, so
     /// that its worker repeats it: the work is done, and its result must not be lost because a file is
     /// away for a while, or on one instance. Where a secret was removed or its grant withdrawn, a repeat
     /// would not help, and the attempt fails instead.
@@ -147,6 +151,13 @@ impl WorkerSecrets {
         if !has_content || !may_have_secrets(report.token) {
             return Ok(report);
         }
+        let report = match &report.key {
+            Some(key) => {
+                let outcome = without_links(report.outcome, key, &self.callbacks);
+                TaskReport { outcome, ..report }
+            }
+            None => report,
+        };
         let (store, plans) = (Arc::clone(&self.store), Arc::clone(&self.plans));
         let (execution, node) = (report.execution, Arc::clone(&report.node));
         let of_node = move || secrets_of(&*store, &plans, execution, &node);

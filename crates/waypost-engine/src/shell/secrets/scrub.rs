@@ -31,12 +31,19 @@ const CUT_BYTES_MAX: usize = 16;
 #[derive(Default)]
 pub(in crate::shell) struct Scrubber {
     needles: Vec<Needle>,
+    /// Is a text in which something is found masked as a whole?
+    whole_texts: bool,
 }
 
 impl Scrubber {
     pub(super) fn new<'a>(values: impl Iterator<Item = &'a str>) -> Self {
         let forms: BTreeSet<Form> = values.flat_map(forms).collect();
-        Self { needles: forms.into_iter().map(Needle::new).collect() }
+        Self { needles: forms.into_iter().map(Needle::new).collect(), whole_texts: false }
+    }
+
+    /// Masks each text as a whole in which there is this one: for the beginning of a value.
+    pub(super) fn of_whole_texts(beginning: &str) -> Self {
+        Self { whole_texts: true, ..Self::new(std::iter::once(beginning)) }
     }
 
     pub(in crate::shell) fn outcome(&self, outcome: Outcome) -> Outcome {
@@ -72,7 +79,7 @@ impl Scrubber {
     pub(super) fn text(&self, text: &str) -> Option<String> {
         let layout = Layout::of_text(text);
         let hits = self.hits(&layout);
-        (!hits.is_empty()).then(|| masked(&layout.bytes, 0..text.len(), &hits))
+        (!hits.is_empty()).then(|| self.masked(&layout.bytes, 0..text.len(), &hits))
     }
 
     pub(super) fn json(&self, json: &Json) -> Json {
@@ -93,12 +100,19 @@ impl Scrubber {
             out.push_str(json.text().get(copied..piece.source.start).unwrap_or_default());
             copied = piece.source.end;
             // A number in which a secret was found becomes a text.
-            let text = masked(&layout.bytes, piece.laid.clone(), here);
+            let text = self.masked(&layout.bytes, piece.laid.clone(), here);
             out.push_str(&serde_json::Value::from(text).to_string());
         }
         out.push_str(json.text().get(copied..).unwrap_or_default());
         // It was JSON before, and only whole values were replaced; if not, nothing of it may go out.
         Json::parse_own(&out).unwrap_or_else(|_| Json::from_value(&MASK.into()))
+    }
+
+    fn masked(&self, bytes: &[u8], piece: Range<usize>, hits: &[Range<usize>]) -> String {
+        match self.whole_texts {
+            true => MASK.to_owned(),
+            false => masked(bytes, piece, hits),
+        }
     }
 
     /// The ranges of secrets, in order and disjoint.
