@@ -78,7 +78,8 @@ pub trait Outbox: Send + Sync {
     /// Returns how many.
     fn replay_messages(&self, endpoint: &str, which: &Replay) -> Result<u64, StoreError>;
 
-    /// Deletes what is no longer kept, and gives up what has waited too long or is more than `pending_max`
+    /// Deletes what is no longer kept, except for deliveries of a message that a node waits for, whose
+    /// result counts them; and gives up what has waited too long or is more than `pending_max`
     /// ([`PENDING_MAX`]) messages of one endpoint, the oldest first. Returns how many rows it
     /// changed. To be called again while that is [`TRIM_MAX`] or more.
     fn trim_outbox(&self, pending_max: usize) -> Result<u64, StoreError>;

@@ -5,9 +5,9 @@ use waypost_core::outbox::delivery::Delivered;
 use waypost_core::outbox::{MessageKind, Outgoing, delivery_signal};
 
 use super::StoreUnderTest;
-use super::outbox::{OK, add, claim, claim_as, endpoint, of, settle_as};
+use super::outbox::{OK, add, claim, claim_as, endpoint, of, settle_as, trim};
 use super::rig::{Hand, ONE, Rig};
-use crate::outbox::Outbox;
+use crate::outbox::{DEAD_KEPT, DELIVERED_KEPT, EndpointChange, Outbox, PENDING_KEPT, PENDING_MAX};
 use crate::store::{MailBody, MailOf, Store};
 
 /// Appends a frame with a message that a node waits for; gives its seq.
@@ -86,4 +86,29 @@ pub fn awaited_message_of_a_deleted_endpoint_is_reported_by_the_next_claim<B: St
     assert_eq!(claim_as(rig, 3, 0).reported, [], "once");
     let name = delivery_signal(seq);
     assert_eq!(reports(rig, &hand), [format!("{name} {{\"delivered\":1,\"failed\":0}}")]);
+}
+
+/// One endpoint accepts at once, the other is paused until the message expires. By then the first delivery
+/// is as old as those that are forgotten.
+pub fn awaited_message_is_reported_with_deliveries_of_long_ago<B: StoreUnderTest>(rig: &Rig<B>) {
+    add(rig, &endpoint("a"));
+    add(rig, &endpoint("b"));
+    let mut hand = rig.start(ONE);
+    let seq = ask(rig, &mut hand);
+    rig.store().change_endpoint("b", &EndpointChange::Pause).expect("it is paused");
+    settle_as(rig, 1, &claim(rig), &OK);
+    assert_eq!(reports(rig, &hand), [""; 0]);
+    rig.advance(PENDING_KEPT.0.max(DELIVERED_KEPT.0) + 1);
+    assert_eq!(
+        trim(rig, PENDING_MAX),
+        1,
+        "only the message that waits for the endpoint is given up"
+    );
+    claim_as(rig, 2, 0);
+    let name = delivery_signal(seq);
+    assert_eq!(reports(rig, &hand), [format!("{name} {{\"delivered\":1,\"failed\":1}}")]);
+    // Nothing waits for it any more.
+    assert_eq!(trim(rig, PENDING_MAX), 1, "the delivered one is forgotten");
+    rig.advance(DEAD_KEPT.0 + 1);
+    assert_eq!(trim(rig, PENDING_MAX), 1, "and so is the other");
 }

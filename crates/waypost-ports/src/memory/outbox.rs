@@ -255,8 +255,11 @@ impl OutboxTables {
         let before = self.messages.len();
         let mut deleted = 0;
         self.messages.retain(|kept| {
+            let name = &kept.row.message.name;
+            let is_it = |of: &(ExecutionNo, u64, u32)| (of.0, of.1) == (name.execution, name.seq);
             let keep = match kept.row.state {
                 MessageState::Pending => return true,
+                _ if self.awaited.iter().any(is_it) => return true, // its result counts it
                 MessageState::Delivered => DELIVERED_KEPT,
                 MessageState::Dead => DEAD_KEPT,
             };
