@@ -249,9 +249,14 @@ impl Live {
         runs
     }
 
-    /// May a task leave this process: does its config need no secret, and does it have no breaker, which
-    /// a remote worker would not ask?
+    /// May a task leave this process: does its config need no secret, does it have no breaker, which
+    /// a remote worker would not ask, and has it reserved nothing of a budget? A remote worker may begin
+    /// before its start is in the log; if the node were cancelled then, its reservation would be given back
+    /// as if nothing had been used.
     pub(in crate::driver) fn may_leave(&self, at: At) -> bool {
+        if self.state.get(at).is_some_and(|node| node.reserved.is_some()) {
+            return false;
+        }
         let mut secrets = false;
         if let Some(node) = self.plan.nodes.get(at.node.at()) {
             if node.breaker.is_some() {

@@ -585,6 +585,27 @@ fn attempt_waiting_too_long_for_a_slot_is_offered_remotely() {
     world.check();
 }
 
+/// A remote worker may begin before its start is in the log. If the node were cancelled by then, what it
+/// had reserved would be given back, and what the worker used would be counted nowhere.
+#[test]
+fn attempt_with_a_reservation_waits_for_a_slot_here() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| config.slots = 1);
+    let execution = rig.start("budget 1000; a; b meter 100 50; c");
+    assert_eq!(rig.running(), ["a"]);
+    let reserved = |event: &Event| matches!(event, Event::Node(NodeEvent::Reserved(_)));
+    assert!(world.events(execution).iter().any(reserved), "{:?}", world.names(execution));
+    pass(&mut rig, 2_000);
+    rig.see(Some(&[]), &["work"]);
+    assert_eq!(offered(&mut rig), [("c".to_owned(), 1)]);
+    rig.say(1, (execution, "c", 1), done());
+    let a = rig.take_task("a");
+    rig.finish(&a);
+    rig.settle_store();
+    assert_eq!(rig.running(), ["b"]);
+    world.check();
+}
+
 #[test]
 fn a_slot_that_comes_free_first_takes_the_offer_back() {
     let world = World::new();
