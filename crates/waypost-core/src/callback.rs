@@ -1,6 +1,6 @@
 //! Callbacks: an outside system completes an operation that a node has started.
 //!
-//! A callback is recorded as a signal with a reserved name. So one that comes before the node waits for it is
+//! A callback is recorded as a signal with a [reserved](crate::reserved) name. So one that comes before the node waits for it is
 //! kept as early signals are, and one that comes during a pause is delivered after it.
 
 use std::sync::Arc;
@@ -63,11 +63,6 @@ impl CallbackOutcome {
         }
         is(FAILED).then_some(Self::Failed)
     }
-}
-
-/// Is this the name of a signal that records a callback?
-pub(crate) fn is_callback_signal(name: &str) -> bool {
-    name.starts_with(COMPLETED) || name.starts_with(FAILED)
 }
 
 /// The operation that a node starts, or has started: the one that the node belongs to, if it is in the body

@@ -12,8 +12,8 @@ use crate::budget::SpendingLimits;
 use crate::callback::Callback;
 use crate::child::{ChildEnd, Launch};
 use crate::event::{
-    BUDGETS_LOG_FORMAT, CALLBACKS_LOG_FORMAT, CHILDREN_LOG_FORMAT, MessageId, Origin,
-    RETRY_BUDGET_LOG_FORMAT, STEERED_LOG_FORMAT, WAITS_LOG_FORMAT,
+    BUDGETS_LOG_FORMAT, CALLBACKS_LOG_FORMAT, CHILDREN_LOG_FORMAT, DELIVERY_LOG_FORMAT, MessageId,
+    Origin, RETRY_BUDGET_LOG_FORMAT, STEERED_LOG_FORMAT, WAITS_LOG_FORMAT,
 };
 use crate::expr::Contents;
 use crate::failure::Failure;
@@ -85,6 +85,14 @@ pub enum Request {
     },
     /// Deliver the callback of an operation.
     Callback(Box<Callback>),
+    /// Deliver what became of a message that a node waits for. Only stores send it.
+    MessageSettled {
+        /// The event that opened the wait, with the message.
+        wait: u64,
+        /// Endpoints that accepted it, and those for which it was given up.
+        delivered: u64,
+        failed: u64,
+    },
     /// End the execution.
     Cancel { reason: Option<String> },
     /// End the execution, or end it faster, without waiting for the executions that it started.
@@ -229,7 +237,8 @@ impl Request {
             Self::Signal { body, .. } | Self::CompleteWait { body, .. } => Some(body),
             Self::Decide { decision, .. } => Some(&decision.form),
             Self::Callback(callback) => Some(&callback.body),
-            Self::Cancel { .. }
+            Self::MessageSettled { .. }
+            | Self::Cancel { .. }
             | Self::ForceCancel { .. }
             | Self::Pause { .. }
             | Self::Resume { .. }
@@ -249,6 +258,7 @@ impl Request {
             Self::Budget { .. } => BUDGETS_LOG_FORMAT,
             Self::Callback(_) => CALLBACKS_LOG_FORMAT,
             Self::Retry { budget: Some(_), .. } => RETRY_BUDGET_LOG_FORMAT,
+            Self::MessageSettled { .. } => DELIVERY_LOG_FORMAT,
             Self::Signal { .. }
             | Self::Cancel { .. }
             | Self::Pause { .. }
@@ -264,7 +274,8 @@ impl Request {
             Self::Signal { body, .. } | Self::CompleteWait { body, .. } => Some(body),
             Self::Decide { decision, .. } => Some(&mut decision.form),
             Self::Callback(callback) => Some(&mut callback.body),
-            Self::Cancel { .. }
+            Self::MessageSettled { .. }
+            | Self::Cancel { .. }
             | Self::ForceCancel { .. }
             | Self::Pause { .. }
             | Self::Resume { .. }
@@ -287,6 +298,7 @@ impl Request {
             Self::Resume { .. } => Urgency::Resume,
             Self::Signal { .. }
             | Self::Callback(_)
+            | Self::MessageSettled { .. }
             | Self::Pause { .. }
             | Self::CompleteWait { .. }
             | Self::Decide { .. }

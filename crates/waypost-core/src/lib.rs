@@ -20,6 +20,7 @@
 //! | `ended` | ends of remote attempts, so that a repeated report is recognised |
 //! | `outbox` | messages to webhook endpoints: what causes one, and when it is sent |
 //! | `published` | signals by key, for every execution that waits for them |
+//! | `reserved` | names of signals that only Waypost sends |
 //! | `why` | what an execution waits for, in words |
 //! | `check` | the invariants that every log must satisfy |
 //! | `flow` | plans from a line of text, for tests; behind the feature of that name |
@@ -69,6 +70,7 @@ pub mod planted;
 pub mod projection;
 pub mod published;
 pub mod refused;
+pub mod reserved;
 pub mod retry;
 pub mod slot;
 pub mod state;

@@ -22,6 +22,7 @@ use crate::event::{MessageId, Wait};
 use crate::json::Json;
 use crate::limits::{SIGNAL_KEEP, SIGNAL_KEEP_MAX, SIGNAL_KEEP_MIN, SIGNAL_KEY_CHARS_MAX};
 use crate::plan::Plan;
+use crate::reserved::refuse_reserved;
 use crate::state::State;
 use crate::time::Millis;
 
@@ -63,6 +64,7 @@ pub fn key_of(value: &Value) -> Result<String, String> {
 
 /// The name of a signal with a key.
 pub fn keyed_name(name: &str, key: &str) -> Result<Arc<str>, String> {
+    refuse_reserved(name)?;
     if name.contains('[') {
         return Err(format!("the name of a signal with a key must not contain `[`: {name:?}"));
     }

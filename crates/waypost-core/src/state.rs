@@ -8,6 +8,7 @@ mod items;
 mod map;
 mod node;
 mod place;
+mod room;
 mod scope;
 mod spending;
 
@@ -33,6 +34,7 @@ pub use items::{ItemView, ItemsPage, ItemsRequest};
 pub use map::{MapHold, MapState};
 pub use node::{Arrived, NodeDetails, NodeState, Scheduled};
 pub use place::{PAUSED, Place, Quarantine};
+pub use room::SignalRoom;
 pub use scope::Scope;
 pub use spending::{Room, Spending};
 

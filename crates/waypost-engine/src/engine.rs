@@ -16,6 +16,7 @@ use tokio::sync::{Semaphore, oneshot};
 use waypost_core::command::Refusal;
 use waypost_core::event::MessageId;
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
+use waypost_core::reserved::is_reserved;
 use waypost_core::status::Status;
 use waypost_core::time::Millis;
 use waypost_ports::blobs::Blobs;
@@ -192,6 +193,9 @@ impl Engine {
 
     /// Starts an execution. Returns when it is durable; waits in the queue while too many others do.
     pub async fn start(&self, mut request: StartRequest) -> Result<Started, EngineError> {
+        if request.signal.as_ref().is_some_and(|signal| is_reserved(&signal.name)) {
+            return Err(Refusal::ReservedSignal.into());
+        }
         request.input = self.keep(request.input).await?;
         if let Some(signal) = &mut request.signal {
             signal.body = self.keep(signal.body.clone()).await?;
@@ -226,7 +230,7 @@ impl Engine {
     ///
     /// A request whose message was received before is rejected as [`Refusal::Duplicate`] and
     /// changes nothing, also if the first one was rejected; if the execution has ended, the refusal
-    /// says that instead.
+    /// says that instead. A signal that is rejected by a limit ([`Refusal::is_passing`]) may be repeated.
     pub async fn request(&self, mut request: ControlRequest) -> Result<Requested, EngineError> {
         if let Some(payload) = request.request.payload_mut() {
             *payload = self.keep(payload.clone()).await?;

@@ -9,6 +9,7 @@
 use waypost_core::command::{Refusal, Request};
 use waypost_core::event::{MessageId, Origin};
 use waypost_core::id::ExecutionNo;
+use waypost_core::reserved::is_reserved;
 use waypost_core::status::Status;
 use waypost_engine::{ControlRequest, Receipt};
 
@@ -109,6 +110,9 @@ pub async fn early(
     match request {
         Request::Cancel { .. } | Request::ForceCancel { .. } => return Ok(None),
         // The log is not read for a signal: that would cost more with each signal that is kept.
+        Request::Signal { name, .. } if is_reserved(name) => {
+            return Err(Refusal::ReservedSignal.into());
+        }
         Request::Signal { body, .. } => {
             let bytes = body.bytes();
             channel.read(move |reader| reader.refuse_full(execution, bytes)).await?;
@@ -139,7 +143,10 @@ pub async fn early(
         }
         Request::Callback(callback) => found.state.refuses_callback(&found.plan, callback),
         Request::Budget { limits, .. } => found.state.refuses_budget(&found.plan, *limits),
-        Request::Signal { .. } | Request::Cancel { .. } | Request::ForceCancel { .. } => None,
+        Request::Signal { .. }
+        | Request::MessageSettled { .. }
+        | Request::Cancel { .. }
+        | Request::ForceCancel { .. } => None,
     };
     refusal.map_or(Ok(None), |refusal| Err(refusal.into()))
 }

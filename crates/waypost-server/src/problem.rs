@@ -110,6 +110,8 @@ codes! {
     /// The store refuses the data for good.
     Unstorable => 422 "unstorable" "the store cannot hold this data",
     RateLimited => 429 "rate_limited" "too many requests",
+    /// As many signals are kept for the execution as may be, and no node waits for this one.
+    SignalsFull => 429 "signals_full" "the execution keeps no more signals",
     Internal => 500 "internal" "internal server error",
     /// The stored bytes of the blob are not those that were put.
     BlobDamaged => 500 "blob_damaged" "the blob is damaged",

@@ -299,6 +299,10 @@ impl Reader {
             (ignored.message == message).then_some(ignored.reason)
         });
         Ok(reason.map(|reason| {
+            if Refusal::is_limit_of_signals(&reason) {
+                return Problem::new(Code::SignalsFull, reason)
+                    .hint("this messageId is used up: send the signal again with another one when the execution has taken some of them");
+            }
             Problem::new(Code::IllegalTransition, reason)
                 .hint("GET /v1/executions/{id}/why says where it stands")
         }))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::edges::{count, edge_end};
-use super::waits::{open_wait, reminded, requeued, resumed, signalled, waiting};
+use super::waits::{Answers, open_wait, reminded, requeued, resumed, signalled, waiting};
 use super::{SILENCE, Step, body, budget, children, refuse};
 use crate::ended::{Ended, Said};
 use crate::event::{AttemptReserved, AttemptUsed, FailureEnd, NodeEvent, Wait};
@@ -37,9 +37,8 @@ pub(super) fn apply(
     let next = row.from(phase);
     let next =
         next.ok_or_else(|| format!("node {:?} is {}", plan.node(at.node).id, phase.name()))?;
-    if let Some(attempt) = attempt_of(event) {
-        expect_attempt(plan, state, at, attempt)?;
-    }
+    expect_attempt(plan, state, at, attempt_of(event))?;
+    let answers = Answers::of(plan, state, at, event);
     match event {
         NodeEvent::Scheduled { attempt, deadline, .. } => {
             scheduled(plan, state, at, (*attempt, *deadline), now)?;
@@ -96,6 +95,7 @@ pub(super) fn apply(
             settle(plan, state, at, next, now);
         }
     }
+    answers.forget(state);
     body::close_if_settled(plan, state, at.scope);
     Ok(())
 }
@@ -129,10 +129,10 @@ fn attempt_of(event: &NodeEvent) -> Option<u32> {
     }
 }
 
-fn expect_attempt(plan: &Plan, state: &State, at: At, attempt: u32) -> Step {
+fn expect_attempt(plan: &Plan, state: &State, at: At, attempt: Option<u32>) -> Step {
     let current = state.node(at).attempt;
     let stale = || format!("node {:?} is at attempt {current}", plan.node(at.node).id);
-    if attempt == current { Ok(()) } else { Err(stale()) }
+    if attempt.is_none_or(|attempt| attempt == current) { Ok(()) } else { Err(stale()) }
 }
 
 fn marked(state: &mut State, at: At, data: &Json, number: u32) {

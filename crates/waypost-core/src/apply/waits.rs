@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::node::move_to;
 use super::{Step, budget, refuse};
-use crate::event::{MessageId, Wait};
+use crate::callback::{CallbackOutcome, operation_of};
+use crate::event::{MessageId, NodeEvent, Wait};
+use crate::kind::Behaviour;
 use crate::path::At;
 use crate::plan::Plan;
 use crate::state::{Arrived, State, Timer};
@@ -71,6 +73,53 @@ pub(super) fn reminded(state: &mut State, at: At, escalated: bool) -> Step {
         state.timers.remove(&(due, Timer::Reminder(at)));
     }
     Ok(())
+}
+
+/// What was kept for a node alone, and is of no use to any other after an event that ends its operation or
+/// its wait: the callback, or the result of its message.
+pub(super) enum Answers {
+    None,
+    Callback(Arc<str>),
+    Result(Arc<str>),
+}
+
+impl Answers {
+    /// Comes before the event: afterwards the node may be at another operation.
+    pub(super) fn of(plan: &Plan, state: &State, at: At, event: &NodeEvent) -> Self {
+        let ends = matches!(
+            event,
+            NodeEvent::Resumed { .. }
+                | NodeEvent::Completed { .. }
+                | NodeEvent::Failed { .. }
+                | NodeEvent::Cancelled { .. }
+        );
+        if !ends || state.early.is_empty() {
+            return Self::None;
+        }
+        let behaviour = &plan.node(at.node).behaviour;
+        if matches!(behaviour, Behaviour::Operation(_)) {
+            let of = operation_of(plan, state, at);
+            return of.map_or(Self::None, |of| Self::Callback(of.operation));
+        }
+        match (&state.node(at).wait, behaviour) {
+            (Some(Wait::Signal { name, .. }), Behaviour::Notify(_)) => {
+                Self::Result(Arc::clone(name))
+            }
+            _ => Self::None,
+        }
+    }
+
+    /// One that is marked as on its way to many is ended by its `SignalDelivered`.
+    pub(super) fn forget(self, state: &mut State) {
+        let is_it = |name: &str| match &self {
+            Self::None => false,
+            Self::Callback(operation) => CallbackOutcome::of(name, operation).is_some(),
+            Self::Result(of) => **of == *name,
+        };
+        if !matches!(self, Self::None) {
+            state.early.retain(|early| early.spread_since > 0 || !is_it(&early.name));
+        }
+    }
 }
 
 /// A node takes a signal that was kept; others may get it, too.

@@ -13,6 +13,8 @@ use super::nodes::Nodes;
 use super::{EventAt, Invariant, Verdict, broken, require, require_with};
 use crate::event::{EndCause, Event, MessageId, NodeEvent, PauseReason, RunEvent};
 use crate::limits::EARLY_SIGNALS_MAX;
+use crate::published::split_name;
+use crate::reserved::is_reserved;
 use crate::time::Timestamp;
 
 /// The state of an execution, as far as its own rules go.
@@ -295,7 +297,13 @@ impl RunCheck {
         for message in self.taken.drain(..) {
             self.signals.remove(&message);
         }
-        let kept = self.signals.len();
+        if self.signals.len() <= EARLY_SIGNALS_MAX {
+            return Ok(());
+        }
+        let limited = self.signals.values().filter(|signal| !is_reserved(&signal.name));
+        let (keyed, plain): (Vec<_>, Vec<_>) =
+            limited.partition(|signal| split_name(&signal.name).1.is_some());
+        let kept = keyed.len().max(plain.len());
         require_with(kept <= EARLY_SIGNALS_MAX, Limits, || format!("{kept} signals are kept"))
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::expr::Wanted;
 use crate::id::ExecutionId;
-use crate::limits::MAP_CONCURRENCY_MAX;
+use crate::limits::{EARLY_SIGNALS_BYTES_MAX, EARLY_SIGNALS_MAX, MAP_CONCURRENCY_MAX};
 use crate::status::{NodeStatus, Status};
 
 /// Why a command changed nothing.
@@ -50,7 +50,9 @@ pub enum Refusal {
     NeedsDecision(u64),
     #[error("{by} may not decide this approval; its approvers are {approvers}")]
     NotAnApprover { by: Arc<str>, approvers: String },
-    #[error("signals with this name are for callbacks of operations")]
+    #[error(
+        "names of signals that begin with `waypost.` or `waypost/` are reserved: only Waypost sends such signals"
+    )]
     ReservedSignal,
     /// The operation that the callback is for.
     #[error("the callback of operation {0:?} was already received")]
@@ -60,6 +62,8 @@ pub enum Refusal {
     OperationOver(Arc<str>),
     #[error("the form is not JSON")]
     BadForm,
+    #[error("the result of the message of wait {0} was already received")]
+    ResultReceived(u64),
     #[error("a message with this id was already received")]
     Duplicate,
     #[error("{0} signals already wait for this execution, which is the limit")]
@@ -117,4 +121,20 @@ pub enum Refusal {
     /// Decide the command again when these contents are at hand.
     #[error("the content of {} blobs is needed first", .0.len())]
     Missed(Vec<Wanted>),
+}
+
+impl Refusal {
+    /// Is it only for now? The request left no trace in the log, and may be repeated with its message id.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::TooManySignals(_) | Self::SignalsTooLarge(_))
+    }
+
+    /// Is this the reason of a `MessageIgnored` that was caused by a limit on signals that are kept?
+    pub fn is_limit_of_signals(reason: &str) -> bool {
+        let limits = [
+            Self::TooManySignals(EARLY_SIGNALS_MAX),
+            Self::SignalsTooLarge(EARLY_SIGNALS_BYTES_MAX),
+        ];
+        limits.iter().any(|limit| limit.to_string() == reason)
+    }
 }

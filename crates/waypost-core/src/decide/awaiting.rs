@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use serde_json::json;
+
 use super::Decider;
 use super::evaluate::{duration, invalid, missed, text_of};
 use super::signals::{FILTERS_WORK_MAX, Taker, too_much_filtering};
+use crate::command::Refusal;
 use crate::event::{MessageId, NodeEvent, Origin, Wait};
 use crate::expr::{Expression, Scope};
 use crate::failure::{Failure, kind};
@@ -13,6 +16,7 @@ use crate::kind::{Behaviour, DurationTemplate, NotifySpec, SignalName, SignalsSp
 use crate::outbox::delivery_signal;
 use crate::path::At;
 use crate::published::{key_of, keyed_name};
+use crate::reserved::refuse_reserved;
 use crate::status::NodeStatus;
 
 impl Decider<'_> {
@@ -72,6 +76,30 @@ impl Decider<'_> {
         let name = delivery_signal(self.state.seq + 1);
         self.wait_with(at, Wait::Signal { name, due }, span, Some(message));
         Ok(())
+    }
+
+    /// The store says what became of a message. A result of a wait that is over is of no use to any other.
+    pub(super) fn message_settled(
+        &mut self,
+        wait: u64,
+        (delivered, failed): (u64, u64),
+        origin: Origin,
+    ) -> Result<(), Refusal> {
+        self.refuse_ended()?;
+        let name = delivery_signal(wait);
+        let awaited = self.state.waiting_since(wait).is_some_and(|at| {
+            let behaviour = &self.plan_node(at).behaviour;
+            let wait = &self.node(at).wait;
+            matches!((wait, behaviour), (Some(Wait::Signal { name: of, .. }), Behaviour::Notify(_)) if *of == name)
+        });
+        if !awaited {
+            return self.ignore(origin, Refusal::NoSuchWait(wait));
+        }
+        if self.state.early.iter().any(|early| early.name == name) {
+            return self.ignore(origin, Refusal::ResultReceived(wait));
+        }
+        let body = json!({ "delivered": delivered, "failed": failed });
+        self.receive(&name, &Json::from_value(&body), origin)
     }
 
     pub(super) fn await_signals(&mut self, at: At, spec: &SignalsSpec) -> Result<(), Failure> {
@@ -168,7 +196,10 @@ impl Decider<'_> {
 /// The name of a signal that a node waits for, with its key.
 fn name_of(wanted: &SignalName, scope: &Scope) -> Result<Arc<str>, Failure> {
     let name = text_of(&wanted.name.render(scope)?, "a signal's name")?;
-    let Some(key) = &wanted.key else { return Ok(name.into()) };
+    let Some(key) = &wanted.key else {
+        refuse_reserved(&name).map_err(invalid)?;
+        return Ok(name.into());
+    };
     let key = key_of(&key.render(scope)?.to_value()?).map_err(invalid)?;
     keyed_name(&name, &key).map_err(invalid)
 }

@@ -26,6 +26,9 @@ impl Decider<'_> {
         match request {
             Request::Signal { name, body } => self.signal(&name, &body, origin),
             Request::Callback(callback) => self.callback(&callback, origin),
+            Request::MessageSettled { wait, delivered, failed } => {
+                self.message_settled(wait, (delivered, failed), origin)
+            }
             Request::Cancel { reason } => self.cancel(reason, origin),
             Request::ForceCancel { reason } => self.force_cancel(reason, origin),
             Request::Pause { now, reason } => self.pause(now, reason, origin),

@@ -9,17 +9,18 @@
 use std::sync::Arc;
 
 use super::Decider;
-use crate::callback::{CallbackOutcome, is_callback_signal};
+use crate::callback::CallbackOutcome;
 use crate::command::Refusal;
 use crate::event::{MessageId, NodeEvent, Origin, RunEvent, Wait};
 use crate::expr::{Expression, WORK_MAX};
 use crate::failure::{Failure, kind};
 use crate::json::Json;
 use crate::kind::{Behaviour, SignalsSpec};
-use crate::limits::{EARLY_SIGNALS_BYTES_MAX, EARLY_SIGNALS_MAX, TAKERS_BYTES_MAX};
+use crate::limits::TAKERS_BYTES_MAX;
 use crate::path::At;
 use crate::planted::{Bug, is_planted};
-use crate::state::{EarlySignal, NodeState};
+use crate::reserved::is_reserved;
+use crate::state::{EarlySignal, NodeState, SignalRoom};
 use crate::status::{NodeStatus, Status};
 
 /// Units of work that the filters of one decision may do over all signals: as many as ten
@@ -74,7 +75,7 @@ impl Decider<'_> {
         body: &Json,
         origin: Origin,
     ) -> Result<(), Refusal> {
-        if is_callback_signal(name) {
+        if is_reserved(name) {
             return self.ignore(origin, Refusal::ReservedSignal);
         }
         self.receive(name, body, origin)
@@ -101,11 +102,12 @@ impl Decider<'_> {
             return Ok(());
         }
         // The limits are for signals that would have to be stored: a flood of signals that no node
-        // waits for must not keep out one that a node waits for.
+        // waits for must not keep out one that a node waits for. The message is not consumed: there
+        // may be room for it later.
         if takers.found.is_empty()
-            && let Some(refusal) = self.refuses_to_keep(body)
+            && let Some(refusal) = SignalRoom::of(self.state).take(name, body).err()
         {
-            return self.ignore(origin, refusal);
+            return Err(refusal);
         }
         let origin = self.identified(origin);
         let message = origin.message.clone();
@@ -116,17 +118,6 @@ impl Decider<'_> {
             self.deliver(&signal, &takers, &mut portion);
         }
         Ok(())
-    }
-
-    /// Why a signal that no node waits for is not stored until one does.
-    fn refuses_to_keep(&self, body: &Json) -> Option<Refusal> {
-        let kept = &self.state.early;
-        if kept.len() >= EARLY_SIGNALS_MAX {
-            return Some(Refusal::TooManySignals(EARLY_SIGNALS_MAX));
-        }
-        let bytes: usize = kept.iter().map(|signal| signal.body.bytes()).sum();
-        let too_large = bytes.saturating_add(body.bytes()) > EARLY_SIGNALS_BYTES_MAX;
-        too_large.then_some(Refusal::SignalsTooLarge(EARLY_SIGNALS_BYTES_MAX))
     }
 
     /// Signals that came while nothing could happen go to every wait that was open then, the

@@ -158,8 +158,8 @@ pub(crate) const CASES: &[Case] = &[
         "
         start
         complete p/s
-        signal waypost/callback:p/1 1        -> refused for callbacks
-        signal waypost/callback-failed:p/1 1 -> refused for callbacks
+        signal waypost/callback:p/1 1        -> refused reserved
+        signal waypost/callback-failed:p/1 1 -> refused reserved
         callback a a/1 1                     -> refused is over
         callback x x/1 1                     -> refused is over
         callback p/s p/1 1                   -> refused is over

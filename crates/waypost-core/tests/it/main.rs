@@ -23,6 +23,7 @@ mod callbacks;
 mod check;
 mod children;
 mod delivery;
+mod early;
 mod ending;
 mod items;
 mod laws;

@@ -183,6 +183,12 @@ impl Line<'_, '_> {
                 let request = Request::Callback(Box::new(Callback { of, outcome, body }));
                 Command::Request(request, origin(words))
             }
+            ["settled", of, delivered, failed, ..] => {
+                let wait = of.parse().unwrap_or_else(|_| self.run.node(of).wait_seq);
+                let (delivered, failed) = (delivered.parse().unwrap(), failed.parse().unwrap());
+                let request = Request::MessageSettled { wait, delivered, failed };
+                Command::Request(request, origin(words))
+            }
             ["end-wait", of, ref rest @ ..] => {
                 let wait = of.parse().unwrap_or_else(|_| self.run.node(of).wait_seq);
                 let body = rest.first().filter(|text| !text.starts_with('#')).unwrap_or(&"null");

@@ -283,9 +283,9 @@ pub(crate) const CASES: &[Case] = &[
         "a message is awaited until the store says what became of it",
         "n = notify(hello, within 9s); a needs n",
         r#"
-        start                                              -> n WAITING, due 9s
-        signal waypost.delivery.1 {"delivered":9}          -> n WAITING, early 1
-        signal waypost.delivery.5 {"delivered":1,"failed":0} -> n COMPLETED, n gives {"delivered":1,"failed":0}, runs a
+        start           -> n WAITING, due 9s
+        settled 1 9 0   -> refused no wait 1
+        settled 5 1 0   -> n COMPLETED, n gives {"delivered":1,"failed":0}, runs a, early 0
     "#,
     ),
     case(
@@ -302,7 +302,8 @@ pub(crate) const CASES: &[Case] = &[
         r#"
         start   -> n WAITING, due never
         pause
-        signal waypost.delivery.5 {"delivered":0,"failed":2} -> n WAITING, early 1
+        settled n 0 2   -> n WAITING, early 1
+        settled n 9 0   -> refused already received
         resume  -> n COMPLETED, n gives {"delivered":0,"failed":2}, early 0, runs a
     "#,
     ),

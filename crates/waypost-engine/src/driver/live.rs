@@ -50,6 +50,14 @@ pub(super) struct Letter {
 }
 
 impl Letter {
+    /// The message that it consumes.
+    pub(super) fn message(&self) -> Option<&MessageId> {
+        match &self.command {
+            Command::Request(_, origin) if origin.message.is_some() => origin.message.as_ref(),
+            _ => self.mail.as_ref(),
+        }
+    }
+
     pub(super) fn command(command: Command) -> Self {
         Self { command, ticket: None, mail: None }
     }

@@ -6,6 +6,7 @@ use waypost_core::command::{Command, Request};
 use waypost_core::event::Origin;
 use waypost_core::id::ExecutionNo;
 use waypost_core::planted::{Bug, is_planted};
+use waypost_core::state::SignalRoom;
 use waypost_ports::store::{Mail, MailBody};
 
 use super::Driver;
@@ -78,8 +79,9 @@ impl Driver {
                 Letter { command, ticket: None, mail: Some(message) }
             }
             MailBody::Request(request) => {
-                let origin = Origin { message: Some(message), actor };
-                Letter::command(Command::Request(request, origin))
+                let origin = Origin { message: Some(Arc::clone(&message)), actor };
+                let command = Command::Request(request, origin);
+                Letter { command, ticket: None, mail: Some(message) }
             }
             MailBody::Report(report) => {
                 let live = self.live.get(&execution);
@@ -116,11 +118,23 @@ impl Driver {
 
 /// A held execution records signals and acts on none of them, so they are decided before the
 /// request that ends the pause or the execution, whichever came first. Their senders were promised
-/// that they are or will be in the log: see [`Receipt::Kept`](crate::Receipt::Kept).
+/// that they are or will be in the log: see [`Receipt::Kept`](crate::Receipt::Kept). One that there is
+/// no room for comes after it: a wait may take it then.
 pub(super) fn signals_first(loaded: &mut Loaded) {
-    if loaded.is_held() && !is_planted(Bug::CancelBeforeKept) {
-        loaded
-            .mail
-            .sort_by_key(|mail| !matches!(mail.body, MailBody::Request(Request::Signal { .. })));
+    if !loaded.is_held() || is_planted(Bug::CancelBeforeKept) {
+        return;
     }
+    let mut room = SignalRoom::of(&loaded.state);
+    let (mut first, mut others, mut last) = (Vec::new(), Vec::new(), Vec::new());
+    for mail in std::mem::take(&mut loaded.mail) {
+        let place = match &mail.body {
+            MailBody::Request(Request::Signal { name, body }) => match room.take(name, body) {
+                Ok(()) => &mut first,
+                Err(_) => &mut last,
+            },
+            MailBody::Request(_) | MailBody::Report(_) | MailBody::ChildEnded(_) => &mut others,
+        };
+        place.push(mail);
+    }
+    loaded.mail = first.into_iter().chain(others).chain(last).collect();
 }

@@ -8,6 +8,7 @@ mod claims;
 mod commits;
 mod crash;
 mod drain;
+mod early;
 mod emit;
 mod family;
 mod fetching;

@@ -6,6 +6,7 @@
 use serde_json::Value;
 use waypost_core::kind::{Behaviour, ConfigFault, EmitSpec, Family, KindSpec, Shape};
 use waypost_core::published::keyed_name;
+use waypost_core::reserved::refuse_reserved;
 
 use crate::NodeKind;
 use crate::config::{ConfigMap, duration, fields_template, is_key, optional, required};
@@ -62,6 +63,7 @@ fn read(config: &ConfigMap) -> Result<EmitSpec, Vec<ConfigFault>> {
 fn signal(config: &ConfigMap) -> Result<(), ConfigFault> {
     text(config, "signal")?;
     let name = config.get("signal").and_then(Value::as_str).unwrap_or_default();
+    refuse_reserved(name).map_err(|fault| ConfigFault::at("signal", fault))?;
     let literal = config.contains_key("key") && !name.contains("${{");
     match literal.then(|| keyed_name(name, "key")) {
         Some(Err(fault)) => Err(ConfigFault::at("signal", fault)),

@@ -9,6 +9,7 @@ use waypost_core::kind::{
     SignalsSpec,
 };
 use waypost_core::limits::SIGNALS_OF_WAIT_MAX;
+use waypost_core::reserved::refuse_reserved;
 
 use crate::NodeKind;
 use crate::config::{
@@ -154,7 +155,9 @@ fn entry(at: usize, event: &Value) -> Result<SignalSpec, Vec<ConfigFault>> {
     let name = match fields.get("name") {
         Some(Value::String(name)) if !name.trim().is_empty() => {
             let compiled = Template::compile(&Value::String(name.clone()));
-            compiled.map_err(|fault| fault_at(&["events", &at, "name"], fault.message))
+            let compiled = compiled.map_err(|fault| fault.message);
+            let compiled = refuse_reserved(name).and(compiled);
+            compiled.map_err(|fault| fault_at(&["events", &at, "name"], fault))
         }
         Some(_) => {
             let message = "a signal's name must be text and not empty";
@@ -206,7 +209,10 @@ fn signal_name(config: &ConfigMap) -> Result<Template, ConfigFault> {
     exactly_one(config, "name", "event")?;
     let field = if config.contains_key("name") { "name" } else { "event" };
     match config.get(field) {
-        Some(Value::String(name)) if !name.trim().is_empty() => required_template(config, field),
+        Some(Value::String(name)) if !name.trim().is_empty() => {
+            refuse_reserved(name).map_err(|fault| ConfigFault::at(field, fault))?;
+            required_template(config, field)
+        }
         _ => Err(ConfigFault::at(field, "a signal's name must be text and not empty")),
     }
 }

@@ -251,8 +251,19 @@ fn wait_for_events() {
     bad("wait", &json!({}), &["name: either"]);
     bad("wait", &json!({"name": "a", "event": "b"}), &["event: exclude"]);
     bad("wait", &json!({"event": " "}), &["event: not empty"]);
+    bad("wait", &json!({"name": "waypost.delivery.7"}), &["name: reserved"]);
+    bad("wait", &json!({"events": ["waypost/callback:p/1"]}), &["events.0.name: reserved"]);
     let config = json!({"name": 5, "filter": "a +", "timeout": -1});
     bad("wait", &config, &["name: text", "filter: ", "timeout: negative"]);
+}
+
+#[test]
+fn emit_refuses_reserved_names() {
+    for to in ["to", "key"] {
+        for name in ["waypost.delivery.7", "waypost/callback:p/1", "waypost.${{ input.name }}"] {
+            bad("emit", &json!({to: "x", "signal": name}), &["signal: reserved"]);
+        }
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use waypost_core::command::Request;
 use waypost_core::outbox::delivery::Delivered;
-use waypost_core::outbox::{MessageKind, Outgoing, delivery_signal};
+use waypost_core::outbox::{MessageKind, Outgoing};
 
 use super::StoreUnderTest;
 use super::outbox::{OK, add, claim, claim_as, endpoint, of, settle_as, trim};
@@ -18,14 +18,16 @@ fn ask<B: StoreUnderTest>(rig: &Rig<B>, hand: &mut Hand) -> u64 {
     seq
 }
 
-/// The signals in the inbox of an execution, in words.
+/// The results of messages in the inbox of an execution, in words.
 fn reports<B: StoreUnderTest>(rig: &Rig<B>, hand: &Hand) -> Vec<String> {
     let of = MailOf::Execution(hand.execution);
     let mail = rig.store().collect(of, 100).expect("the mail is answered");
     mail.iter()
         .map(|mail| match &mail.body {
-            MailBody::Request(Request::Signal { name, body }) => format!("{name} {body}"),
-            other => panic!("{other:?} is no signal"),
+            MailBody::Request(Request::MessageSettled { wait, delivered, failed }) => {
+                format!("{wait}: {delivered} delivered, {failed} failed")
+            }
+            other => panic!("{other:?} is no result of a message"),
         })
         .collect()
 }
@@ -36,8 +38,7 @@ pub fn awaited_message_without_endpoints_is_reported_with_its_frame<B: StoreUnde
 ) {
     let mut hand = rig.start(ONE);
     let seq = ask(rig, &mut hand);
-    let name = delivery_signal(seq);
-    assert_eq!(reports(rig, &hand), [format!("{name} {{\"delivered\":0,\"failed\":0}}")]);
+    assert_eq!(reports(rig, &hand), [format!("{seq}: 0 delivered, 0 failed")]);
     claim(rig);
     assert_eq!(reports(rig, &hand).len(), 1, "once");
 }
@@ -60,8 +61,7 @@ pub fn awaited_message_is_reported_when_its_last_delivery_is_settled<B: StoreUnd
     assert_eq!(settle_as(rig, 1, &first, &OK), []);
     assert_eq!(reports(rig, &hand), [""; 0]);
     assert_eq!(settle_as(rig, 1, &last, &Delivered::Gone), [hand.execution]);
-    let name = delivery_signal(seq);
-    let expected = [format!("{name} {{\"delivered\":1,\"failed\":1}}")];
+    let expected = [format!("{seq}: 1 delivered, 1 failed")];
     assert_eq!(reports(rig, &hand), expected);
     assert_eq!(reports(rig, &other), [""; 0]);
     claim(rig);
@@ -84,8 +84,7 @@ pub fn awaited_message_of_a_deleted_endpoint_is_reported_by_the_next_claim<B: St
     assert_eq!(reports(rig, &hand), [""; 0]);
     assert_eq!(claim_as(rig, 2, 0).reported, [hand.execution]);
     assert_eq!(claim_as(rig, 3, 0).reported, [], "once");
-    let name = delivery_signal(seq);
-    assert_eq!(reports(rig, &hand), [format!("{name} {{\"delivered\":1,\"failed\":0}}")]);
+    assert_eq!(reports(rig, &hand), [format!("{seq}: 1 delivered, 0 failed")]);
 }
 
 /// One endpoint accepts at once, the other is paused until the message expires. By then the first delivery
@@ -105,8 +104,7 @@ pub fn awaited_message_is_reported_with_deliveries_of_long_ago<B: StoreUnderTest
         "only the message that waits for the endpoint is given up"
     );
     claim_as(rig, 2, 0);
-    let name = delivery_signal(seq);
-    assert_eq!(reports(rig, &hand), [format!("{name} {{\"delivered\":1,\"failed\":1}}")]);
+    assert_eq!(reports(rig, &hand), [format!("{seq}: 1 delivered, 1 failed")]);
     // Nothing waits for it any more.
     assert_eq!(trim(rig, PENDING_MAX), 1, "the delivered one is forgotten");
     rig.advance(DEAD_KEPT.0 + 1);

@@ -2,8 +2,6 @@
 
 use waypost_core::command::Request;
 use waypost_core::id::ExecutionNo;
-use waypost_core::json::Json;
-use waypost_core::outbox::delivery_signal;
 
 use crate::store::Mail;
 
@@ -23,8 +21,7 @@ impl AwaitedResult {
     /// last delivery, or in that of the frame, where no endpoint gets the message.
     pub fn mail(&self) -> Mail {
         let Self { execution, seq, mark, delivered, failed } = *self;
-        let body = serde_json::json!({ "delivered": delivered, "failed": failed });
-        let body = Request::Signal { name: delivery_signal(seq), body: Json::from_value(&body) };
+        let body = Request::MessageSettled { wait: seq, delivered, failed };
         let message = format!("delivery_{seq}_{mark:08x}").into();
         Mail { execution, message, actor: None, body: body.into(), blobs: Vec::new() }
     }

@@ -15,7 +15,8 @@ impl From<Refusal> for Problem {
             Refusal::ForeignToken { .. } => Code::ForeignToken,
             Refusal::NoSuchNode(_) | Refusal::NoSuchItem { .. } => Code::UnknownNode,
             Refusal::NotAnApprover { .. } => Code::NotAnApprover,
-            Refusal::BadTuning | Refusal::BadBudget => Code::BadBody,
+            Refusal::BadTuning | Refusal::BadBudget | Refusal::ReservedSignal => Code::BadBody,
+            Refusal::TooManySignals(_) | Refusal::SignalsTooLarge(_) => Code::SignalsFull,
             Refusal::CallbackReceived(_) => Code::CallbackReceived,
             Refusal::OperationOver(_) => Code::OperationOver,
             _ => Code::IllegalTransition,
@@ -55,9 +56,14 @@ impl From<Refusal> for Problem {
             }
             Refusal::CallbackReceived(_) => "the first one counts; there is nothing more to do",
             Refusal::OperationOver(_) => "there is nothing more to do",
+            Refusal::ReservedSignal => "choose another name",
+            Refusal::TooManySignals(_) | Refusal::SignalsTooLarge(_) => {
+                "send it again, with the same messageId, when the execution has taken some of them"
+            }
             Refusal::Waits => "a signal, or resuming its wait, makes it go on sooner",
             _ => "GET /v1/executions/{id}/why says where it stands",
         };
-        Self::new(code, refusal.to_string()).hint(hint)
+        let problem = Self::new(code, refusal.to_string()).hint(hint);
+        if refusal.is_passing() { problem.retry_after(60) } else { problem }
     }
 }

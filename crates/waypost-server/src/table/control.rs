@@ -20,6 +20,14 @@ const PROBLEMS: &[Code] = &[
     Code::IllegalTransition,
 ];
 
+const SIGNAL: &[Code] = &[
+    Code::UnknownExecution,
+    Code::ExecutionDamaged,
+    Code::ExecutionEnded,
+    Code::IllegalTransition,
+    Code::SignalsFull,
+];
+
 const STEERING: &[Code] = &[
     Code::UnknownExecution,
     Code::UnknownNode,
@@ -122,7 +130,7 @@ pub(super) static ROUTES: &[Route] = &[
         name: "signalExecution",
         path: "/v1/executions/{id}/signals",
         summary: "Send a signal to an execution",
-        notes: "A signal that nothing waits for yet is kept, and goes to the first wait that it fits. 503 with a `messageId`: it is in the inbox, and the execution may end without it; send it again under that id to learn what became of it.",
+        notes: "A signal that nothing waits for yet is kept, and goes to the first wait that it fits. 429 `signals_full`: as many are kept as may be; send it again later. 503 with a `messageId`: it is in the inbox, and the execution may end without it; send it again under that id to learn what became of it.",
         parameters: &[EXECUTION],
         body: Body::Json { schema: of::<wire::Signal>, optional: false },
         replies: &[
@@ -132,7 +140,7 @@ pub(super) static ROUTES: &[Route] = &[
                 ..ACCEPTED
             },
         ],
-        problems: PROBLEMS,
+        problems: SIGNAL,
         ..post(|server, call| Box::pin(control::control::<wire::Signal>(server, call)))
     },
     Route {

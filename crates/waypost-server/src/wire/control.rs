@@ -11,7 +11,9 @@ use waypost_core::budget::SpendingLimits;
 use waypost_core::command::{ApprovalDecision, ApprovalVerdict, Request, Tuning};
 use waypost_core::event::MessageId;
 use waypost_core::id::{ExecutionId, WaitId};
+use waypost_core::json::Json;
 use waypost_core::limits::COMMENT_CHARS_MAX;
+use waypost_core::outbox::delivery_signal;
 
 use super::limits::MoneyText;
 use super::payload::{Payload, Short};
@@ -276,6 +278,12 @@ fn text(reason: Option<ReasonText>) -> Option<String> {
     reason.map(|reason| reason.0)
 }
 
+/// A signal that a server refuses: only stores send results of messages, and callbacks have a route of
+/// their own.
+fn reserved(name: &str) -> Signal {
+    Signal { name: Short(name.to_owned()), body: Payload(Json::null()), message_id: None }
+}
+
 /// The call of the API that makes a request: its path below `/v1`, and its body.
 pub fn call_of(
     execution: &str,
@@ -315,10 +323,11 @@ pub fn call_of(
             let body = Signal { name: Short(name.to_string()), body: Payload(body), message_id };
             (path("signals"), to_vec(&body))
         }
-        // Only a server takes callbacks, at a route of their own.
-        Request::Callback(callback) => {
-            let name = Short(callback.outcome.signal(&callback.of.operation).to_string());
-            (path("signals"), to_vec(&Signal { name, body: Payload(callback.body), message_id }))
+        Request::MessageSettled { wait, .. } => {
+            (path("signals"), to_vec(&reserved(&delivery_signal(wait))))
+        }
+        Request::Callback(it) => {
+            (path("signals"), to_vec(&reserved(&it.outcome.signal(&it.of.operation))))
         }
         Request::CompleteWait { wait, body } => {
             let wait = WaitId { execution: ExecutionId(execution.into()), seq: wait }.to_string();

@@ -107,10 +107,23 @@ async fn a_request_that_was_refused_is_refused_again() {
     let late = json!({ "name": "later", "messageId": "m" });
     for _ in 0..2 {
         let reply = house.post("/v1/executions/e/signals", &late).await;
-        let reply = reply.refused(409, "illegal_transition").json();
+        let reply = reply.refused(429, "signals_full").json();
         assert!(reply["detail"].as_str().unwrap().contains("which is the limit"), "{reply}");
     }
     house.post(&format!("/v1/waits/{wait}/complete"), &json!({})).await.expect(200);
+}
+
+#[tokio::test]
+async fn signal_with_a_reserved_name_is_refused_however_it_is_sent() {
+    let house = House::open().await;
+    house.start(house::PATIENT, "e").await;
+    let forged = json!({ "name": "waypost.delivery.5", "body": { "delivered": 9 } });
+    let reply = house.post("/v1/executions/e/signals", &forged).await.refused(400, "bad_body");
+    assert!(reply.json()["detail"].as_str().unwrap().contains("reserved"), "{reply:?}");
+    let start = json!({ "workflow": house::PATIENT, "id": "f", "signal": forged });
+    house.post("/v1/executions", &start).await.refused(400, "bad_body");
+    let publish = json!({ "name": "waypost.delivery", "key": "5" });
+    house.post("/v1/signals", &publish).await.refused(422, "invalid_input");
 }
 
 #[tokio::test]
@@ -129,7 +142,7 @@ async fn signals_beyond_the_bytes_that_are_kept_are_refused() {
             let reply = house.post(&target, &large).await;
             match reply.status {
                 200 | 202 if kept < 20 => kept += 1,
-                _ => break reply.refused(409, "illegal_transition").json(),
+                _ => break reply.refused(429, "signals_full").json(),
             }
         };
         assert_eq!(kept, 8, "{id}: {refused}");

@@ -141,6 +141,7 @@ impl Live {
             let entropy = round.env.entropy ^ (u128::from(self.state.seq) << 64);
             self.note_references(&letter.command);
             let env = Env { slots, entropy, contents: self.contents(round), ..round.env.clone() };
+            let asked = letter.ticket.and_then(|_| letter.message().cloned());
             let copy = self.refers.then(|| letter.command.clone());
             let answer = match (decide(&self.plan, &mut self.state, letter.command, &env), copy) {
                 (Err(Refusal::Missed(missed)), Some(command)) => {
@@ -157,7 +158,7 @@ impl Live {
                 }
                 (Err(refusal), _) => {
                     self.reports_refused += u64::from(from_remote);
-                    self.refused(refusal)
+                    self.refused(refusal, asked.as_ref())
                 }
             };
             if let Some(message) = letter.mail.filter(|_| self.state.seq == seq) {
@@ -183,11 +184,7 @@ impl Live {
 
     /// Notes the message of a letter as consumed. Is it mail that was decided before?
     fn consume_echo(&mut self, letter: &Letter) -> bool {
-        let asked = match &letter.command {
-            Command::Request(_, origin) => origin.message.as_ref(),
-            _ => None,
-        };
-        let Some(message) = asked.or(letter.mail.as_ref()) else { return false };
+        let Some(message) = letter.message() else { return false };
         if !self.consumed.contains(message) {
             self.consumed.push(Arc::clone(message));
         }
@@ -203,15 +200,15 @@ impl Live {
 
     /// Keeps a letter until contents are at hand. Its mail is not consumed yet.
     fn set_aside(&mut self, letter: Letter, missed: Vec<Wanted>) {
-        let asked = match &letter.command {
-            Command::Request(_, origin) => origin.message.as_ref(),
-            _ => None,
-        };
-        if let Some(message) = asked.or(letter.mail.as_ref()) {
-            self.consumed.retain(|consumed| consumed != message);
-            self.decided_mail.retain(|decided| decided != message);
+        if let Some(message) = letter.message() {
+            self.leave_unconsumed(message);
         }
         self.fetches.set_aside(letter, missed);
+    }
+
+    fn leave_unconsumed(&mut self, message: &MessageId) {
+        self.consumed.retain(|consumed| consumed != message);
+        self.decided_mail.retain(|decided| decided != message);
     }
 
     /// What a command changes besides the state.
@@ -345,7 +342,11 @@ impl Live {
         }
     }
 
-    fn refused(&self, refusal: Refusal) -> Answer {
+    /// A message that is refused for now may also be in the inbox, and is left there.
+    fn refused(&mut self, refusal: Refusal, asked: Option<&MessageId>) -> Answer {
+        if let Some(message) = asked.filter(|_| refusal.is_passing()) {
+            self.leave_unconsumed(message);
+        }
         match (refusal, &self.state.end) {
             (Refusal::Ended(status), Some(end)) => Answer::Ended(EndSummary {
                 status,

@@ -12,6 +12,7 @@ use waypost_core::json::Json;
 use waypost_core::limits::PAYLOAD_BYTES_MAX;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::published::{keep_of, key_of, keyed_name};
+use waypost_core::reserved::refuse_reserved;
 use waypost_core::status::Status;
 use waypost_ports::store::{DefinitionRef, Receiver, StoreError};
 
@@ -123,6 +124,7 @@ impl StoreCalls {
             _ => Err(invalid(format!("`{field}` gave {value}, which is not a text"))),
         };
         let name = text("signal", &fields.signal)?;
+        refuse_reserved(&name).map_err(invalid)?;
         let body = payload("body", fields.body)?;
         if order.emits == Some(Emits::ByKey) {
             let key = key_of(&fields.key).map_err(invalid)?;

@@ -42,6 +42,20 @@ fn execution_may_signal_itself() {
 }
 
 #[test]
+fn signal_with_a_reserved_name_is_not_sent() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    for to in ["${{ execution.id }}", "key 7"] {
+        let sender = rig.start(&format!("e = emit({to}, waypost.delivery.5)"));
+        rig.run_to_end();
+        let failure = world.state(sender).end.and_then(|end| end.failure).expect("it failed");
+        assert_eq!(failure.kind, "invalid_config");
+        assert!(failure.message.contains("reserved"), "{}", failure.message);
+        assert_eq!(count(&world, sender, "SignalReceived"), 0);
+    }
+}
+
+#[test]
 fn signal_without_a_receiver_says_why() {
     let world = World::new();
     let mut rig = Rig::new(&world);

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use waypost_core::command::{Refusal, Request};
+use waypost_core::command::{FirstSignal, Refusal, Request};
 use waypost_core::event::{Event, NodeEvent, Origin};
 use waypost_core::flow;
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_core::why::why;
-use waypost_engine::{ControlRequest, Engine, EngineError, Plans, Requested, fold};
+use waypost_engine::{ControlRequest, Engine, EngineError, Plans, Requested, StartRequest, fold};
 use waypost_ports::store::Store;
 
 use crate::support::lab::Lab;
@@ -44,6 +44,23 @@ async fn a_parked_execution_is_woken() {
         engine.request(ControlRequest::new(started.execution, signal("go"))).await.unwrap();
     assert!(matches!(accepted, Requested::Accepted { .. }));
     assert_eq!(started.ended().await.unwrap().output, Some(Json::parse("1").unwrap()));
+}
+
+#[tokio::test]
+async fn signal_with_a_reserved_name_is_refused_also_with_a_start() {
+    let lab = Lab::new();
+    let engine = lab.engine();
+    for name in ["waypost.delivery.5", "waypost/callback:p/1"] {
+        let (body, origin) = (Json::null(), Origin::default());
+        let signal = Some(FirstSignal { name: name.into(), body, origin });
+        let refused = engine.start(StartRequest { signal, ..lab.request("w = signal(go)") }).await;
+        let reserved = |refused| matches!(refused, EngineError::Refused(Refusal::ReservedSignal));
+        assert!(refused.is_err_and(reserved), "{name}");
+        let started = lab.start(&engine, "a handler hold").await;
+        let refused =
+            engine.request(ControlRequest::new(started.execution, self::signal(name))).await;
+        assert!(refused.is_err_and(reserved), "{name}");
+    }
 }
 
 #[tokio::test]
