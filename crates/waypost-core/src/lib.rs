@@ -25,6 +25,7 @@
 //! | `check` | the invariants that every log must satisfy |
 //! | `flow` | plans from a line of text, for tests; behind the feature of that name |
 //! | `planted` | bugs for the simulator to find, in builds of their own |
+//! | `schedule` | the times at which schedules fire |
 //! | `slot` | which limit of an instance an attempt counts against |
 //! | `callback` | operations that outside systems complete |
 //! | `child` | executions that other executions start, and what they tell each other |
@@ -72,6 +73,7 @@ pub mod published;
 pub mod refused;
 pub mod reserved;
 pub mod retry;
+pub mod schedule;
 pub mod slot;
 pub mod state;
 pub mod status;

@@ -113,3 +113,17 @@ pub const CHILDREN_OPEN_MAX: u32 = 1_000;
 pub const BIRTHS_MAX: usize = 100;
 /// The maximum of `maxAttempts` in a retry policy.
 pub const ATTEMPTS_MAX: u32 = 1_000;
+/// Cron lines of one schedule.
+pub const CRON_LINES_MAX: usize = 20;
+/// Bytes of one cron line.
+pub const CRON_BYTES_MAX: usize = 1_024;
+/// Times in the list `at` of a schedule.
+pub const SCHEDULE_TIMES_MAX: usize = 1_000;
+/// The shortest time between two times of a schedule.
+pub const SCHEDULE_INTERVAL_MIN: Millis = Millis::from_secs(1);
+/// The maximum of `catchUp.max` of a schedule.
+pub const CATCH_UP_MAX: u32 = 1_000;
+/// Times of one backfill.
+pub const BACKFILL_TIMES_MAX: usize = 10_000;
+/// Times of a schedule that are counted; of more, it is only known that there are more.
+pub const TICKS_COUNTED_MAX: usize = 1_000_000;

@@ -11,6 +11,8 @@
 //! | `check` | the checker: a good log, one damage, one finding |
 //! | `programs`, `programs_end` | random expressions; each ends within its budget |
 //! | `permits` | the rule of the queue of a concurrency key |
+//! | `schedules`, `schedule_due` | schedules: tables of clock changes, bad input and downtime |
+//! | `schedule_laws` | random schedules against a walk over all minutes |
 //! | `plan`, `scale` | what `Plan::build` works out; ten thousand nodes |
 
 mod approvals;
@@ -39,6 +41,9 @@ mod repair;
 mod rules;
 mod run;
 mod scale;
+mod schedule_due;
+mod schedule_laws;
+mod schedules;
 mod script;
 mod signals_by_key;
 mod steering;
