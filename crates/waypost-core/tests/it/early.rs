@@ -29,7 +29,7 @@ fn signal(name: &str, message: &str) -> Command {
 fn fill(run: &mut Run<'_>, name: &str) {
     for number in 0..FILLING {
         let bytes = EARLY_SIGNALS_BYTES_MAX / FILLING;
-        run.command(signal_of(name, bytes, &format!("{name}-{number}"))).unwrap();
+        run.command(signal_of(name, bytes, &format!("{name}-{number}"))).expect("it is kept");
     }
 }
 

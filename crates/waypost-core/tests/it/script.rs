@@ -185,7 +185,8 @@ impl Line<'_, '_> {
             }
             ["settled", of, delivered, failed, ..] => {
                 let wait = of.parse().unwrap_or_else(|_| self.run.node(of).wait_seq);
-                let (delivered, failed) = (delivered.parse().unwrap(), failed.parse().unwrap());
+                let count = |text: &str| text.parse().expect("a count");
+                let (delivered, failed) = (count(delivered), count(failed));
                 let request = Request::MessageSettled { wait, delivered, failed };
                 Command::Request(request, origin(words))
             }
@@ -263,7 +264,7 @@ impl Line<'_, '_> {
             }
             ["resume", ..] => Command::Request(Request::Resume { reason: None }, origin(words)),
             ["reopen", "budget", tokens, ..] => {
-                let tokens = Some(tokens.parse().unwrap());
+                let tokens = Some(tokens.parse().expect("a count of tokens"));
                 let budget = Some(SpendingLimits { tokens, money: None });
                 Command::Request(Request::Retry { reason: None, budget }, origin(words))
             }

@@ -57,7 +57,7 @@ fn message(operation: &str) -> MessageId {
 
 /// Any JSON; null where there is none. Its sender has no right to blobs.
 fn body(call: &Call) -> Result<Json, Problem> {
-    without_blobs(call.payload()?, "a callback")
+    without_blobs(&call.payload()?, "a callback")
 }
 
 /// The bearer of a link learns what became of the operation, and nothing else about the execution.

@@ -39,7 +39,7 @@ impl Reader {
                 format!("message ids that begin with `{EMITTED}` are those of `emit` nodes");
             return Err(invalid(detail));
         }
-        let body = without_blobs(body.0, "a published signal")?;
+        let body = without_blobs(&body.0, "a published signal")?;
         let bytes = body.bytes();
         if bytes > PUBLISHED_BYTES_MAX {
             let most = PUBLISHED_BYTES_MAX;
@@ -62,7 +62,7 @@ impl Reader {
 }
 
 /// A payload of what has no right to blobs, or no execution to keep them for.
-pub(crate) fn without_blobs(payload: Json, of: &str) -> Result<Json, Problem> {
+pub(crate) fn without_blobs(payload: &Json, of: &str) -> Result<Json, Problem> {
     payload.adopt(|_: &Claim| -> Result<BlobRef, Problem> {
         Err(Problem::new(Code::BadBody, format!("{of} cannot name blobs")))
     })

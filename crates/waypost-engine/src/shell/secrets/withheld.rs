@@ -26,7 +26,10 @@ const PASSED_OVER_MAX: usize = 256;
 
 /// The queues that keys take nothing from, until when.
 #[derive(Default)]
-pub(crate) struct Withheld(Mutex<BTreeMap<(Option<Arc<str>>, Arc<str>), Instant>>);
+pub(crate) struct Withheld(Mutex<BTreeMap<KeyAndQueue, Instant>>);
+
+/// The name of an API key, if there is one, and a queue.
+type KeyAndQueue = (Option<Arc<str>>, Arc<str>);
 
 impl Withheld {
     /// The queues that a poll leaves out, and when the first of them may be tried again.
