@@ -268,7 +268,8 @@ impl Tables {
                 self.wake(mail);
             }
             let names = append.side.topics.iter().flat_map(|topics| topics.names());
-            for name in names.filter(|_| !is_planted(Bug::SubscriberBlind)) {
+            let names = names.filter(|_| !is_planted(Bug::SubscriberBlind));
+            for name in names.collect::<BTreeSet<_>>() {
                 self.route(name, now);
             }
         }

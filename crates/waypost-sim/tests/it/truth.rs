@@ -36,12 +36,12 @@ fn check(
 
 #[test]
 fn undisturbed_core_matches_the_forecast() {
-    check(0..3_000, &Appetite::simulated(), |_| Trouble::default());
+    check(0..1_500, &Appetite::simulated(), |_| Trouble::default());
 }
 
 #[test]
 fn disturbed_core_does_only_what_the_model_allows() {
-    check(0..3_000, &Appetite::simulated(), |random| Trouble {
+    check(0..1_500, &Appetite::simulated(), |random| Trouble {
         cancels: random.percent(40),
         pauses: random.percent(50),
         losses: random.percent(50),
