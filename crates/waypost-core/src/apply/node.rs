@@ -321,11 +321,7 @@ pub(super) fn move_to(state: &mut State, at: At, to: NodeStatus) {
     state.launching -= u32::from(launched);
     state.children_open -= u32::from(matches!(old_wait, Some(Wait::Child { .. })));
     if let Some(wait) = old_wait {
-        let due = wait.due().map(|due| (due, Timer::Wait(at)));
-        let reminders = wait.reminders().map(|due| (due, Timer::Reminder(at)));
-        for timer in due.into_iter().chain(reminders) {
-            state.timers.remove(&timer);
-        }
+        state.disarm(at, &wait);
     }
     if let Some(due) = old_attempt_due {
         state.timers.remove(&(due, Timer::Attempt(at)));

@@ -134,13 +134,22 @@ impl State {
         }
         self.launching -= u32::from(node.launching);
         self.children_open -= u32::from(matches!(node.wait, Some(Wait::Child { .. })));
-        let timers = [
-            (node.wait.as_ref().and_then(Wait::due), Timer::Wait(at)),
-            (node.attempt_due, Timer::Attempt(at)),
-            (node.deadline, Timer::Node(at)),
-        ];
-        for (due, timer) in timers {
+        if let Some(wait) = &node.wait {
+            self.disarm(at, wait);
+        }
+        for (due, timer) in
+            [(node.attempt_due, Timer::Attempt(at)), (node.deadline, Timer::Node(at))]
+        {
             due.map(|due| self.timers.remove(&(due, timer)));
+        }
+    }
+
+    /// Removes the timers of a wait.
+    pub(crate) fn disarm(&mut self, at: At, wait: &Wait) {
+        let due = wait.due().map(|due| (due, Timer::Wait(at)));
+        let reminders = wait.reminders().map(|due| (due, Timer::Reminder(at)));
+        for timer in due.into_iter().chain(reminders) {
+            self.timers.remove(&timer);
         }
     }
 }

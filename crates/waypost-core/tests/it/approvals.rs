@@ -125,6 +125,15 @@ pub(crate) const CASES: &[Case] = &[
     ",
     ),
     case(
+        "bug: a body that ends takes the reminders of its approvals with it",
+        "g = group {a = approval(ship, remind 2s, escalate 4s eve, within 10s)}; b; j = pass needs g, b join any cancel-rest; w = delay(60s) needs j",
+        "
+        start       -> due 2s
+        complete b  -> g CANCELLED, due 60s
+        wait 10s    -> nothing
+    ",
+    ),
+    case(
         "nothing is decided while paused or ending",
         "a = approval(ship, within 5s); b",
         "
