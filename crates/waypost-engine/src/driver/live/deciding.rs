@@ -228,7 +228,9 @@ impl Live {
         if self.state.wants_items() {
             let entropy = env.entropy ^ (u128::from(self.state.seq) << 64);
             let env = Env { entropy, ..env.clone() };
-            if let Ok(decision) = decide(&self.plan, &mut self.state, Command::OpenItems, &env) {
+            if let Ok(mut decision) = decide(&self.plan, &mut self.state, Command::OpenItems, &env)
+            {
+                self.fetches.put_off(std::mem::take(&mut decision.missed));
                 batch.merge(decision);
             }
         }
