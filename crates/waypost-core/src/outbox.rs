@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::event::{Event, RunCreated, RunEvent};
+use crate::event::{Event, NodeEvent, RunCreated, RunEvent};
 use crate::failure::Failure;
 use crate::state::State;
 use crate::status::Status;
@@ -303,7 +303,16 @@ pub fn announce(before: Option<RunPhase>, events: &[Event], after: &State) -> Ve
     let mut generation = after.generation.saturating_sub(later);
     let first_seq = (after.seq + 1).saturating_sub(events.len() as u64);
     for (seq, event) in (first_seq..).zip(events) {
-        let Event::Run(event) = event else { continue };
+        let event = match event {
+            Event::Run(event) => event,
+            Event::Node(event) => {
+                // With its first attempt, an execution that was taken over runs.
+                let begins = matches!(event, NodeEvent::Scheduled { .. });
+                let waits = matches!(phase, Some(RunPhase::Scheduled | RunPhase::Resuming));
+                phase = if begins && waits { Some(RunPhase::Running) } else { phase };
+                continue;
+            }
+        };
         let to = match phase {
             None => RunPhase::Requested,
             Some(from) => event.row().from(from).unwrap_or(from),

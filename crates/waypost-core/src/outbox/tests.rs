@@ -42,6 +42,11 @@ fn run(event: RunEvent) -> Event {
     Event::Run(event)
 }
 
+fn scheduled() -> Event {
+    let (node, cause, deadline) = ("a".into(), Vec::new(), None);
+    Event::Node(NodeEvent::Scheduled { node, attempt: 1, cause, deadline })
+}
+
 fn paused(reason: PauseReason) -> Event {
     run(RunEvent::Paused { reason })
 }
@@ -87,7 +92,9 @@ fn failed(message: &str) -> Event {
 fn changes_that_users_see_cause_messages_and_steps_between_cause_none() {
     use RunPhase as P;
     let first = || run(RunEvent::Created(Box::new(created())));
-    let table: [(Option<P>, Vec<Event>, &[&str]); 15] = [
+    let exhausted =
+        || run(RunEvent::BudgetExhausted { node: "a".into(), reason: "it is".to_owned() });
+    let table: [(Option<P>, Vec<Event>, &[&str]); 17] = [
         (None, vec![first(), owned()], &["created 1", "scheduled 2"]),
         // It is queued for a permit first.
         (None, vec![first(), owned(), queued()], &["created 1"]),
@@ -105,6 +112,17 @@ fn changes_that_users_see_cause_messages_and_steps_between_cause_none() {
         (Some(P::Waiting), vec![owned(), resumed()], &[]),
         (Some(P::Waiting), vec![asked_to_pause()], &["paused 1"]),
         (Some(P::Running), vec![asked_to_pause(), paused(PauseReason::User)], &["paused 2"]),
+        // It runs with the first attempt, and has no budget for it.
+        (
+            Some(P::Waiting),
+            vec![owned(), scheduled(), exhausted(), paused(PauseReason::User)],
+            &["paused 4"],
+        ),
+        (
+            Some(P::Requested),
+            vec![owned(), scheduled(), exhausted(), paused(PauseReason::User)],
+            &["scheduled 1", "paused 4"],
+        ),
         // Loaded for a signal, and released again.
         (Some(P::Paused), vec![owned(), paused(PauseReason::User)], &[]),
         (Some(P::Paused), vec![owned(), resumed()], &["resumed 2"]),
