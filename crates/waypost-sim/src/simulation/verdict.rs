@@ -188,7 +188,8 @@ impl Simulation {
             mixed: inner.weather.has_struck(Fault::OldVersion),
             late: true,
             starts_lost: self.auditor.failed_over,
-            contradicted: self.auditor.failed_over
+            // The first report of an attempt may wait until its usage can be read.
+            contradicted: (self.auditor.failed_over || program.budget.is_some())
                 && inner.weather.has_struck(Fault::Contradiction),
         };
         drop(inner);
