@@ -267,9 +267,8 @@ impl Tables {
             for mail in &append.side.mail {
                 self.wake(mail);
             }
-            let names = append.side.topics.iter().flat_map(|topics| topics.names());
-            let names = names.filter(|_| !is_planted(Bug::SubscriberBlind));
-            for name in names.collect::<BTreeSet<_>>() {
+            let topics = append.side.topics.iter().filter(|_| !is_planted(Bug::SubscriberBlind));
+            for name in topics.flat_map(|topics| topics.names()).collect::<BTreeSet<_>>() {
                 self.route(name, now);
             }
         }

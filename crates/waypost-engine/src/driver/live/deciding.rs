@@ -200,9 +200,7 @@ impl Live {
 
     /// Keeps a letter until contents are at hand. Its mail is not consumed yet.
     fn set_aside(&mut self, letter: Letter, missed: Vec<Wanted>) {
-        if let Some(message) = letter.message() {
-            self.leave_unconsumed(message);
-        }
+        letter.message().into_iter().for_each(|message| self.leave_unconsumed(message));
         self.fetches.set_aside(letter, missed);
     }
 
@@ -226,10 +224,10 @@ impl Live {
     /// Opens the next items of maps: once a frame, for all places that came free in it.
     fn open_items(&mut self, env: &Env, batch: &mut Batch) {
         if self.state.wants_items() {
-            let entropy = env.entropy ^ (u128::from(self.state.seq) << 64);
-            let env = Env { entropy, ..env.clone() };
-            if let Ok(mut decision) = decide(&self.plan, &mut self.state, Command::OpenItems, &env)
-            {
+            let env =
+                Env { entropy: env.entropy ^ (u128::from(self.state.seq) << 64), ..env.clone() };
+            let opened = decide(&self.plan, &mut self.state, Command::OpenItems, &env);
+            if let Ok(mut decision) = opened {
                 self.fetches.put_off(std::mem::take(&mut decision.missed));
                 batch.merge(decision);
             }
