@@ -26,6 +26,7 @@
 //! | `flow` | plans from a line of text, for tests; behind the feature of that name |
 //! | `planted` | bugs for the simulator to find, in builds of their own |
 //! | `schedule` | the times at which schedules fire |
+//! | `spelling` | names that people type: how messages show them, and which one a mistyped name is near |
 //! | `slot` | which limit of an instance an attempt counts against |
 //! | `callback` | operations that outside systems complete |
 //! | `child` | executions that other executions start, and what they tell each other |
@@ -75,6 +76,7 @@ pub mod reserved;
 pub mod retry;
 pub mod schedule;
 pub mod slot;
+pub mod spelling;
 pub mod state;
 pub mod status;
 pub mod time;

@@ -6,6 +6,7 @@
 mod render;
 
 use serde::Serialize;
+pub(crate) use waypost_core::spelling::quoted;
 
 use crate::source::{Source, Span};
 use crate::suggest;
@@ -289,25 +290,6 @@ impl Faults {
         self.found.dedup();
         Diagnostics { faults: self.found, left_out: self.left_out }
     }
-}
-
-/// A text from the definition as messages show it: between backticks, on one line, not too long.
-pub(crate) fn quoted(text: &str) -> String {
-    const CHARS_MAX: usize = 60;
-    let mut shown = String::from("`");
-    for (position, c) in text.chars().enumerate() {
-        if position == CHARS_MAX {
-            shown.push('…');
-            break;
-        }
-        if c.is_control() {
-            shown.extend(c.escape_default());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown.push('`');
-    shown
 }
 
 pub(crate) fn did_you_mean(name: &str) -> String {

@@ -3,11 +3,12 @@
 use jiff::civil::DateTime;
 
 use super::cron::CronLine;
-use super::fault::{ScheduleCode as Code, ScheduleFault as Fault, shown};
+use super::fault::{ScheduleCode as Code, ScheduleFault as Fault};
 use super::ticks::Ticks;
 use super::zone::{Resolved, Zone, wall_seconds};
 use super::{Nominal, Remark, Schedule, ScheduleSpec, Times};
 use crate::limits::{CATCH_UP_MAX, CRON_LINES_MAX, SCHEDULE_INTERVAL_MIN, SCHEDULE_TIMES_MAX};
+use crate::spelling::quoted;
 use crate::time::{Millis, Timestamp};
 
 /// Where intervals are looked at if the schedule has no `from`: 2026-01-01.
@@ -102,7 +103,7 @@ fn zone(spec: &ScheduleSpec, faults: &mut Vec<Fault>) -> Option<Zone> {
     } else {
         format!("did you mean {}?", names.join(" or "))
     };
-    let message = format!("there is no time zone {}", shown(name));
+    let message = format!("there is no time zone {}", quoted(name));
     let fault = Fault::new(Code::UnknownZone, "zone", None, message).hint(hint);
     faults.push(fault.range(0..name.len()));
     None
@@ -174,7 +175,7 @@ fn lines(texts: &[String], faults: &mut Vec<Fault>) -> Option<Times> {
         let index = (texts.len() > 1).then_some(position);
         match CronLine::parse(text) {
             Ok(line) if line.first_from(0, None).is_none() => {
-                let message = format!("{} never fires: no month has such a day", shown(text));
+                let message = format!("{} never fires: no month has such a day", quoted(text));
                 let hint = "a day that only some months have needs one of these months; `L` is the last \
                             day of every month";
                 let fault = Fault::new(Code::NeverFires, "cron", index, message).hint(hint);
@@ -228,7 +229,7 @@ fn time(
         return Ok(Nominal { at, remark: None });
     }
     wall(text, zone).ok_or_else(|| {
-        let message = format!("{} is not a time", shown(text));
+        let message = format!("{} is not a time", quoted(text));
         let hint = "write `2026-12-24T18:00:00Z`, `2026-12-24T18:00:00+01:00`, or `2026-12-24T18:00:00` for a \
                     time on the clock of `zone`";
         Fault::new(Code::BadTime, field, index, message).hint(hint).range(0..text.len())

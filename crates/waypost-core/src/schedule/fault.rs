@@ -91,22 +91,3 @@ impl ScheduleFault {
         self
     }
 }
-
-/// A text of the author as messages show it: between backticks, on one line, not too long.
-pub(super) fn shown(text: &str) -> String {
-    const CHARS_MAX: usize = 60;
-    let mut shown = String::from("`");
-    for (position, c) in text.chars().enumerate() {
-        if position == CHARS_MAX {
-            shown.push('…');
-            break;
-        }
-        if c.is_control() {
-            shown.extend(c.escape_default());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown.push('`');
-    shown
-}

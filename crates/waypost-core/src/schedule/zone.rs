@@ -8,11 +8,10 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{Timestamp as Instant, civil::DateTime};
 
 use super::calendar::DAY;
+use crate::spelling::{folded, mistakes};
 
 /// How many names an unknown zone's hint lists.
 const NEAR_MAX: usize = 3;
-/// Longest name that is compared with the known ones.
-const NAME_BYTES_MAX: usize = 64;
 
 /// A zone of the bundled database.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -146,44 +145,22 @@ pub(super) fn wall_time(seconds: i64) -> DateTime {
 /// the fewest typing mistakes.
 fn near(name: &str, known: impl Iterator<Item = String>) -> Vec<String> {
     let typed = folded(name);
-    if typed.is_empty() || typed.len() > NAME_BYTES_MAX {
+    if typed.is_empty() {
         return Vec::new();
     }
-    let mistakes_max = (typed.len() / 4).max(1);
+    let most = (typed.len() / 4).max(1);
     let mut found: Vec<(usize, String)> = Vec::new();
     for known in known {
-        let whole = folded(&known);
         let city = known.rsplit('/').next().map(folded).unwrap_or_default();
-        let mistakes = if city == typed {
-            0
-        } else {
-            let city = distance(&typed, &city).saturating_add(1);
-            distance(&typed, &whole).min(city)
+        let whole = mistakes(&typed, &folded(&known), most);
+        let city = match mistakes(&typed, &city, most) {
+            Some(0) => Some(0),
+            some => some.map(|count| count + 1).filter(|count| *count <= most),
         };
-        if mistakes <= mistakes_max {
-            found.push((mistakes, known));
+        if let Some(fewest) = whole.into_iter().chain(city).min() {
+            found.push((fewest, known));
         }
     }
     found.sort();
     found.into_iter().take(NEAR_MAX).map(|(_, name)| name).collect()
-}
-
-/// Case, blanks, hyphens and underscores are not mistakes.
-fn folded(name: &str) -> Vec<u8> {
-    let letters = name.bytes().filter(|byte| !matches!(byte, b' ' | b'_' | b'-'));
-    letters.map(|byte| byte.to_ascii_lowercase()).collect()
-}
-
-/// Insertions, deletions and replacements between two names.
-fn distance(a: &[u8], b: &[u8]) -> usize {
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for (row, from) in a.iter().enumerate() {
-        let mut diagonal = std::mem::replace(&mut last[0], row + 1);
-        for (column, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != to);
-            diagonal = last[column + 1];
-            last[column + 1] = replaced.min(diagonal + 1).min(last[column] + 1);
-        }
-    }
-    last[b.len()]
 }

@@ -2,7 +2,7 @@
 
 use super::{CronFault, Word};
 use crate::schedule::days::{DaysOfMonth, DaysOfWeek};
-use crate::schedule::fault::shown;
+use crate::spelling::quoted;
 
 /// What a field may contain.
 #[derive(Debug)]
@@ -160,7 +160,7 @@ impl FieldKind {
         if first > last {
             let hint =
                 format!("write two ranges, such as `{first}-{},{}-{last}`", self.max, self.min);
-            let message = format!("{} in the field {} runs backwards", shown(text), self.name);
+            let message = format!("{} in the field {} runs backwards", quoted(text), self.name);
             return Err(fault(element, message, hint));
         }
         let mut mask = 0;
@@ -181,7 +181,7 @@ impl FieldKind {
             _ => {
                 let hint = format!("steps of this field are 1 to {max}");
                 let message =
-                    format!("{} in the field {} has a bad step", shown(element.1), self.name);
+                    format!("{} in the field {} has a bad step", quoted(element.1), self.name);
                 Err(fault(element, message, hint))
             }
         }
@@ -202,7 +202,7 @@ impl FieldKind {
     }
 
     fn refuse(&self, element: Word<'_>) -> CronFault {
-        let message = format!("the field {} cannot be {}", self.name, shown(element.1));
+        let message = format!("the field {} cannot be {}", self.name, quoted(element.1));
         fault(element, message, self.allowed.to_owned())
     }
 }
