@@ -5,6 +5,7 @@ mod deciding;
 mod frame;
 mod mailbox;
 mod orders;
+mod parking;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;

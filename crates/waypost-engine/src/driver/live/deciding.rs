@@ -6,14 +6,12 @@ use std::time::Duration;
 
 use waypost_core::command::{Command, Decision, Effect, Env, Refusal, Request};
 use waypost_core::decide::decide;
-use waypost_core::event::{Event, MessageId, NodeEvent, RunEvent};
+use waypost_core::event::{Event, MessageId, RunEvent};
 use waypost_core::expr::{Contents, Wanted};
 use waypost_core::id::AppendId;
 use waypost_core::limits::BIRTHS_MAX;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::slot::SlotCounts;
-use waypost_core::status::Status;
-use waypost_core::time::Timestamp;
 use waypost_ports::store::{Settled, Side};
 
 use super::orders::Consequences;
@@ -25,9 +23,6 @@ use crate::driver::stopwatch::Laps;
 
 /// Reports from the inbox that are remembered: more than one read returns.
 const DECIDED_MAIL_MAX: usize = 1_000;
-
-/// Bytes of stored signals from which on an execution stays in memory for a while after a signal.
-const STAYS_BYTES_MIN: usize = 64 * 1024;
 
 pub(in crate::driver) struct Round<'a> {
     pub(in crate::driver) env: Env,
@@ -137,10 +132,9 @@ impl Live {
             let seq = self.state.seq;
             let from_remote =
                 matches!(&letter.command, Command::Report(report) if report.worker.is_some());
-            // Entropy is used once per command, so that no two deliveries share a token.
-            let entropy = round.env.entropy ^ (u128::from(self.state.seq) << 64);
             self.note_references(&letter.command);
-            let env = Env { slots, entropy, contents: self.contents(round), ..round.env.clone() };
+            let (entropy, contents) = (self.entropy(&round.env), self.contents(round));
+            let env = Env { slots, entropy, contents, ..round.env.clone() };
             let asked = letter.ticket.and_then(|_| letter.message().cloned());
             let copy = self.refers.then(|| letter.command.clone());
             let answer = match (decide(&self.plan, &mut self.state, letter.command, &env), copy) {
@@ -174,7 +168,9 @@ impl Live {
             let contents = self.contents(round);
             self.open_items(&Env { slots, contents, ..round.env.clone() }, batch);
         }
-        self.park_if_idle(round, batch);
+        if let Some(decision) = self.park_if_idle(round, &batch.decision) {
+            batch.merge(decision);
+        }
         for (_, answer) in &mut batch.answers {
             if matches!(answer, Answer::Done { .. }) {
                 *answer = self.done();
@@ -194,16 +190,24 @@ impl Live {
         letter.ticket.is_none() && (echo || is_planted(Bug::MailConsumedUnread))
     }
 
+    /// Differs from command to command, so that no two deliveries share a token.
+    fn entropy(&self, env: &Env) -> u128 {
+        env.entropy ^ (u128::from(self.state.seq) << 64)
+    }
+
     fn contents(&self, round: &Round<'_>) -> Contents {
         if self.refers { self.fetches.contents() } else { round.env.contents.clone() }
     }
 
     /// Keeps a letter until contents are at hand. Its mail is not consumed yet.
     fn set_aside(&mut self, letter: Letter, missed: Vec<Wanted>) {
-        letter.message().into_iter().for_each(|message| self.leave_unconsumed(message));
+        if let Some(message) = letter.message() {
+            self.leave_unconsumed(message);
+        }
         self.fetches.set_aside(letter, missed);
     }
 
+    /// The frame leaves this message in the inbox.
     fn leave_unconsumed(&mut self, message: &MessageId) {
         self.consumed.retain(|consumed| consumed != message);
         self.decided_mail.retain(|decided| decided != message);
@@ -223,14 +227,13 @@ impl Live {
 
     /// Opens the next items of maps: once a frame, for all places that came free in it.
     fn open_items(&mut self, env: &Env, batch: &mut Batch) {
-        if self.state.wants_items() {
-            let env =
-                Env { entropy: env.entropy ^ (u128::from(self.state.seq) << 64), ..env.clone() };
-            let opened = decide(&self.plan, &mut self.state, Command::OpenItems, &env);
-            if let Ok(mut decision) = opened {
-                self.fetches.put_off(std::mem::take(&mut decision.missed));
-                batch.merge(decision);
-            }
+        if !self.state.wants_items() {
+            return;
+        }
+        let env = Env { entropy: self.entropy(env), ..env.clone() };
+        if let Ok(mut decision) = decide(&self.plan, &mut self.state, Command::OpenItems, &env) {
+            self.fetches.put_off(std::mem::take(&mut decision.missed));
+            batch.merge(decision);
         }
     }
 
@@ -249,84 +252,6 @@ impl Live {
         if let Ok(decision) = decide(&self.plan, &mut self.state, command, env) {
             batch.merge(decision);
         }
-    }
-
-    /// Parks in the same frame if nothing is left to do for a while.
-    fn park_if_idle(&mut self, round: &Round<'_>, batch: &mut Batch) {
-        let (env, config) = (&round.env, round.config);
-        if round.draining {
-            // A drain parks nothing: a time that has passed would be due again after every decision.
-            let ahead = |until: &Timestamp| env.now < *until;
-            self.stays_until = self.stays_until.filter(ahead);
-            self.lingers_until = self.lingers_until.filter(ahead);
-        }
-        let far = |due: Timestamp| due > env.now.plus(config.park_after);
-        let rests = self.state.next_due().is_none_or(far);
-        // An execution queued for a permit parks even if its deadline is near; only the store knows
-        // when its turn comes. One that was claimed because of that deadline stays until it fires.
-        let in_queue = self.state.status == Status::Scheduling
-            && !batch.decision.events.iter().all(is_take_over);
-        let idle = self.mailbox.is_empty()
-            && !self.fetches.is_waiting()
-            && !round.draining
-            // Both are asked, because each forgets a time that has passed.
-            && !(self.stays(round, &batch.decision.events)
-                | self.lingers(round, &batch.decision.events))
-            && batch.decision.effects.iter().all(|effect| matches!(effect, Effect::Cancel { .. }))
-            && self.state.is_idle()
-            && (rests || in_queue)
-            && !self.woke_for_nothing(&batch.decision.events);
-        if idle && let Ok(decision) = decide(&self.plan, &mut self.state, Command::Park, env) {
-            batch.merge(decision);
-        }
-    }
-
-    /// Does it stay in memory for the signals that may follow a stored one? Loading it costs as
-    /// much as it has stored, for each of them.
-    fn stays(&mut self, round: &Round<'_>, events: &[Event]) -> bool {
-        let now = round.env.now;
-        let received =
-            events.iter().any(|event| matches!(event, Event::Run(RunEvent::SignalReceived { .. })));
-        if received && round.may_stay {
-            let kept: usize = self.state.early.iter().map(|signal| signal.body.bytes()).sum();
-            self.stays_until = (kept >= STAYS_BYTES_MIN).then(|| now.plus(round.config.park_after));
-        }
-        self.stays_until = self.stays_until.filter(|until| now < *until && self.state.acts());
-        self.stays_until.is_some()
-    }
-
-    /// Does it stay in memory for the next end of an execution that it started? Parked after each of them,
-    /// it would be claimed and loaded for each.
-    fn lingers(&mut self, round: &Round<'_>, events: &[Event]) -> bool {
-        let now = round.env.now;
-        let about_child = |event: &Event| {
-            use NodeEvent::{ChildEnded, ChildReopened, ChildStarted};
-            matches!(
-                event,
-                Event::Node(ChildStarted { .. } | ChildReopened { .. } | ChildEnded { .. })
-            )
-        };
-        if events.iter().any(about_child) {
-            self.lingers_until = Some(now.plus(round.config.park_after));
-        }
-        let waits = self.state.children_open > 0;
-        self.lingers_until = self.lingers_until.filter(|until| now < *until && waits);
-        self.lingers_until.is_some()
-    }
-
-    /// The store's time never goes back and may be ahead of ours: an execution that is due there
-    /// and not yet due here waits for its time in memory. Parked, it would be claimed again at
-    /// once, and so on. Only a parked execution can have been woken so. All others park:
-    /// - an orphan, whose owner died while it waited in memory: it is taken over without being resumed;
-    /// - an execution that a person resumed;
-    /// - one that was not due in the store either: it was woken for mail that another instance had
-    ///   taken.
-    fn woke_for_nothing(&self, events: &[Event]) -> bool {
-        let resumed = |event: &Event| matches!(event, Event::Run(RunEvent::Resumed { origin, .. }) if origin.message.is_none());
-        let woke = |event: &Event| resumed(event) || is_take_over(event);
-        let due = self.state.next_due();
-        let was_due = due.is_some_and(|due| self.due_until.is_none_or(|until| due <= until));
-        was_due && events.iter().any(resumed) && events.iter().all(woke)
     }
 
     /// What the frame proves, if the execution was in hand at a death. The take-over alone proves
@@ -392,8 +317,4 @@ impl Batch {
             self.decision.reopened.extend(decision.reopened);
         }
     }
-}
-
-fn is_take_over(event: &Event) -> bool {
-    matches!(event, Event::Run(RunEvent::Owned { .. }))
 }
