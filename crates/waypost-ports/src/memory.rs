@@ -6,6 +6,7 @@
 //! operation at a time. The simulator runs the same statements with others in between.
 
 mod access;
+mod appending;
 mod blob_refs;
 mod breakers;
 mod claiming;
@@ -33,9 +34,10 @@ use crate::store::{
     StoreError, StoredFrame,
 };
 
+pub use appending::Inserted;
 pub use claiming::Claimable;
 pub use reading::Pages;
-pub use tables::{Inserted, Tables};
+pub use tables::Tables;
 pub use tasks::MemoryTasks;
 
 /// A store in memory. Clones share their data, as connections to one database do.
