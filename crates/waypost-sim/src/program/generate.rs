@@ -127,6 +127,12 @@ impl Program {
         program.make_valid();
         program
     }
+
+    /// The places of some of its nodes, those in bodies included: at most so many.
+    fn some_places(&self, random: &mut Random, most: u64) -> Vec<usize> {
+        let count = self.all().len();
+        (0..random.between(1, most)).map(|_| random.index(count)).collect()
+    }
 }
 
 struct Builder<'a> {

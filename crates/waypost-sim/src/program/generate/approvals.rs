@@ -15,8 +15,7 @@ impl Program {
         if !random.percent(appetite.approvals_percent) {
             return;
         }
-        let count = self.all().len();
-        let chosen: Vec<usize> = (0..random.between(1, 2)).map(|_| random.index(count)).collect();
+        let chosen = self.some_places(&mut random, 2);
         ask_in(&mut self.nodes, &mut 0, &chosen, (&mut random, appetite));
     }
 }

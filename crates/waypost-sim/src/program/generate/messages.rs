@@ -13,10 +13,7 @@ impl Program {
         if !random.percent(appetite.messages_percent) {
             return;
         }
-        let chosen: Vec<usize> = {
-            let count = self.all().len();
-            (0..random.between(1, 3)).map(|_| random.index(count)).collect()
-        };
+        let chosen = self.some_places(&mut random, 3);
         let mut at = 0;
         self.each_node_mut(&mut |node| {
             if chosen.contains(&at) && is_plain(node) {
