@@ -45,23 +45,6 @@ fn answer(attempts: &Attempts, request: &Received) -> Option<(u16, String)> {
     }
 }
 
-/// Starts executions, and kills an instance every now and then. Returns their ids.
-fn load(cluster: &mut Cluster, count: usize) -> Vec<String> {
-    let mut started = Vec::new();
-    for n in 0..count {
-        let api = cluster.api.clone();
-        let input = json!({ "n": n });
-        started.push(cluster.block_on(api.start(n, "awaited", &input, &format!("a{n}"))));
-        if n % KILL_EVERY == KILL_EVERY / 2 {
-            let at = (n / KILL_EVERY) % cluster.instances.len();
-            cluster.kill(at);
-            cluster.start_again(at);
-            cluster.ready(at);
-        }
-    }
-    started
-}
-
 #[test]
 fn each_awaited_delivery_wakes_its_node_once_though_instances_are_killed() {
     With::both(check);
@@ -74,15 +57,10 @@ fn check(with: With) {
     // A swallowed reply takes as long as that.
     let mut cluster = Cluster::start_with(2, with, &["--set", "webhook_timeout=2s"]);
     cluster.deploy(AWAITED);
-    let endpoint = json!({
-        "url": sink.url("/hook"),
-        "workflow": "awaited",
-        "events": ["execution.notified"],
-    });
+    cluster.add_endpoint(&sink.url("/hook"), "awaited", &["execution.notified"]);
+    let input = |n| json!({ "n": n });
+    let started = cluster.start_while_killing((scaled(FULL), KILL_EVERY), "awaited", input);
     let api = cluster.api.clone();
-    let made = cluster.block_on(api.post(1, "/v1/webhook-endpoints", &endpoint));
-    assert_eq!(made.status, 201, "{made:?}");
-    let started = load(&mut cluster, scaled(FULL));
     let within = LONG + Duration::from_millis(20 * started.len() as u64);
     let until = Instant::now() + within;
     wait_until("all executions have ended", within + LONG, || {

@@ -170,6 +170,36 @@ impl Cluster {
         self.spawn(at);
     }
 
+    /// Starts executions of a workflow, one by one, and kills an instance after every so many, which is
+    /// ready again before the next start. Returns their ids.
+    pub(super) fn start_while_killing(
+        &mut self,
+        (count, kill_every): (usize, usize),
+        workflow: &str,
+        input: impl Fn(usize) -> Value,
+    ) -> Vec<String> {
+        let mut started = Vec::new();
+        for n in 0..count {
+            let api = self.api.clone();
+            let key = format!("{workflow}-{n}");
+            started.push(self.block_on(api.start(n, workflow, &input(n), &key)));
+            if n % kill_every == kill_every / 2 {
+                let at = (n / kill_every) % self.instances.len();
+                self.kill(at);
+                self.start_again(at);
+                self.ready(at);
+            }
+        }
+        started
+    }
+
+    /// Registers a webhook endpoint for some kinds of messages about one workflow.
+    pub(super) fn add_endpoint(&self, url: &str, workflow: &str, events: &[&str]) {
+        let endpoint = json!({ "url": url, "workflow": workflow, "events": events });
+        let made = self.block_on(self.api.post(1, "/v1/webhook-endpoints", &endpoint));
+        assert_eq!(made.status, 201, "{made:?}");
+    }
+
     pub(super) fn process(&mut self, at: usize) -> &mut Process {
         self.instances[at].process.as_mut().unwrap()
     }

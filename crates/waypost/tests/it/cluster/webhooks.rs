@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::Value;
 use waypost_testbed::{Received, Sink, wait_until};
 
 use super::flows::CHAIN;
@@ -60,23 +60,6 @@ fn answer(attempts: &Attempts, request: &Received) -> Option<(u16, String)> {
     }
 }
 
-/// Starts executions, and kills an instance every now and then. Returns their ids.
-fn load(cluster: &mut Cluster, count: usize) -> Vec<String> {
-    let mut started = Vec::new();
-    for n in 0..count {
-        let api = cluster.api.clone();
-        let key = format!("w{n}");
-        started.push(cluster.block_on(api.start(n, "chain", &json!(null), &key)));
-        if n % KILL_EVERY == KILL_EVERY / 2 {
-            let at = (n / KILL_EVERY) % cluster.instances.len();
-            cluster.kill(at);
-            cluster.start_again(at);
-            cluster.ready(at);
-        }
-    }
-    started
-}
-
 /// The kinds of accepted messages of each execution, in the order of their first acceptance.
 fn accepted(attempts: &[Attempt]) -> BTreeMap<String, Vec<(u64, String)>> {
     let mut by_execution: BTreeMap<String, Vec<(u64, String)>> = BTreeMap::new();
@@ -99,15 +82,10 @@ fn every_message_arrives_in_order_under_one_id_though_its_senders_are_killed() {
     // that fails twice waits for five minutes.
     let mut cluster = Cluster::start_with(2, With::Postgres, &["--set", "webhook_timeout=5s"]);
     cluster.deploy(CHAIN);
-    let endpoint = json!({
-        "url": sink.url("/hook"),
-        "workflow": "chain",
-        "events": ["execution.created", "execution.completed"],
-    });
-    let api = cluster.api.clone();
-    let made = cluster.block_on(api.post(1, "/v1/webhook-endpoints", &endpoint));
-    assert_eq!(made.status, 201, "{made:?}");
-    let started = load(&mut cluster, scaled(FULL));
+    let events = ["execution.created", "execution.completed"];
+    cluster.add_endpoint(&sink.url("/hook"), "chain", &events);
+    let input = |_| Value::Null;
+    let started = cluster.start_while_killing((scaled(FULL), KILL_EVERY), "chain", input);
     let within = LONG + Duration::from_millis(20 * started.len() as u64);
     let until = Instant::now() + within;
     wait_until("all messages are delivered", within + LONG, || {
