@@ -1,4 +1,4 @@
--- claim: signals that are kept no longer, and are for no wait that was there before them. Served by
+-- claim, publish: signals that are kept no longer, and are for no wait that was there before them. Served by
 -- published_expired and subscriptions_by_topic.
 DELETE FROM published WHERE id IN (
     SELECT p.id FROM published AS p

@@ -65,10 +65,12 @@ pub(crate) async fn change(db: &mut Connection, appends: &[&Append]) -> Result<(
 /// Publishes a signal from outside.
 pub(crate) async fn publish(db: &mut Connection, publication: &Publication) -> Result<Published> {
     let Publication { signal, actor } = publication;
-    let most = i64::try_from(PUBLISHED_PER_KEY_MAX).unwrap_or(i64::MAX);
-    let params: Params<'_> = &[&signal.name.as_bytes(), &most];
-    if get::<i64>(&db.query_one(sql!("published_count"), params).await?, 0)? >= most {
-        return Ok(Published::Full);
+    if is_full(db, signal).await? {
+        // They may be kept no longer: the sweep that forgets them comes once in a while.
+        forget_expired(db).await?;
+        if is_full(db, signal).await? {
+            return Ok(Published::Full);
+        }
     }
     if insert(db, &[signal], actor.as_deref(), true).await? == 0 {
         return Ok(Published::Duplicate);
@@ -81,6 +83,17 @@ pub(crate) async fn publish(db: &mut Connection, publication: &Publication) -> R
     let owned =
         |execution: i64| (ExecutionNo(execution), owners.get(&execution).copied().flatten());
     Ok(Published::Accepted { receivers: executions.into_iter().map(owned).collect() })
+}
+
+/// Do as many signals of this name wait as may, without this one?
+async fn is_full(db: &mut Connection, signal: &PublishedSignal) -> Result<bool> {
+    let most = i64::try_from(PUBLISHED_PER_KEY_MAX).unwrap_or(i64::MAX);
+    let params: Params<'_> = &[&signal.name.as_bytes(), &signal.message.as_bytes(), &most];
+    Ok(get::<i64>(&db.query_one(sql!("published_count"), params).await?, 0)? >= most)
+}
+
+async fn forget_expired(db: &mut Connection) -> Result<()> {
+    db.execute(sql!("published_expire"), &[&EXPIRED_MAX]).await.map(drop)
 }
 
 async fn insert(
@@ -150,8 +163,7 @@ pub(crate) async fn sweep(db: &mut Connection) -> Result<()> {
     if !topics.is_empty() {
         route(db, &topics.iter().collect()).await?;
     }
-    db.execute(sql!("published_expire"), &[&EXPIRED_MAX]).await?;
-    Ok(())
+    forget_expired(db).await
 }
 
 /// A wait in the columns of `subscriptions_load`.

@@ -49,11 +49,11 @@ pub(crate) fn publish(
     write: &Write<'_>,
     Publication { signal, actor }: &Publication,
 ) -> rusqlite::Result<Published> {
-    let most = to_stored(PUBLISHED_PER_KEY_MAX)?;
-    let count =
-        first(&write.tx, queries::PUBLISHED_COUNT, (&*signal.name, most), |row| row.get(0))?;
-    if count >= Some(most) {
-        return Ok(Published::Full);
+    if is_full(write, signal)? {
+        forget_expired(write)?;
+        if is_full(write, signal)? {
+            return Ok(Published::Full);
+        }
     }
     if !insert(write, signal, actor.as_deref(), true)? {
         return Ok(Published::Duplicate);
@@ -66,6 +66,18 @@ pub(crate) fn publish(
     Ok(Published::Accepted { receivers: receivers.collect() })
 }
 
+/// Do as many signals of this name wait as may, without this one?
+fn is_full(write: &Write<'_>, signal: &PublishedSignal) -> rusqlite::Result<bool> {
+    let most = to_stored(PUBLISHED_PER_KEY_MAX)?;
+    let params = (&*signal.name, &*signal.message, most);
+    let count = first(&write.tx, queries::PUBLISHED_COUNT, params, |row| row.get(0))?;
+    Ok(count >= Some(most))
+}
+
+fn forget_expired(write: &Write<'_>) -> rusqlite::Result<()> {
+    run(&write.tx, queries::PUBLISHED_EXPIRE, [write.now.0]).map(drop)
+}
+
 /// Returns false if its message is known.
 fn insert(
     write: &Write<'_>,
@@ -73,7 +85,7 @@ fn insert(
     actor: Option<&str>,
     from_outside: bool,
 ) -> rusqlite::Result<bool> {
-    run(&write.tx, queries::PUBLISHED_EXPIRE, [write.now.0])?;
+    forget_expired(write)?;
     let PublishedSignal { name, message, body, keep } = signal;
     let (now, expires_at) = (write.now.0, write.now.plus(*keep).0);
     let row = params![&**name, &**message, actor, body.text(), expires_at, from_outside, now];

@@ -215,11 +215,17 @@ pub fn signals_that_nothing_takes_are_limited<B: StoreUnderTest>(rig: &Rig<B>) {
     let emit = |frame, n: u64| emitting(frame, "paid[1]", &format!("m{n}"));
     rig.commit((0..PUBLISHED_PER_KEY_MAX).fold(sender.next(1).into(), emit));
     assert_eq!(publish(rig, "paid[1]", "more"), Published::Full);
+    assert_eq!(publish(rig, "paid[1]", "m1"), Published::Duplicate, "it is one of them");
     let kept = Published::Accepted { receivers: Vec::new() };
     assert_eq!(publish(rig, "paid[2]", "more"), kept);
+    rig.advance(1);
     let taker = waiting(rig, "paid[1]");
     assert_eq!(inbox(rig, taker.execution), ["m0".into()]);
     assert_eq!(publish(rig, "paid[1]", "more"), kept);
+    assert_eq!(publish(rig, "paid[1]", "too-many"), Published::Full);
+    // Nothing else is published meanwhile, and nothing is swept. All but one came before the wait.
+    rig.advance(HOUR.0 + 1);
+    assert_eq!(publish(rig, "paid[1]", "later"), kept, "those are kept no longer");
 }
 
 pub fn waits_of_one_execution_share_a_signal<B: StoreUnderTest>(rig: &Rig<B>) {

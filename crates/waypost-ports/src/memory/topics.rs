@@ -127,14 +127,8 @@ impl TopicTables {
         from_outside: bool,
         now: Timestamp,
     ) -> bool {
-        let waits = &self.subscriptions;
-        self.published.retain(|row| {
-            now < row.expires_at || !row.taken && waits.values().any(|wait| wait.lacks(row, now))
-        });
-        let known = |row: &PublishedRow| {
-            (&row.signal.name, &row.signal.message) == (&signal.name, &signal.message)
-        };
-        if self.published.iter().any(known) {
+        self.forget_expired(now);
+        if self.knows(signal) {
             return false;
         }
         self.published.push(PublishedRow {
@@ -147,6 +141,28 @@ impl TopicTables {
             taken: false,
         });
         true
+    }
+
+    /// Forgets signals that are kept no longer, and are for no wait that was there before them.
+    fn forget_expired(&mut self, now: Timestamp) {
+        let waits = &self.subscriptions;
+        self.published.retain(|row| {
+            now < row.expires_at || !row.taken && waits.values().any(|wait| wait.lacks(row, now))
+        });
+    }
+
+    fn knows(&self, signal: &PublishedSignal) -> bool {
+        let is_it = |row: &PublishedRow| {
+            (&row.signal.name, &row.signal.message) == (&signal.name, &signal.message)
+        };
+        self.published.iter().any(is_it)
+    }
+
+    /// Do as many signals of this name wait as may, without this one?
+    fn is_full(&self, signal: &PublishedSignal) -> bool {
+        let open = |row: &&PublishedRow| !row.taken && row.signal.name == signal.name;
+        let open = self.published.iter().filter(open).count();
+        u64::try_from(open).is_ok_and(|open| open >= PUBLISHED_PER_KEY_MAX) && !self.knows(signal)
     }
 
     /// Each wait for this name that nothing is on its way to gets its next signal: one that others have got
@@ -212,9 +228,8 @@ impl Tables {
     /// Publishes a signal from outside.
     pub fn publish(&mut self, publication: &Publication, now: Timestamp) -> Published {
         let Publication { signal, actor } = publication;
-        let open = |row: &&PublishedRow| !row.taken && row.signal.name == signal.name;
-        let open = self.topics.published.iter().filter(open).count();
-        if u64::try_from(open).is_ok_and(|open| open >= PUBLISHED_PER_KEY_MAX) {
+        self.topics.forget_expired(now);
+        if self.topics.is_full(signal) {
             return Published::Full;
         }
         if !self.topics.keep(signal, actor.clone(), true, now) {

@@ -71,7 +71,9 @@ pub(crate) fn without_blobs(payload: &Json, of: &str) -> Result<Json, Problem> {
 fn full() -> Problem {
     let most = PUBLISHED_PER_KEY_MAX;
     let detail = format!("{most} signals of this name and key wait to be taken");
-    Problem::new(Code::RateLimited, detail).hint(
-        "publish it again when executions have taken some of them, or they are kept no longer",
-    )
+    Problem::new(Code::RateLimited, detail)
+        .hint(
+            "publish it again when executions have taken some of them, or they are kept no longer",
+        )
+        .retry_after(60)
 }
