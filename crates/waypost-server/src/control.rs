@@ -6,6 +6,7 @@
 //! 3. While it is in the inbox, the channel waits until an owner takes it.
 //! 4. The log has a request that was taken and changed nothing as `MessageIgnored`: it was refused.
 
+use waypost_core::budget::SpendingLimits;
 use waypost_core::command::{Refusal, Request};
 use waypost_core::event::{MessageId, Origin};
 use waypost_core::id::ExecutionNo;
@@ -136,7 +137,7 @@ pub async fn early(
         Request::Decide { wait, decision } => {
             found.state.refuses_decision(*wait, &decision.approver)
         }
-        Request::Retry { budget, .. } => found.state.retries_with(&found.plan, *budget).err(),
+        Request::Retry { budget, .. } => found.retries_with(*budget).err(),
         Request::CancelItem { node, .. } => found.state.item_to_cancel(&found.plan, node).err(),
         Request::Tune { node, tuning, .. } => {
             found.state.map_to_tune(&found.plan, node, *tuning).err()
@@ -151,13 +152,14 @@ pub async fn early(
     refusal.map_or(Ok(None), |refusal| Err(refusal.into()))
 }
 
-/// Lists the nodes that a retry would run again.
+/// Lists the nodes that a retry with these limits of the budget would run again.
 pub async fn dry_retry(
     channel: &impl Channel,
     execution: ExecutionNo,
+    budget: Option<SpendingLimits>,
 ) -> Result<ControlResult, Problem> {
     let found = channel.load(execution).await?;
-    let nodes = found.retries()?;
+    let nodes = found.retries_with(budget)?;
     Ok(ControlResult { nodes, ..result(&found) })
 }
 

@@ -15,6 +15,7 @@ pub use waits::{Decided, WAIT_KINDS};
 
 use std::sync::Arc;
 
+use waypost_core::budget::SpendingLimits;
 use waypost_core::command::Refusal;
 use waypost_core::event::PauseReason;
 use waypost_core::id::{ExecutionNo, InstanceId};
@@ -87,9 +88,9 @@ impl Found {
         Some(wire::execution::Quarantine { reason: held, since: Time(self.state.updated_at) })
     }
 
-    /// The ids of the nodes that a retry would run again.
-    pub fn retries(&self) -> Result<Vec<String>, Refusal> {
-        let nodes = self.state.retries(&self.plan)?;
+    /// The ids of the nodes that a retry with these limits of the budget would run again.
+    pub fn retries_with(&self, budget: Option<SpendingLimits>) -> Result<Vec<String>, Refusal> {
+        let nodes = self.state.retries_with(&self.plan, budget)?;
         Ok(nodes.into_iter().map(|at| self.plan.node(at).id.to_string()).collect())
     }
 

@@ -26,6 +26,7 @@ mod remote;
 mod requests;
 
 use anyhow::{Result, bail};
+use waypost_core::budget::SpendingLimits;
 use waypost_core::command::Request;
 use waypost_core::id::WaitId;
 use waypost_core::state::ItemsRequest;
@@ -331,11 +332,15 @@ impl Target {
         }
     }
 
-    /// Lists the nodes that a retry would run again.
-    pub(crate) async fn dry_retry(&self, id: &str) -> Result<RequestOutcome> {
+    /// Lists the nodes that a retry with these limits of the budget would run again.
+    pub(crate) async fn dry_retry(
+        &self,
+        id: &str,
+        budget: Option<SpendingLimits>,
+    ) -> Result<RequestOutcome> {
         match self {
-            Self::Remote(client) => client.dry_retry(id).await,
-            Self::Folder(folder) => folder.dry_retry(id).await,
+            Self::Remote(client) => client.dry_retry(id, budget).await,
+            Self::Folder(folder) => folder.dry_retry(id, budget).await,
         }
     }
 

@@ -41,7 +41,8 @@ pub(crate) async fn retry(server: Arc<Server>, call: Call) -> Result<Reply, Prob
         return control::<wire::Retry>(server, call).await;
     }
     let execution = server.find(call.values.text("id")).await?;
-    reply(StatusCode::OK, &control::dry_retry(&server, execution).await?)
+    let budget = asked.budget.map(Into::into);
+    reply(StatusCode::OK, &control::dry_retry(&server, execution, budget).await?)
 }
 
 pub(crate) async fn complete_wait(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {

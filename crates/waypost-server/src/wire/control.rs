@@ -244,9 +244,7 @@ requests! {
     };
     Retry(self) => Request::Retry {
         reason: text(self.reason),
-        budget: self.budget.map(|NewLimits { tokens, money }| {
-            SpendingLimits { tokens, money: money.map(|money| money.0) }
-        }),
+        budget: self.budget.map(Into::into),
     };
     Signal(self) => Request::Signal { name: self.name.0.into(), body: self.body.0 };
 }
@@ -276,6 +274,18 @@ impl CompleteWait {
 
 fn text(reason: Option<ReasonText>) -> Option<String> {
     reason.map(|reason| reason.0)
+}
+
+impl From<NewLimits> for SpendingLimits {
+    fn from(NewLimits { tokens, money }: NewLimits) -> Self {
+        Self { tokens, money: money.map(|money| money.0) }
+    }
+}
+
+impl From<SpendingLimits> for NewLimits {
+    fn from(SpendingLimits { tokens, money }: SpendingLimits) -> Self {
+        Self { tokens, money: money.map(MoneyText) }
+    }
 }
 
 /// A signal that a server refuses: only stores send results of messages, and callbacks have a route of
@@ -312,10 +322,7 @@ pub fn call_of(
             (path("cancel"), to_vec(&body))
         }
         Request::Retry { reason, budget } => {
-            let budget = budget.map(|SpendingLimits { tokens, money }| NewLimits {
-                tokens,
-                money: money.map(MoneyText),
-            });
+            let budget = budget.map(Into::into);
             let body = Retry { reason: reason.map(Short), message_id, budget, dry_run: false };
             (path("retry"), to_vec(&body))
         }

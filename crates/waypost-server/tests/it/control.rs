@@ -186,6 +186,23 @@ async fn resume_of_waiting_execution_is_refused_and_not_logged() {
     assert_eq!(log["events"], json!([]));
 }
 
+/// bug: a dry run ignored the limits of the budget, also those that the retry refuses.
+#[tokio::test]
+async fn dry_run_of_a_retry_is_refused_where_the_retry_is() {
+    let house = House::open().await;
+    house.start(house::PATIENT, "e").await;
+    house.post("/v1/executions/e/cancel", &json!({})).await.expect(200);
+    house.get("/v1/executions/e?wait=60s").await.expect(200);
+    let path = "/v1/executions/e/retry";
+    for dry_run in [true, false] {
+        let asked = json!({ "dryRun": dry_run, "budget": { "tokens": 5 } });
+        let refused = house.post(path, &asked).await.expect(409).json();
+        assert!(refused["detail"].as_str().unwrap().contains("budget"), "{refused}");
+    }
+    let dry = house.post(path, &json!({ "dryRun": true })).await.expect(200).json();
+    assert_ne!(dry["nodes"], json!([]), "{dry}");
+}
+
 #[tokio::test]
 async fn pause_resume_cancel_and_retry_record_a_reason_and_take_a_message_once() {
     let house = House::open().await;

@@ -29,10 +29,11 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, context: &Context) -> Result<Exit> {
     let (target, id) = args.named.open(context).await?;
     let Stated { reason, sent } = args.stated;
-    let request = Request::Retry { reason, budget: args.limits.given() };
+    let budget = args.limits.given();
+    let request = Request::Retry { reason, budget };
     let folder = match target {
         target if args.dry_run => {
-            return requests::show_outcome(&target.dry_retry(&id).await?, context);
+            return requests::show_outcome(&target.dry_retry(&id, budget).await?, context);
         }
         Target::Remote(_) => {
             return requests::show_outcome(

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use reqwest::StatusCode;
+use waypost_core::budget::SpendingLimits;
 use waypost_core::command::Request;
 use waypost_core::id::WaitId;
 use waypost_core::state::ItemsRequest;
@@ -155,8 +156,13 @@ impl Client {
         self.send_control(Ask::post(&path).body("application/json", body)).await
     }
 
-    pub(super) async fn dry_retry(&self, id: &str) -> Result<RequestOutcome> {
-        let asked = wire::Retry { dry_run: true, ..wire::Retry::default() };
+    pub(super) async fn dry_retry(
+        &self,
+        id: &str,
+        budget: Option<SpendingLimits>,
+    ) -> Result<RequestOutcome> {
+        let budget = budget.map(Into::into);
+        let asked = wire::Retry { dry_run: true, budget, ..wire::Retry::default() };
         self.send_control(Ask::post(&["executions", id, "retry"]).json(&asked)?).await
     }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use waypost_core::budget::SpendingLimits;
 use waypost_core::command::{Refusal, Request};
 use waypost_core::event::{Event, MessageId, Origin, RunEvent};
 use waypost_core::id::ExecutionNo;
@@ -70,9 +71,13 @@ impl Folder {
         Ok(RequestOutcome { controlled: result, note: Some(note) })
     }
 
-    pub(super) async fn dry_retry(&self, id: &str) -> Result<RequestOutcome> {
+    pub(super) async fn dry_retry(
+        &self,
+        id: &str,
+        budget: Option<SpendingLimits>,
+    ) -> Result<RequestOutcome> {
         let execution = self.find(id)?;
-        Ok(done(answered(control::dry_retry(self, execution).await)?))
+        Ok(done(answered(control::dry_retry(self, execution, budget).await)?))
     }
 
     /// The answer to a request that an engine of this process need not get: see [`control::early`].
