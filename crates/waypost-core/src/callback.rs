@@ -8,10 +8,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::decide::key_path;
+use crate::event::MessageId;
 use crate::json::Json;
 use crate::kind::Behaviour;
 use crate::path::At;
 use crate::plan::Plan;
+use crate::planted::{Bug, is_planted};
 use crate::state::State;
 
 /// How a callback says that the operation ended.
@@ -33,6 +35,17 @@ pub struct Callback {
     pub body: Json,
 }
 
+impl Callback {
+    /// One for each operation: a repeated callback is recognised by it.
+    pub fn message(&self) -> MessageId {
+        if is_planted(Bug::SecondCallbackWins) {
+            let serial = blake3::hash(self.body.text().as_bytes()).to_hex();
+            return format!("{}{serial}", self.of.message()).into();
+        }
+        self.of.message()
+    }
+}
+
 /// One operation: a node, and which of the operations that it has started.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct OperationRef {
@@ -40,6 +53,14 @@ pub struct OperationRef {
     pub node: Arc<str>,
     /// Unlike the path, another one whenever the node starts it again: `pay/1`, `each[17]/pay@2/1`.
     pub operation: Arc<str>,
+}
+
+impl OperationRef {
+    /// The message of its callback. 128 bits, since an execution may have millions of operations.
+    pub fn message(&self) -> MessageId {
+        let hash = blake3::hash(self.operation.as_bytes()).to_hex();
+        format!("callback_{}", hash.get(..32).unwrap_or_default()).into()
+    }
 }
 
 const COMPLETED: &str = "waypost/callback:";

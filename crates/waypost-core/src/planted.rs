@@ -129,6 +129,11 @@ bugs! {
     SecondDecisionTaken = "second-decision-taken", "a decision about an approval that is over is acknowledged as done";
     ReminderForgotten = "reminder-forgotten", "a take-over forgets when people are to be reminded of an approval";
     ExpiryForgotten = "expiry-forgotten", "a take-over forgets when an approval expires";
+    // Operations that call back.
+    EarlyCallbackForgotten = "early-callback-forgotten", "a callback that comes before its node waits is acknowledged and not recorded";
+    SecondCallbackWins = "second-callback-wins", "the last of several callbacks counts, and not the first";
+    FormerCallbackTaken = "former-callback-taken", "a callback for an earlier try of its node, or for an earlier generation, counts for the present one";
+    OperationNeverExpires = "operation-never-expires", "a take-over forgets when an operation that has not called back expires";
     // Circuit breakers.
     ProbesUnlimited = "probes-unlimited", "a half-open circuit breaker lets every attempt be a probe";
     BreakerNeverAsked = "breaker-never-asked", "a take-over forgets when an attempt asks its circuit breaker again";

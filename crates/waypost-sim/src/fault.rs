@@ -94,6 +94,7 @@ faults! {
     EndpointGone = "endpoint-gone", "a webhook endpoint answers 410, and is disabled until a user resumes it";
     DeliveryUnanswered = "delivery-unanswered", "a webhook endpoint gets a message, and its answer is lost";
     Answers = "answers", "people decide approvals, twice, at two instances, and at the moment of expiry";
+    Callbacks = "callbacks", "services call back before the node waits, twice, with a forged token, at the moment of expiry and late";
     Budgets = "budgets", "users change budgets, also such as are not exhausted";
     ProjectorDies = "projector-dies", "the projector loses what it has not written";
 }

@@ -46,8 +46,8 @@ use waypost_core::status::NodeStatus;
 
 pub use foretell::{Forecast, foretell};
 pub use judge::judge;
-pub use ran::{BodyRan, Calls, Cause, ChildRan, End, ItemsRan, NodeRan, Ran};
-pub use world::{AskedDecision, Resumption, SentSignal, Steered, World};
+pub use ran::{BodyRan, Calls, Cause, ChildRan, End, ItemsRan, NodeRan, OperationRan, Ran};
+pub use world::{AskedDecision, Resumption, SentCallback, SentSignal, Steered, World};
 
 /// How much later than due things may happen in a world that counts as prompt.
 pub const SLACK_MS: u64 = 1_000;

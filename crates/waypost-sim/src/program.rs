@@ -5,11 +5,12 @@
 //!   containers   groups, loops and maps; children: the workflows that nodes start
 //!   generate     Random + Appetite ─▶ Program
 //!   messages     what nodes send: to webhook endpoints, to executions
+//!   operations   what an outside service does, and calls back or is polled for
 //!   definition   Program ─▶ the JSON that Waypost runs, and an input for it
 //!   script       how the outside world answers a task's calls
 //!   graph        what follows from the edges alone
 //!   display      Program ─▶ one line for people
-//!   shrink       Program ─▶ smaller programs
+//!   shrink       Program ─▶ smaller programs; weight: how small
 //! ```
 //!
 //! Everything about a program is in its definition and its input: nothing depends on who runs it. A
@@ -25,11 +26,13 @@ mod display;
 mod generate;
 pub mod graph;
 mod messages;
+mod operations;
 mod retry;
 mod script;
 mod shrink;
 mod spans;
 mod waits;
+mod weight;
 
 use std::collections::BTreeSet;
 
@@ -43,6 +46,7 @@ pub use containers::{Each, Ends, ITEMS_MAX, ItemSource, Loop, Tolerated, span_of
 pub use definition::{FAILURE, HANDLER, NAME};
 pub use generate::Appetite;
 pub use messages::Notify;
+pub use operations::Operation;
 pub use retry::{RetryOn, RetryRule};
 pub use script::{OutsideReply, Script};
 pub use waits::{DelaySpan, LATE, Signal, Signals};
@@ -211,6 +215,8 @@ pub enum Kind {
     Output(Vec<Value>),
     /// Calls the outside world.
     Task(Script),
+    /// Starts an operation of an outside service, and waits until it is done.
+    Operation(Operation),
     /// Runs its body once.
     Group(Vec<Node>),
     /// Runs its body again and again.
@@ -247,6 +253,8 @@ pub enum Test {
     Below(u64),
     /// Has its last iteration had an output?
     Previous,
+    /// Has its last iteration found an operation done?
+    Done,
     /// Is the index of the item of the nearest map at least this?
     Index(u64),
     /// Is the variable at least this?
@@ -297,7 +305,8 @@ impl Node {
             Kind::Switch { cases, default } => {
                 cases.iter().map(|case| &*case.branch).chain(default.as_deref()).collect()
             }
-            Kind::Signals(Signals { late: true, .. }) => vec![LATE],
+            Kind::Signals(Signals { late: true, .. })
+            | Kind::Operation(Operation { late: true, .. }) => vec![LATE],
             Kind::Approval(_) => vec![APPROVED, REJECTED, EXPIRED],
             _ => Vec::new(),
         };

@@ -20,6 +20,7 @@
 //! | `people` | submissions, requests, and the responses to them |
 //! | `approvals` | people who answer approvals |
 //! | `breakers`, `budgets` | an endpoint that is down for a while; models that use tokens |
+//! | `services` | outside services that call back |
 //! | `killer` | an execution that kills every process that decides it |
 //! | `fate` | processes that die, clocks that jump, stores that fail |
 //! | `trees` | executions that others start |
@@ -42,6 +43,7 @@ mod operations;
 mod options;
 mod people;
 mod recording;
+mod services;
 mod tasks;
 mod trees;
 mod verdict;
@@ -132,6 +134,7 @@ pub struct Simulation {
     approvers: approvals::Approvers,
     storms: breakers::Storms,
     models: budgets::Models,
+    services: services::Services,
     auditor: auditing::Auditor,
     coverage: Coverage,
     /// Appends that have been answered.
@@ -203,6 +206,7 @@ impl Simulation {
             approvers: approvals::Approvers::new(&seed),
             storms: breakers::Storms::new(&seed),
             models: budgets::Models::new(&seed),
+            services: services::Services::new(&seed),
             auditor: auditing::Auditor::default(),
             coverage: Coverage::default(),
             answered: BTreeSet::new(),
@@ -278,6 +282,7 @@ impl Simulation {
             WorldEvent::Repeat(request, serial) => self.ask_an_instance(request, serial),
             WorldEvent::Steer(execution) => self.steer(execution),
             WorldEvent::Decide(execution) => self.decide_any(execution),
+            WorldEvent::CallBack(outgoing) => self.call_back(outgoing),
             WorldEvent::Pay(execution) => self.pay(execution),
             WorldEvent::Release(execution) => self.release(execution),
             WorldEvent::Far(event) => self.far(event),

@@ -256,6 +256,7 @@ fn forget_timers(state: &mut State) {
     let forgets = |wait: Option<&Wait>| match wait {
         Some(Wait::Approval(_)) => is_planted(Bug::ExpiryForgotten),
         Some(Wait::Breaker(_)) => is_planted(Bug::BreakerNeverAsked),
+        Some(Wait::Callback { .. }) => is_planted(Bug::OperationNeverExpires),
         Some(_) | None => false,
     };
     let is_wait = |timer: &Timer| {

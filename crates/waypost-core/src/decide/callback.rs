@@ -13,6 +13,7 @@ use crate::json::Json;
 use crate::kind::OperationSpec;
 use crate::limits::{FAILURE_DETAILS_BYTES_MAX, FAILURE_MESSAGE_BYTES_MAX};
 use crate::path::At;
+use crate::planted::{Bug, is_planted};
 use crate::state::State;
 
 impl Decider<'_> {
@@ -23,7 +24,11 @@ impl Decider<'_> {
         let due = span.map(|span| self.env.now_max.plus(span));
         let kept = self.state.early.iter();
         let kept = kept.filter(|early| CallbackOutcome::of(&early.name, &of.operation).is_some());
-        let early = kept.map(|early| (Arc::clone(&early.message), early.body.clone())).next();
+        let mut kept = kept.map(|early| (Arc::clone(&early.message), early.body.clone()));
+        let early = match is_planted(Bug::SecondCallbackWins) {
+            true => kept.next_back(),
+            false => kept.next(),
+        };
         if early.as_ref().is_some_and(|(_, body)| !self.has_variables_of(at, Some(body))) {
             return Err(missed());
         }
@@ -39,8 +44,16 @@ impl Decider<'_> {
         if let Some(refusal) = self.state.refuses_callback(self.plan, callback) {
             return self.ignore(origin, refusal);
         }
-        let name = callback.outcome.signal(&callback.of.operation);
-        self.receive(&name, &callback.body, origin)
+        let at = self.state.find(self.plan, &callback.of.node);
+        let waits = at.is_some_and(|at| matches!(self.node(at).wait, Some(Wait::Callback { .. })));
+        if is_planted(Bug::EarlyCallbackForgotten) && !waits {
+            return Ok(());
+        }
+        let current = at.and_then(|at| operation_of(self.plan, self.state, at));
+        let current = current.filter(|_| is_planted(Bug::FormerCallbackTaken));
+        let operation =
+            current.map_or_else(|| Arc::clone(&callback.of.operation), |of| of.operation);
+        self.receive(&callback.outcome.signal(&operation), &callback.body, origin)
     }
 
     /// The failure that a callback reports, if it reports one.
@@ -85,13 +98,18 @@ impl State {
         let settled = self.get(at).is_none_or(|node| node.status.is_settled());
         let retries =
             matches!(self.get(at).and_then(|node| node.wait.as_ref()), Some(Wait::Retry { .. }));
-        if settled || retries || current.as_ref() != Some(of) {
+        let is_current = match is_planted(Bug::FormerCallbackTaken) {
+            true => current.is_some(),
+            false => current.as_ref() == Some(of),
+        };
+        if settled || retries || !is_current {
             return over();
         }
         let is_kept = self
             .early
             .iter()
             .any(|early| CallbackOutcome::of(&early.name, &of.operation).is_some());
+        let is_kept = is_kept && !is_planted(Bug::SecondCallbackWins);
         is_kept.then(|| Refusal::CallbackReceived(Arc::clone(&of.operation)))
     }
 }

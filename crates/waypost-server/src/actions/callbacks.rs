@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use waypost_core::callback::{Callback, CallbackOutcome, OperationRef};
 use waypost_core::command::Request;
-use waypost_core::event::{MessageId, Origin};
+use waypost_core::event::Origin;
 use waypost_core::json::Json;
 use waypost_engine::Receipt;
 use waypost_engine::links::Link;
@@ -30,9 +30,10 @@ pub(crate) async fn complete(server: Arc<Server>, call: Call) -> Result<Reply, P
     let id = link.execution.to_string();
     let execution = server.find(&id).await.map_err(over)?;
     let Link { node, subject: operation, .. } = link;
-    let origin = Origin { message: Some(message(&operation)), actor: call.actor() };
     let of = OperationRef { node: Arc::clone(&node), operation };
-    let request = Request::Callback(Box::new(Callback { of, outcome, body }));
+    let callback = Callback { of, outcome, body };
+    let origin = Origin { message: Some(callback.message()), actor: call.actor() };
+    let request = Request::Callback(Box::new(callback));
     let done = control::control(&server, (&id, execution), request, origin).await;
     let ControlOutcome { result, receipt } = done.map_err(over)?;
     if result.duplicate {
@@ -46,13 +47,6 @@ pub(crate) async fn complete(server: Arc<Server>, call: Call) -> Result<Reply, P
     };
     let received = wire::CallbackReceived { execution: id, node: node.to_string() };
     Ok(Reply::json(status, &received)?.about(received.execution.as_str()))
-}
-
-/// One for each operation: a repeated callback is recognised by it. 128 bits, since an execution may have
-/// millions of operations.
-fn message(operation: &str) -> MessageId {
-    let hash = blake3::hash(operation.as_bytes()).to_hex();
-    format!("callback_{}", hash.get(..32).unwrap_or_default()).into()
 }
 
 /// Any JSON; null where there is none. Its sender has no right to blobs.

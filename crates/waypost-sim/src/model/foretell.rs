@@ -130,7 +130,7 @@ impl Forecast {
     /// A node may be stopped; and an attempt that fails meanwhile is not tried again.
     fn cut_short(&mut self, nodes: &[Node], at: usize) {
         self.nodes[at].insert(Outcome::Cancelled);
-        if let Kind::Task(Script::Flaky(_)) = nodes[at].kind {
+        if let Kind::Task(Script::Flaky(_) | Script::Poll { .. }) = nodes[at].kind {
             self.nodes[at].insert(Outcome::Failed);
         }
     }
@@ -239,7 +239,7 @@ fn own_outcomes(
             waits = own.waits;
             own.outcomes.into_iter().collect()
         }
-        Kind::Group(_) | Kind::Loop(_) | Kind::Map(_) => {
+        Kind::Group(_) | Kind::Loop(_) | Kind::Map(_) | Kind::Operation(_) => {
             let own = container_outcomes((siblings, node), facts, known);
             waits = own.waits;
             own.outcomes.into_iter().collect()
@@ -305,8 +305,12 @@ fn task_outcomes(node: &Node, script: Script) -> Vec<Outcome> {
     let mut outcomes = match script {
         Script::Good => return vec![Outcome::Completed(None)],
         Script::Storm | Script::Model => vec![Outcome::Completed(None), Outcome::Failed],
-        Script::Flaky(refusals) if overcomes(refusals) => vec![Outcome::Completed(None)],
-        Script::Flaky(_) | Script::Bad | Script::Down => vec![Outcome::Failed],
+        Script::Flaky(refusals) | Script::Poll { refusals, .. } if overcomes(refusals) => {
+            vec![Outcome::Completed(None)]
+        }
+        Script::Flaky(_) | Script::Poll { .. } | Script::Bad | Script::Down => {
+            vec![Outcome::Failed]
+        }
         // It is unknown whether a call that was never answered had its effect.
         Script::Hang if node.at_most_once => vec![Outcome::Failed],
         Script::Hang => vec![Outcome::TimedOut],

@@ -86,6 +86,7 @@ pub(super) fn edge(scope: Siblings<'_>, condition: &Condition<'_>, end: &Outcome
 fn is_aside(kind: &Kind, branch: Option<&str>) -> bool {
     match kind {
         Kind::Signals(signals) => signals.late && branch.is_some(),
+        Kind::Operation(operation) => operation.late && branch.is_some(),
         Kind::Approval(_) => branch != Some(APPROVED),
         _ => false,
     }

@@ -7,6 +7,7 @@
 //!   approvals and one that asks people as one of them decided
 //!   bodies    and a container as the scopes that it opened, which are judged in the same way
 //!   children  and one that starts an execution as that execution
+//!   operations and one that a service does as that calls back
 //!   maps      with the items that it found, in order, a few at a time
 //!   variables what the variable was, and when
 //!   ends      the execution ended as its nodes and its cause require
@@ -22,6 +23,7 @@ mod bodies;
 mod children;
 mod ends;
 mod maps;
+mod operations;
 mod outcomes;
 mod outputs;
 mod signals;

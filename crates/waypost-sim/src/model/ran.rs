@@ -1,6 +1,8 @@
 //! What happened: an execution as its log and the sink recorded it, in the terms of the judge.
 
 mod children;
+mod items;
+mod operations;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,6 +15,8 @@ use waypost_core::time::Timestamp;
 
 use super::World;
 pub use children::ChildRan;
+pub use items::ItemsRan;
+pub use operations::OperationRan;
 
 /// What happened to an execution.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -104,28 +108,10 @@ pub struct NodeRan {
     pub items: Option<ItemsRan>,
     /// The executions that it started, in order.
     pub children: Vec<ChildRan>,
+    /// Its waits for callbacks, in order, if it starts operations.
+    pub operations: Vec<OperationRan>,
     /// How people tuned it, and the events that recorded it.
     pub tuned: Vec<(u64, Tuning)>,
-}
-
-/// The items of a map, as they were recorded.
-#[derive(Clone, PartialEq, Debug)]
-pub struct ItemsRan {
-    pub count: u64,
-    /// A list; `None` where they are the numbers from 0 on.
-    pub list: Option<Json>,
-    /// How many may fail.
-    pub tolerated: u64,
-    /// The event that recorded them.
-    pub found: u64,
-}
-
-impl ItemsRan {
-    /// An item.
-    pub fn item(&self, index: u64) -> Json {
-        let at = |list: &Json| list.get(usize::try_from(index).ok()?).cloned();
-        self.list.as_ref().map_or_else(|| index.into(), |list| at(list).unwrap_or_default())
-    }
 }
 
 /// What happened in one scope of a container: the body of one try of a group, one iteration, or one
@@ -172,6 +158,7 @@ impl Default for NodeRan {
             bodies: Vec::new(),
             items: None,
             children: Vec::new(),
+            operations: Vec::new(),
             tuned: Vec::new(),
         }
     }
@@ -285,6 +272,7 @@ impl NodeRan {
     fn read(&mut self, seq: u64, event: &NodeEvent) {
         let under_way = matches!(self.status, NodeStatus::Running)
             || self.status == NodeStatus::Waiting && self.failure.is_none();
+        self.read_operation(seq, event);
         match event {
             NodeEvent::Scheduled { deadline, .. } => {
                 self.scheduled.get_or_insert(seq);
@@ -300,9 +288,7 @@ impl NodeRan {
             NodeEvent::ChildStarted { .. }
             | NodeEvent::ChildReopened { .. }
             | NodeEvent::ChildEnded { .. } => self.read_child(seq, event),
-            NodeEvent::Reminded { .. } | NodeEvent::SignalSent { .. } => {}
             NodeEvent::Requeued { .. } => self.status = NodeStatus::Queued,
-            NodeEvent::Reserved(_) | NodeEvent::Used(_) => {}
             NodeEvent::Signalled { which, .. } => drop(self.came.insert(*which as usize)),
             NodeEvent::Resumed { origin, .. } => {
                 self.resumed.extend(self.wait.filter(|_| origin.message.is_some()));
@@ -333,42 +319,24 @@ impl NodeRan {
                 }
             }
             NodeEvent::BodyOpened { attempt, index, .. } => self.opened(seq, *attempt, *index),
-            NodeEvent::MapOpened { .. } | NodeEvent::ItemsOpened { .. } => {
-                self.read_map(seq, event)
-            }
-            NodeEvent::Tuned { held, concurrency, .. } => {
-                self.tuned.push((seq, Tuning { held: *held, concurrency: *concurrency }));
+            NodeEvent::MapOpened { .. }
+            | NodeEvent::ItemsOpened { .. }
+            | NodeEvent::Tuned { .. } => {
+                self.read_map(seq, event);
             }
             NodeEvent::BodyEnding { index, origin, .. } => {
-                let mut bodies = self.bodies.iter_mut().rev();
-                if let Some(body) = bodies.find(|body| body.index == *index) {
-                    body.ending.get_or_insert(seq);
-                    body.cancelled = origin.message.is_some();
-                }
+                self.ending(seq, *index, origin.message.is_some());
             }
             NodeEvent::Skipped { .. } => self.settle(seq, NodeStatus::Skipped),
             NodeEvent::Cancelled { reason, .. } => {
                 self.cancelled = Some(*reason);
                 self.settle(seq, NodeStatus::Cancelled);
             }
-            NodeEvent::Checkpointed { .. } => {}
-        }
-    }
-
-    fn read_map(&mut self, seq: u64, event: &NodeEvent) {
-        match event {
-            NodeEvent::MapOpened { count, items, tolerated, .. } => {
-                let (list, found) = (items.as_ref().map(value), seq);
-                let (count, tolerated) = (*count, *tolerated);
-                self.items = Some(ItemsRan { count, list, tolerated, found });
-                self.status = NodeStatus::Waiting;
-            }
-            NodeEvent::ItemsOpened { attempt, from, count, .. } => {
-                for index in *from..from + count {
-                    self.opened(seq, *attempt, Some(index));
-                }
-            }
-            _ => {}
+            NodeEvent::Reminded { .. }
+            | NodeEvent::SignalSent { .. }
+            | NodeEvent::Reserved(_)
+            | NodeEvent::Used(_)
+            | NodeEvent::Checkpointed { .. } => {}
         }
     }
 
@@ -385,6 +353,14 @@ impl NodeRan {
             nodes: BTreeMap::new(),
         });
         self.status = NodeStatus::Waiting;
+    }
+
+    fn ending(&mut self, seq: u64, index: Option<u64>, cancelled: bool) {
+        let mut bodies = self.bodies.iter_mut().rev();
+        if let Some(body) = bodies.find(|body| body.index == index) {
+            body.ending.get_or_insert(seq);
+            body.cancelled = cancelled;
+        }
     }
 
     fn settle(&mut self, seq: u64, status: NodeStatus) {

@@ -33,7 +33,9 @@ impl Facts {
             Test::Iteration(least) => Ok(self.iteration >= least),
             Test::Below(limit) => Ok(self.iteration < limit),
             Test::Index(least) => Ok(self.index >= least),
-            Test::Completed(_) | Test::Previous | Test::Variable(_) => Ok(unknown(test)),
+            Test::Completed(_) | Test::Previous | Test::Done | Test::Variable(_) => {
+                Ok(unknown(test))
+            }
             Test::Broken => Err(kind::EXPRESSION),
         }
     }
@@ -41,7 +43,7 @@ impl Facts {
 
 /// Does a test depend on what happened, and not on the facts alone?
 pub(super) fn is_unknown(test: Test) -> bool {
-    matches!(test, Test::Completed(_) | Test::Previous | Test::Variable(_))
+    matches!(test, Test::Completed(_) | Test::Previous | Test::Done | Test::Variable(_))
 }
 
 /// The branch that a condition or a switch selects, or the kind of its failure.

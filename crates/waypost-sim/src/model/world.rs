@@ -17,6 +17,8 @@ pub struct World {
     pub resumptions: Vec<Resumption>,
     /// What people decided about its approvals.
     pub decisions: Vec<AskedDecision>,
+    /// The callbacks of the services that it started operations of.
+    pub callbacks: Vec<SentCallback>,
     /// How people asked to steer its maps.
     pub steered: Vec<Steered>,
     /// Could attempts be lost: did an instance die, lose its lease or panic?
@@ -62,6 +64,17 @@ pub struct AskedDecision {
     pub by: &'static str,
     /// No other decision has this comment.
     pub comment: String,
+}
+
+/// A callback that a service made with the token that it was given. It may come too late, or be the second.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SentCallback {
+    /// The name of the signal that records it, which names the operation.
+    pub signal: String,
+    /// Did the operation fail?
+    pub failed: bool,
+    /// No other callback has this body.
+    pub body: Json,
 }
 
 /// A request to steer a map, by its path: of the map, or of one of its items.

@@ -1,6 +1,6 @@
 //! Containers: nodes with a body.
 
-use super::{Kind, Node, Signal, Test, Value};
+use super::{Kind, Node, Operation, Signal, Test, Value};
 
 /// How a loop runs its body.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -112,9 +112,10 @@ impl Node {
     /// The nodes of its body, if it is a container.
     pub fn body(&self) -> Option<&[Self]> {
         match &self.kind {
-            Kind::Group(body) | Kind::Loop(Loop { body, .. }) | Kind::Map(Each { body, .. }) => {
-                Some(body)
-            }
+            Kind::Group(body)
+            | Kind::Loop(Loop { body, .. })
+            | Kind::Map(Each { body, .. })
+            | Kind::Operation(Operation { body, .. }) => Some(body),
             _ => None,
         }
     }
@@ -158,6 +159,9 @@ impl Node {
         let body = span_of(self.body()?)?;
         Some(match &self.kind {
             Kind::Loop(Loop { max, delay_ms, .. }) => (body + delay_ms) * max + GRACE_MS,
+            Kind::Operation(operation) => {
+                return operation.span_ms_max(body + GRACE_MS, tries, waits);
+            }
             // Each of its items may end as failed.
             Kind::Map(Each { items, .. }) => (body + GRACE_MS) * items.most(),
             _ => (body + GRACE_MS) * tries + waits,

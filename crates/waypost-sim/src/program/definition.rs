@@ -26,7 +26,7 @@ impl Program {
 
     /// The definition of a workflow of this name.
     pub fn definition_of(&self, name: &str) -> String {
-        let nodes = PrintedScope { nodes: &self.nodes, before: None, maps: Vec::new() }.json();
+        let nodes = PrintedScope::of(&self.nodes).json();
         let mut top = json!({
             "name": name,
             "description": self.to_string(),
@@ -62,9 +62,15 @@ struct PrintedScope<'p> {
     before: Option<&'p str>,
     /// The maps around, the outermost first.
     maps: Vec<&'p str>,
+    /// Does the operation that its tasks start call back?
+    calls_back: bool,
 }
 
 impl<'p> PrintedScope<'p> {
+    fn of(nodes: &'p [Node]) -> Self {
+        Self { nodes, before: None, maps: Vec::new(), calls_back: false }
+    }
+
     fn json(&self) -> Json {
         (0..self.nodes.len()).map(|at| self.node_json(at)).collect()
     }
@@ -95,7 +101,9 @@ impl<'p> PrintedScope<'p> {
         set("merge", node.sets.map(|_| json!("last")));
         let before = node.needs.first().map(|need| &*self.nodes[need.source].id);
         let maps = self.maps_in(node);
-        set("nodes", node.body().map(|nodes| Self { nodes, before, maps }.json()));
+        // The compiler makes the body of an operation.
+        let body = node.body().filter(|_| !matches!(node.kind, Kind::Operation(_)));
+        set("nodes", body.map(|nodes| Self { before, maps, ..Self::of(nodes) }.json()));
         Json::Object(fields)
     }
 
@@ -181,15 +189,12 @@ impl<'p> PrintedScope<'p> {
             }
             Kind::Signals(signals) => ("wait-for-events", signals.config()),
             Kind::Approval(approval) => ("approval", approval.config()),
-            Kind::Task(script) => {
-                let url = format!("${{{{ input.sink }}}}/{script}");
-                if *script == Script::Model {
-                    return ("llm", model_config(&url));
-                }
-                if node.remote {
-                    return ("worker", json!({ "handler": HANDLER, "input": { "url": url } }));
-                }
-                ("api-call", json!({ "method": "POST", "url": url, "body": { "node": node.id } }))
+            Kind::Task(script) => self.task_json(node, *script),
+            Kind::Operation(operation) => {
+                let calls_back = !operation.polls();
+                let print =
+                    |nodes: &[Node]| PrintedScope { calls_back, ..PrintedScope::of(nodes) }.json();
+                ("async-operation", operation.config(print))
             }
             Kind::Group(_) => ("group", json!({})),
             Kind::Loop(Loop { ends, max, delay_ms, all, .. }) => {
@@ -211,6 +216,31 @@ impl<'p> PrintedScope<'p> {
             Kind::Notify(notify) => ("notify", notify.config(&self.values_json(&notify.values))),
             Kind::Emit(signal) => ("emit", emit_config(*signal, &node.id)),
         }
+    }
+
+    fn task_json(&self, node: &Node, script: Script) -> (&'static str, Json) {
+        let path = match script {
+            Script::Poll { done_at, refusals, .. } => {
+                format!("poll/{done_at}/{refusals}/${{{{ iteration }}}}")
+            }
+            script => script.to_string(),
+        };
+        let url = format!("${{{{ input.sink }}}}/{path}");
+        if script == Script::Model {
+            return ("llm", model_config(&url));
+        }
+        let with_link = |mut value: Json| {
+            if self.calls_back {
+                value["callback"] = json!("${{ callback.token }}");
+            }
+            value
+        };
+        if node.remote {
+            let input = with_link(json!({ "url": url }));
+            return ("worker", json!({ "handler": HANDLER, "input": input }));
+        }
+        let body = with_link(json!({ "node": node.id }));
+        ("api-call", json!({ "method": "POST", "url": url, "body": body }))
     }
 
     fn map_json(&self, each: &Each) -> Json {
@@ -266,6 +296,7 @@ impl<'p> PrintedScope<'p> {
             Test::Iteration(least) => format!("iteration >= {least}"),
             Test::Below(limit) => format!("iteration < {limit}"),
             Test::Previous => "previous is not none".into(),
+            Test::Done => Test::DONE.into(),
             Test::Index(least) => format!("index >= {least}"),
             Test::Variable(least) => format!("{} >= {least}", self.variable_text()),
             Test::Broken => "input.n".into(),

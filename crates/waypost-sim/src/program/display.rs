@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{
     Case, DelaySpan, Each, Ends, FailurePolicy, ItemSource, Join, Keyed, Kind, Loop, Node, OnError,
-    Program, RetryOn, RetryRule, Setting, Test, Tolerated, Value,
+    Operation, Program, RetryOn, RetryRule, Setting, Test, Tolerated, Value,
 };
 
 impl fmt::Display for Program {
@@ -82,6 +82,11 @@ impl ShownScope<'_> {
             Kind::Signals(signals) => signals.text(),
             Kind::Approval(approval) => approval.text(),
             Kind::Task(script) => format!("task {script}"),
+            Kind::Operation(Operation { body, timeout_ms, late }) => {
+                let timeout = timeout_ms.map(|ms| format!(" {ms}")).unwrap_or_default();
+                let late = if *late { " late" } else { "" };
+                format!("operation{timeout}{late} {{ {} }}", Self::body_text(body))
+            }
             Kind::Group(body) => format!("group {{ {} }}", Self::body_text(body)),
             Kind::Loop(Loop { body, ends, max, delay_ms, all }) => {
                 let (word, test) = match ends {
@@ -143,6 +148,7 @@ impl ShownScope<'_> {
             Test::Iteration(least) => format!("iteration>={least}"),
             Test::Below(limit) => format!("iteration<{limit}"),
             Test::Previous => "previous".into(),
+            Test::Done => "done".into(),
             Test::Index(least) => format!("index>={least}"),
             Test::Variable(least) => format!("v>={least}"),
             Test::Broken => "broken".into(),

@@ -8,6 +8,7 @@ mod children;
 mod kinds;
 mod maps;
 mod messages;
+mod operations;
 mod storms;
 
 use super::{FailurePolicy, Join, Kind, Need, Node, OnError, Program};
@@ -50,6 +51,8 @@ pub struct Appetite {
     pub storms_percent: u32,
     /// How many in a hundred have tasks that use tokens, and a budget.
     pub budgets_percent: u32,
+    /// How many in a hundred start operations of an outside service, which calls back or is polled.
+    pub operations_percent: u32,
 }
 
 impl Appetite {
@@ -73,6 +76,7 @@ impl Appetite {
             approvals_percent: 0,
             storms_percent: 0,
             budgets_percent: 0,
+            operations_percent: 0,
         }
     }
 
@@ -123,6 +127,7 @@ impl Program {
         program.add_approvals(random, appetite);
         program.add_storms(random, appetite);
         program.add_budget(random, appetite);
+        program.add_operations(random, appetite);
         // Behind a join that does not wait for all, a test may depend on an open node.
         program.make_valid();
         program

@@ -20,6 +20,9 @@ pub enum Script {
     Hang,
     /// `storm`: 503 while the endpoint is down, then as good. Its tasks share a circuit breaker.
     Storm,
+    /// `poll/<d>/<k>/<i>`: as `flaky/<k>`, and says that an operation is done from the d-th poll on; this
+    /// is the i-th. In a program, where every iteration is another one, i is 0.
+    Poll { done_at: u64, refusals: u32, at: u64 },
     /// `model`: a language model, which is down when the endpoint of [`Self::Storm`] is.
     Model,
 }
@@ -39,6 +42,7 @@ impl Script {
     /// The script of a path, with or without slashes around it.
     pub fn parse(path: &str) -> Option<Self> {
         let mut words = path.trim_matches('/').split('/');
+        let number = |word: Option<&str>| word?.parse::<u64>().ok();
         let script = match (words.next()?, words.next()) {
             ("good", None) => Self::Good,
             ("flaky", Some(times)) => Self::Flaky(times.parse().ok()?),
@@ -47,6 +51,11 @@ impl Script {
             ("hang", None) => Self::Hang,
             ("storm", None) => Self::Storm,
             ("model", None) => Self::Model,
+            ("poll", Some(done_at)) => Self::Poll {
+                done_at: done_at.parse().ok()?,
+                refusals: number(words.next())?.try_into().ok()?,
+                at: number(words.next())?,
+            },
             _ => return None,
         };
         words.next().is_none().then_some(script)
@@ -57,8 +66,10 @@ impl Script {
         let refuse =
             |status: u16| OutsideReply { status, body: json!({ "no": status }), effect: false };
         match self {
-            Self::Flaky(times) if call <= times => Some(refuse(503)),
-            Self::Good | Self::Flaky(_) | Self::Storm | Self::Model => {
+            Self::Flaky(times) | Self::Poll { refusals: times, .. } if call <= times => {
+                Some(refuse(503))
+            }
+            Self::Good | Self::Flaky(_) | Self::Poll { .. } | Self::Storm | Self::Model => {
                 Some(OutsideReply { status: 200, body: self.body(key), effect: true })
             }
             Self::Bad => Some(refuse(400)),
@@ -69,12 +80,25 @@ impl Script {
 
     /// The body of an answer with status 200: it identifies its call.
     pub fn body(self, key: &str) -> Value {
-        json!({ "script": self.to_string(), "key": key })
+        let mut body = json!({ "script": self.to_string(), "key": key });
+        if let Self::Poll { done_at, at, .. } = self {
+            body["done"] = json!(at >= done_at);
+        }
+        body
+    }
+
+    /// As it is in an iteration.
+    #[must_use]
+    pub fn in_iteration(self, at: u64) -> Self {
+        match self {
+            Self::Poll { done_at, refusals, .. } => Self::Poll { done_at, refusals, at },
+            other => other,
+        }
     }
 
     /// May it answer with an error?
     pub fn fails(self) -> bool {
-        !matches!(self, Self::Good | Self::Hang)
+        !matches!(self, Self::Good | Self::Hang | Self::Poll { refusals: 0, .. })
     }
 
     /// Is its endpoint down for a while?
@@ -86,7 +110,7 @@ impl Script {
     pub fn refusals(self) -> Option<u32> {
         match self {
             Self::Good | Self::Storm | Self::Model => Some(0),
-            Self::Flaky(times) => Some(times),
+            Self::Flaky(times) | Self::Poll { refusals: times, .. } => Some(times),
             Self::Bad | Self::Down | Self::Hang => None,
         }
     }
@@ -103,6 +127,7 @@ impl fmt::Display for Script {
             Self::Hang => f.write_str("hang"),
             Self::Storm => f.write_str("storm"),
             Self::Model => f.write_str("model"),
+            Self::Poll { done_at, refusals, at } => write!(f, "poll/{done_at}/{refusals}/{at}"),
         }
     }
 }
@@ -121,10 +146,21 @@ mod tests {
             Script::Hang,
             Script::Storm,
             Script::Model,
+            Script::Poll { done_at: 3, refusals: 1, at: 2 },
         ] {
             assert_eq!(Script::parse(&format!("/{script}")), Some(script));
         }
-        for path in ["", "/", "good/1", "flaky", "flaky/x", "flaky/1/2", "other"] {
+        for path in [
+            "",
+            "/",
+            "good/1",
+            "flaky",
+            "flaky/x",
+            "flaky/1/2",
+            "poll/1/2",
+            "poll/1/2/3/4",
+            "other",
+        ] {
             assert_eq!(Script::parse(path), None, "{path}");
         }
     }

@@ -3,7 +3,7 @@
 use super::graph::{ancestors, settled_before};
 use super::{
     Approval, ChildCall, ChildProgram, Each, Ends, FailurePolicy, ItemSource, Join, Kind, Loop,
-    Node, OnError, Program, Script, Test, Tie, Tolerated, Value,
+    Node, OnError, Operation, Program, Script, Test, Tie, Tolerated, Value,
 };
 
 impl Program {
@@ -171,6 +171,7 @@ impl Kind {
             | Self::Signals(_)
             | Self::Approval(_)
             | Self::Task(_)
+            | Self::Operation(_)
             | Self::Group(_)
             | Self::Map(_)
             | Self::Child(_)
@@ -190,9 +191,10 @@ impl Kind {
 
     pub(super) fn body_mut(&mut self) -> Option<&mut Vec<Node>> {
         match self {
-            Self::Group(body) | Self::Loop(Loop { body, .. }) | Self::Map(Each { body, .. }) => {
-                Some(body)
-            }
+            Self::Group(body)
+            | Self::Loop(Loop { body, .. })
+            | Self::Map(Each { body, .. })
+            | Self::Operation(Operation { body, .. }) => Some(body),
             _ => None,
         }
     }
@@ -200,7 +202,7 @@ impl Kind {
     /// Replaces what only a loop or a map around can tell.
     fn leave(&mut self, around: Around) {
         let unknown = |test: &Test| match test {
-            Test::Iteration(_) | Test::Below(_) | Test::Previous => !around.a_loop,
+            Test::Iteration(_) | Test::Below(_) | Test::Previous | Test::Done => !around.a_loop,
             Test::Index(_) => !around.a_map,
             _ => false,
         };
@@ -236,6 +238,10 @@ impl Kind {
 fn smaller_bodies(program: &Program) -> Vec<Program> {
     let mut candidates = Vec::new();
     for (at, node) in program.nodes.iter().enumerate() {
+        // The body of an operation is made of its options.
+        if matches!(node.kind, Kind::Operation(_)) {
+            continue;
+        }
         let Some(body) = node.body() else { continue };
         let inside = Program {
             nodes: body.to_vec(),
@@ -301,7 +307,8 @@ fn simpler_containers(kind: &Kind) -> Vec<Kind> {
     }
 }
 
-const SIMPLEST_CHILD: ChildCall = ChildCall { of: ChildProgram::Works, tie: Tie::Awaited };
+pub(super) const SIMPLEST_CHILD: ChildCall =
+    ChildCall { of: ChildProgram::Works, tie: Tie::Awaited };
 
 /// A simpler kind to put in place of one.
 fn simpler(kind: &Kind) -> Option<Kind> {
@@ -318,6 +325,9 @@ fn simpler(kind: &Kind) -> Option<Kind> {
         Kind::Task(_) => Some(Kind::Task(Script::Good)),
         Kind::Approval(approval) if *approval != Approval::SIMPLEST => {
             Some(Kind::Approval(Approval::SIMPLEST))
+        }
+        Kind::Operation(operation) if *operation != Operation::simplest() => {
+            Some(Kind::Operation(Operation::simplest()))
         }
         Kind::Child(call) if *call != SIMPLEST_CHILD => Some(Kind::Child(SIMPLEST_CHILD)),
         Kind::Switch { cases, default } if cases.len() > 1 => {
@@ -336,61 +346,11 @@ fn simpler(kind: &Kind) -> Option<Kind> {
         | Kind::Delay(_)
         | Kind::Wait { .. }
         | Kind::Approval(_)
+        | Kind::Operation(_)
         | Kind::Group(_)
         | Kind::Loop(_)
         | Kind::Map(_)
         | Kind::Child(_)
         | Kind::Emit(_) => Some(Kind::Noop),
     }
-}
-
-impl Node {
-    /// A measure that every step of shrinking makes smaller.
-    pub fn weight(&self) -> usize {
-        let kind = match &self.kind {
-            Kind::Noop => 0,
-            Kind::Transform(values) | Kind::Output(values) => 1 + values.len(),
-            Kind::Switch { cases, .. } => 1 + cases.len(),
-            Kind::Task(Script::Good) => 1,
-            Kind::Task(_) => 2,
-            Kind::Child(call) => 2 + usize::from(*call != SIMPLEST_CHILD),
-            Kind::Condition(_) | Kind::Join | Kind::Fail | Kind::Delay(_) | Kind::Wait { .. } => 1,
-            Kind::Signals(_) => 2,
-            Kind::Notify(notify) => notify.weight(),
-            Kind::Emit(_) => 1,
-            Kind::Approval(approval) => 1 + approval.weight(),
-            Kind::Group(body) => 1 + weight_of(body),
-            Kind::Loop(Loop { body, max, delay_ms, all, .. }) => {
-                let options = [*max > 1, *delay_ms > 0, *all].into_iter().filter(|option| *option);
-                2 + weight_of(body) + options.count()
-            }
-            Kind::Map(each) => 2 + weight_of(&each.body) + each.weight(),
-        };
-        let options = [
-            self.join != Join::All,
-            self.retry.is_some(),
-            self.deadline_ms.is_some(),
-            self.timeout_ms.is_some(),
-            self.on_error != OnError::Fail,
-            self.definition_errors,
-            self.at_most_once,
-            self.remote,
-            self.sets.is_some(),
-        ];
-        10 + kind + self.needs.len() + options.into_iter().filter(|option| *option).count()
-    }
-}
-
-impl Program {
-    /// A measure that every step of shrinking makes smaller.
-    pub fn weight(&self) -> usize {
-        let partial = usize::from(self.failure_policy == FailurePolicy::Partial);
-        let timeout = usize::from(self.timeout_ms.is_some());
-        let budget = usize::from(self.budget.is_some());
-        weight_of(&self.nodes) + partial + timeout + budget
-    }
-}
-
-fn weight_of(nodes: &[Node]) -> usize {
-    nodes.iter().map(Node::weight).sum()
 }

@@ -22,7 +22,9 @@ impl Node {
                 };
                 attempt.map(|attempt| attempt * tries + waits)
             }
-            Kind::Group(_) | Kind::Loop(_) | Kind::Map(_) => self.body_span_ms_max(tries, waits),
+            Kind::Group(_) | Kind::Loop(_) | Kind::Map(_) | Kind::Operation(_) => {
+                self.body_span_ms_max(tries, waits)
+            }
             Kind::Child(call) => call.span_ms_max().map(|span| span * tries + waits),
             Kind::Notify(notify) => notify.span_ms_max(),
             _ => Some(0),

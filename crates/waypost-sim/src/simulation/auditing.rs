@@ -21,6 +21,7 @@ use super::approvals::OpenApprovals;
 use super::lines::Lines;
 use super::operations::is_poison;
 use super::people::LABEL;
+use super::services::OpenOperations;
 use super::{Simulation, WorldEvent};
 use crate::coverage::Tracker;
 use crate::process::Life;
@@ -47,6 +48,7 @@ pub(super) struct Auditor {
     /// The queue of each concurrency key, by the log alone.
     lines: Lines,
     approvals: OpenApprovals,
+    pub(super) operations: OpenOperations,
     /// Has a replica that was behind become the store?
     pub(super) failed_over: bool,
 }
@@ -182,6 +184,7 @@ impl Simulation {
         if let Some(what) = self.auditor.approvals.read(execution, &events) {
             return self.fail("approval.reminders", what);
         }
+        self.check_callbacks(execution, &events);
         let Some(log) = self.auditor.logs.get_mut(&execution) else { return };
         log.check.frame(&frame.header, frame.at, Ok(&events));
         let mut violations = log.check.take_violations();

@@ -57,6 +57,8 @@ pub enum WorldEvent {
     Repeat(ControlRequest, Option<u64>),
     /// A user steers a map of an execution.
     Steer(ExecutionNo),
+    /// A service calls back.
+    CallBack(super::services::OutgoingCallback),
     /// People decide an approval of an execution.
     Decide(ExecutionNo),
     /// A user changes the budget of an execution.

@@ -29,7 +29,7 @@ use waypost_ports::tasks::WORKER_LEASE;
 pub(super) use saying::WorkerMessage;
 
 use super::blobs::AGAIN_MS;
-use super::tasks::outcome_of;
+use super::tasks::{outcome_of, starts};
 use super::{Simulation, WorldEvent};
 use crate::clock::{MachineClock, TrueTime};
 use crate::fault::Fault;
@@ -287,8 +287,9 @@ impl Simulation {
         if self.store.strikes(Fault::FarDeath) {
             return self.far_dies(id);
         }
-        let url = task.input.to_value().ok();
-        let url = url.as_ref().and_then(|input| input.get("url")).and_then(|url| url.as_str());
+        let input = task.input.to_value().ok();
+        let field = |name| input.as_ref().and_then(|input| input.get(name)?.as_str());
+        let (url, link) = (field("url"), field("callback"));
         let path = url.and_then(|url| url.strip_prefix(super::people::SINK_URL));
         let Some(script) = path.and_then(Script::parse) else {
             return self.fail("config", format!("{} calls {url:?}", task.node));
@@ -298,6 +299,9 @@ impl Simulation {
         });
         let (execution, key) = (task.execution.to_string(), &task.idempotency_key);
         let reply = self.sink.call(&execution, &task.node, key, script);
+        if let Some(token) = link.filter(|_| starts(reply.as_ref())) {
+            self.start_operation(task.number, token);
+        }
         if self.store.strikes(Fault::Checkpoints) {
             // Each by a way of its own, and one may be slower than the other.
             for number in 1..=2 {

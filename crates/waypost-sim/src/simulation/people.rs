@@ -2,6 +2,7 @@
 //! any process, and remember the responses. After the faults they unblock executions that make no
 //! progress.
 
+mod appetite;
 mod asking;
 mod steering;
 
@@ -9,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
-use waypost_core::command::Refusal;
+use waypost_core::command::{Refusal, Request};
 use waypost_core::event::{Event as LogEvent, MessageId};
 use waypost_core::id::{DefinitionHash, ExecutionNo};
 use waypost_core::json::Json;
@@ -22,7 +23,7 @@ use super::{Simulation, WorldEvent, WorldOptions};
 use crate::fault::Fault;
 use crate::model::{AskedDecision, Resumption, SentSignal, Steered};
 use crate::process::Life;
-use crate::program::{Appetite, Keyed, Program};
+use crate::program::{Keyed, Program};
 use crate::random::Random;
 
 /// Where tasks call.
@@ -97,7 +98,7 @@ impl People {
                 let mut random = seed.split(&format!("submission {at}"));
                 let kept = options.keep.as_ref().is_none_or(|keep| keep.contains(&at));
                 let at_ms = random.below(15_000);
-                let drawn = Program::generate(&mut random, &appetite(seed));
+                let drawn = Program::generate(&mut random, &appetite::draw(seed));
                 let drawn = Program { keyed: lines.keyed(), ..drawn };
                 let program = smaller(drawn, options.shrink.get(&at));
                 let input = program.input(&mut seed.split(&format!("input {at}")), SINK_URL);
@@ -225,30 +226,6 @@ fn smaller(program: Program, path: Option<&Vec<usize>>) -> Program {
     })
 }
 
-/// Most worlds are short; some have delays that outlive leases many times over, and some have maps in most
-/// programs, or executions that start others.
-fn appetite(seed: &Random) -> Appetite {
-    let mut random = seed.split("appetite");
-    let simulated = Appetite::simulated();
-    let has_maps = seed.split("worlds of maps").percent(20);
-    let has_approvals = seed.split("worlds of approvals").percent(12);
-    let has_storms = seed.split("worlds of storms").percent(12);
-    let has_budgets = seed.split("worlds of budgets").percent(12);
-    let has_trees = seed.split("worlds of trees").percent(20);
-    let has_messages = seed.split("worlds of messages").percent(20);
-    Appetite {
-        maps_percent: if has_maps { 90 } else { simulated.maps_percent },
-        approvals_percent: if has_approvals { 80 } else { simulated.approvals_percent },
-        storms_percent: if has_storms { 80 } else { simulated.storms_percent },
-        budgets_percent: if has_budgets { 80 } else { simulated.budgets_percent },
-        children_percent: if has_trees { 80 } else { simulated.children_percent },
-        messages_percent: if has_messages { 80 } else { simulated.messages_percent },
-        nodes_max: if random.percent(80) { 7 } else { 14 },
-        delay_ms_max: if random.percent(90) { 40_000 } else { 900_000 },
-        ..simulated
-    }
-}
-
 impl Simulation {
     pub(super) fn plan_submissions(&mut self) {
         for at in 0..self.people.submissions.len() {
@@ -335,6 +312,11 @@ impl Simulation {
             (Asked::Request { request, serial }, Answer::Moved) => {
                 self.ask_an_instance(*request, serial)
             }
+            (Asked::Request { request, serial }, answer)
+                if matches!(request.request, Request::Callback(_)) =>
+            {
+                self.called_back(&request, serial, &answer);
+            }
             (Asked::Request { request, serial: Some(serial) }, Answer::Done { .. }) => {
                 let execution = request.execution;
                 if !self.knows_signal(execution, serial) {
@@ -366,7 +348,12 @@ impl Simulation {
 
     /// A message was acknowledged, now or before: it must be durable. A signal that was accepted
     /// must get into the log, as one that was done.
-    fn acknowledged(&mut self, execution: ExecutionNo, message: MessageId, serial: Option<u64>) {
+    pub(super) fn acknowledged(
+        &mut self,
+        execution: ExecutionNo,
+        message: MessageId,
+        serial: Option<u64>,
+    ) {
         // Of another execution, maybe, that had this number before; or it went with the end before a
         // retry.
         let reopened = self.auditor.state(execution).is_some_and(|state| state.generation > 1);

@@ -121,7 +121,12 @@ impl Simulation {
             format!("x{} {node} #{} {script}", order.execution.0, task.attempt)
         });
         let played = self.storms.played(script, self.ms());
-        self.sink.call(&execution, &task.path, &task.idempotency_key, played)
+        let reply = self.sink.call(&execution, &task.path, &task.idempotency_key, played);
+        let token = task.operation.as_ref().map(|of| self.services.token(&task.execution, of));
+        if let Some(token) = token.filter(|_| starts(reply.as_ref())) {
+            self.start_operation(order.execution, &token);
+        }
+        reply
     }
 
     pub(super) fn ended(&mut self, life: Life, order: &TaskOrder, outcome: Outcome) {
@@ -211,6 +216,11 @@ impl Simulation {
 enum LastReport {
     Last,
     Extra,
+}
+
+/// Does a call with this answer start what it asks for? One without an answer may.
+pub(super) fn starts(reply: Option<&OutsideReply>) -> bool {
+    reply.is_none_or(|reply| reply.effect)
 }
 
 /// The outcome for an answer, as the node kind computes it.

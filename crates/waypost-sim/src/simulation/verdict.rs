@@ -175,6 +175,7 @@ impl Simulation {
             resumptions: done.resumptions,
             steered: done.steered,
             decisions: done.decisions,
+            callbacks: self.services.sent.get(&execution).cloned().unwrap_or_default(),
             attempts_lost: self.kills > 0
                 || LOSES_ATTEMPTS.iter().any(|fault| inner.weather.has_struck(*fault)),
             // An attempt that its worker has forgotten may time out before that is noticed. So may

@@ -3,8 +3,8 @@
 use serde_json::json;
 use waypost_sim::model::{Forecast, foretell};
 use waypost_sim::program::{
-    DelaySpan, FailurePolicy, Join, Kind, Need, Node, OnError, Program, RetryOn, RetryRule, Script,
-    Signal, Test, Value,
+    DelaySpan, FailurePolicy, Join, Kind, Need, Node, OnError, Operation, Program, RetryOn,
+    RetryRule, Script, Signal, Test, Value,
 };
 
 /// `needs` as in `a, c.true`.
@@ -69,6 +69,20 @@ fn forecast_of_a_choice_is_exact() {
         &program(nodes),
         "a COMPLETED(true), b COMPLETED, c SKIPPED, d COMPLETED, e COMPLETED = COMPLETED",
     );
+}
+
+#[test]
+fn forecast_of_an_operation_has_its_callbacks_and_its_expiry() {
+    for (timeout_ms, late, expected) in [
+        (None, false, "a COMPLETED|FAILED, b COMPLETED = COMPLETED…"),
+        (Some(50), false, "a COMPLETED|FAILED|TIMED_OUT, b COMPLETED = COMPLETED"),
+        (Some(50), true, "a COMPLETED|COMPLETED(late)|FAILED, b COMPLETED|SKIPPED = COMPLETED"),
+    ] {
+        let operation = Operation { timeout_ms, late, ..Operation::simplest() };
+        let on_error = OnError::Continue;
+        let a = Node { on_error, ..node("a", Kind::Operation(operation), "") };
+        check(&program(vec![a, task("b", Script::Good, "a")]), expected);
+    }
 }
 
 #[test]

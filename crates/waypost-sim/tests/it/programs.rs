@@ -28,7 +28,8 @@ fn expect_valid(what: &str, program: &Program) {
 fn every_program_is_a_valid_definition() {
     let trees = Appetite { children_percent: 80, ..Appetite::simulated() };
     let messages = Appetite { messages_percent: 80, ..Appetite::simulated() };
-    for appetite in [Appetite::simulated(), Appetite::real(), trees, messages] {
+    let operations = Appetite { operations_percent: 80, ..Appetite::simulated() };
+    for appetite in [Appetite::simulated(), Appetite::real(), trees, messages, operations] {
         for (seed, program) in generated(&appetite).take(1_000) {
             assert!((1..=appetite.nodes_max).contains(&program.nodes.len()));
             expect_valid(&format!("seed {seed}"), &program);
@@ -38,7 +39,8 @@ fn every_program_is_a_valid_definition() {
 
 #[test]
 fn every_smaller_program_is_valid_and_smaller() {
-    let appetite = Appetite { messages_percent: 50, ..Appetite::simulated() };
+    let appetite =
+        Appetite { messages_percent: 50, operations_percent: 50, ..Appetite::simulated() };
     for (seed, program) in generated(&appetite).take(80) {
         for candidate in program.shrink_candidates() {
             expect_valid(&format!("seed {seed}, shrunk"), &candidate);
@@ -142,6 +144,8 @@ fn features_of(nodes: &[Node], depth: u32) -> BTreeSet<String> {
             Kind::Signals(Signals { need: 1, .. }) => "wait for any",
             Kind::Signals(_) => "wait for some",
             Kind::Approval(_) => "approval",
+            Kind::Operation(operation) if operation.polls() => "polled operation",
+            Kind::Operation(_) => "operation that calls back",
             Kind::Output(_) => "output",
             Kind::Task(Script::Good) => "good",
             Kind::Task(Script::Flaky(times)) if *times < node.tries_max() => "flaky, overcome",
@@ -151,6 +155,7 @@ fn features_of(nodes: &[Node], depth: u32) -> BTreeSet<String> {
             Kind::Task(Script::Hang) => "hang",
             Kind::Task(Script::Storm) => "storm",
             Kind::Task(Script::Model) => "model",
+            Kind::Task(Script::Poll { .. }) => "poll",
             Kind::Child(_) => "child",
             Kind::Notify(notify) if notify.wait => "awaited message",
             Kind::Notify(_) => "message",

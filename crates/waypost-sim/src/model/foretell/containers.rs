@@ -8,7 +8,9 @@ use super::{Own, foretell_scope, has_ample_time};
 use crate::model::Outcome;
 use crate::model::graph::Siblings;
 use crate::model::values::{Facts, are_sound, is_unknown, plain};
-use crate::program::{Each, Ends, ITEMS_MAX, ItemSource, Kind, Loop, Node, Test, Value};
+use crate::program::{
+    Each, Ends, ITEMS_MAX, ItemSource, Kind, LATE, Loop, Node, Operation, Test, Value,
+};
 
 /// A container ends as its scopes do. A group that is tried again has the same ends to choose from.
 pub(super) fn container_outcomes(
@@ -30,6 +32,10 @@ pub(super) fn container_outcomes(
         Kind::Group(body) => {
             let done = completes(body, facts, &mut own).then_some(Outcome::Completed(None));
             own.outcomes.extend(done);
+        }
+        Kind::Operation(operation) => {
+            let started = completes(&operation.body, facts, &mut own);
+            await_operation(operation, started, &mut own);
         }
         Kind::Loop(Loop { body, ends, max, .. }) => {
             for done in 0..=*max {
@@ -61,6 +67,23 @@ pub(super) fn container_outcomes(
         _ => {}
     }
     own
+}
+
+/// A service calls back as done or as failed, too late or never.
+fn await_operation(operation: &Operation, started: bool, own: &mut Own) {
+    own.outcomes.extend(started.then_some(Outcome::Completed(None)));
+    if operation.polls() || !started {
+        return;
+    }
+    let late = match (operation.timeout_ms, operation.late) {
+        (None, _) => {
+            own.waits = true;
+            None
+        }
+        (Some(_), true) => Some(Outcome::Completed(Some(LATE.into()))),
+        (Some(_), false) => Some(Outcome::TimedOut),
+    };
+    own.outcomes.extend(late.into_iter().chain([Outcome::Failed]));
 }
 
 /// Whether a loop may go on with one more iteration, or the kind of the failure of its test.

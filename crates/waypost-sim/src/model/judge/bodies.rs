@@ -9,13 +9,13 @@ use super::{Judge, has_failed};
 use crate::model::foretell::{go_on_test, has_ample_time};
 use crate::model::values::Facts;
 use crate::model::{BodyRan, NodeRan, Steered};
-use crate::program::{Kind, Loop, Node, RetryOn, RetryRule};
+use crate::program::{Kind, Loop, Node, RetryOn, RetryRule, Test};
 
 /// The failure that a scope ended with.
 pub(super) struct Unhandled {
     pub(super) kind: String,
-    status: Option<u16>,
-    retryable: bool,
+    pub(super) status: Option<u16>,
+    pub(super) retryable: bool,
 }
 
 impl Judge<'_> {
@@ -135,6 +135,11 @@ impl Judge<'_> {
         node: &Node,
         ran: &NodeRan,
     ) -> Result<(), String> {
+        if let Kind::Operation(operation) = &node.kind
+            && !operation.polls()
+        {
+            return self.is_operation_allowed(at, (node, operation), ran);
+        }
         expect(ran.branch.is_none(), "it has no branches")?;
         let timed_out = ran.failure.as_deref() == Some(kind::TIMEOUT);
         if has_failed(ran) {
@@ -232,7 +237,8 @@ impl Judge<'_> {
         }
         let facts = Facts { iteration: done, ..self.facts };
         let held = |test| match test {
-            crate::program::Test::Previous => !previous.is_null(),
+            Test::Previous => !previous.is_null(),
+            Test::Done => previous["body"]["done"] == true,
             test => self.held(test, seq),
         };
         facts.holds(test, &held).map(|holds| holds == wanted)
@@ -240,7 +246,7 @@ impl Judge<'_> {
 }
 
 /// Does a policy cover the failure of a body?
-fn covers(retry: RetryRule, failure: &Unhandled) -> bool {
+pub(super) fn covers(retry: RetryRule, failure: &Unhandled) -> bool {
     let class = failure.status.map(|status| status / 100);
     match retry.on {
         RetryOn::Transient => failure.retryable,

@@ -136,9 +136,11 @@ impl Judge<'_> {
                 let path = self.path(at);
                 self.expect(full, || format!("{path}: there is room for an item"));
             }
-            let for_ever =
-                matches!(node.kind, Kind::Wait { .. } | Kind::Signals(_) | Kind::Child(_))
-                    || inside;
+            let for_ever = inside
+                || matches!(
+                    node.kind,
+                    Kind::Wait { .. } | Kind::Signals(_) | Kind::Child(_) | Kind::Operation(_)
+                );
             let for_ever = for_ever && node.span_ms_max().is_none();
             let right = ran.status == NodeStatus::Waiting && for_ever;
             let path = self.path(at);

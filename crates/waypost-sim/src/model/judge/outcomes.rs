@@ -127,7 +127,7 @@ impl Judge<'_> {
         match (failure, script) {
             (kind::HTTP, script) if script.fails() => {
                 expect(ran.status == NodeStatus::Failed, "a refused call is a failure")?;
-                if let Script::Flaky(refusals) = script {
+                if let Script::Flaky(refusals) | Script::Poll { refusals, .. } = script {
                     // A try whose worker forgot it, or whose reply was lost, timed out instead.
                     let silent = world.replies_lost && retries(node, Fault::Timeout);
                     let refused = silent || ran.tries <= refusals;

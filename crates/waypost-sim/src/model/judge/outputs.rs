@@ -65,11 +65,17 @@ impl Judge<'_> {
             Kind::Task(script) => {
                 let keys = self.ran.sink.get(id).into_iter().flat_map(|calls| calls.keys());
                 let body = output.get("body");
+                let script = script.in_iteration(self.facts.iteration);
                 let bodies = keys.map(|key| script.body(key)).any(|sent| body == Some(&sent));
                 let contradicts = self.ran.world.contradicted && output == json!(CONTRADICTION);
                 contradicts || bodies && output.get("status") == Some(&json!(200))
             }
-            Kind::Group(_) | Kind::Loop(_) => output == self.container_output(at),
+            Kind::Operation(operation) if !operation.polls() => {
+                self.is_operation_output(&ran, &output)
+            }
+            Kind::Group(_) | Kind::Loop(_) | Kind::Operation(_) => {
+                output == self.container_output(at)
+            }
             Kind::Child(call) => self.is_child_output(*call, &ran, &output),
             Kind::Map(_) => is_map_output(output.clone(), &self.container_output(at)),
         };

@@ -261,6 +261,7 @@ impl Simulation {
             }
             self.release_maps(execution);
             self.care_for_approvals(execution);
+            self.care_for_operations(execution);
             self.check_breaker_waits(execution);
             let Some(state) = self.auditor.state(execution) else { continue };
             let waits = |signal: &&Signal| {
