@@ -131,6 +131,7 @@ macro_rules! conformance_tests {
                 the_last_frame_of_an_execution_may_send_mail,
                 many_births_have_places_of_their_own,
                 blobs_of_births_and_their_mail_are_referenced,
+                frame_that_was_decided_on_lost_mail_is_fenced,
             ];
             ownership: [
                 a_first_frame_makes_an_owned_row,

@@ -214,6 +214,10 @@ pub struct Side {
     /// For the first frame: the names of the execution.
     pub submission: Option<Submission>,
     pub consumed: Vec<MessageId>,
+    /// Mail of other executions that the frame was decided on. It is [fenced](Appended::Fenced) where one is not
+    /// in the inbox: the store that had it was replaced by one that lacks its latest commits, and with it the
+    /// commit that sent the mail.
+    pub relied_on: Vec<MessageId>,
     /// The state after this frame, encoded: a cache.
     pub snapshot: Option<Vec<u8>>,
     /// If the frame parks the execution: the digest of the encoded state after it. A copy of the

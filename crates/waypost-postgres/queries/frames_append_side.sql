@@ -3,12 +3,17 @@
 --   - names are taken before the first frames that need them, so that two submissions of one name
 --     do not fail the rest of the batch, and a first frame is inserted only if its submission got
 --     its names;
+--   - a frame that was decided on mail that is not there is not inserted;
 --   - every other row is written only if the frame of its execution was inserted. The test is
 --     written so that it becomes a hash table, not a join, which would be quadratic.
 -- The places of its frames begin after $40 others of the same transaction.
 -- Returns the inserted frames, and then the concurrency keys whose permits were released.
 -- Served by the keys of all tables.
-WITH named AS (
+WITH missing AS (
+    SELECT m.execution FROM unnest($48::int8[], $49::bytea[]) AS m (execution, message)
+    WHERE (SELECT true FROM inbox AS i
+           WHERE i.execution = m.execution AND sha256(i.message) = sha256(m.message)) IS NULL
+), named AS (
     INSERT INTO submissions (execution, key, idempotency, digest)
     SELECT s.execution, s.key, s.idempotency, s.digest
     FROM unnest($14::int8[], $15::bytea[], $16::bytea[], $17::bytea[])
@@ -42,6 +47,7 @@ WITH named AS (
         OFFSET 0
     ) AS linked
     WHERE linked.not_before IS NOT NULL
+      AND (linked.execution IN (SELECT execution FROM missing)) IS NOT TRUE
     ORDER BY linked.execution
     ON CONFLICT (execution, first_seq) DO NOTHING
     RETURNING execution, at

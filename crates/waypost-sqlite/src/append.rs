@@ -201,6 +201,12 @@ fn insert_frame(
     if !write.last_frames.has_parent_of(header) && !statements.is_next(header)? {
         return Ok(false);
     }
+    for message in &append.side.relied_on {
+        let place = params![header.execution.0, &**message];
+        if first(&write.tx, queries::MAIL_FIND, place, |_| Ok(()))?.is_none() {
+            return Ok(false);
+        }
+    }
     let inserted = statements.insert.execute(params![
         header.execution.0,
         to_stored(header.first_seq)?,

@@ -81,6 +81,7 @@ queries! {
     KEYS_LIST = "keys_list";
     MAIL_COLLECT = "mail_collect";
     MAIL_CONSUME = "mail_consume";
+    MAIL_FIND = "mail_find";
     MAIL_DISCARD = "mail_discard";
     MAIL_INSERT = "mail_insert";
     MAIL_LOAD = "mail_load";

@@ -111,6 +111,8 @@ pub(super) struct Live {
     stored_at: Timestamp,
     /// Mail that was answered without an event; deleted with the next frame.
     consumed: Vec<MessageId>,
+    /// The mail of other executions among it.
+    relied_on: Vec<MessageId>,
     /// Do its input, outputs or signals refer to blobs?
     pub(super) refers: bool,
     pub(super) fetches: Fetches,
@@ -213,6 +215,7 @@ impl Live {
             lingers_until: None,
             reopenings: HashMap::new(),
             consumed: Vec::new(),
+            relied_on: Vec::new(),
             refers: false,
             fetches: Fetches::default(),
             log_bytes: 0,

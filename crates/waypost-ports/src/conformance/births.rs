@@ -242,3 +242,23 @@ pub fn an_execution_that_somebody_else_opened_again_refuses_the_frame<B: StoreUn
     assert_eq!(frames(rig, parent.execution), before);
     rig.commit(child.next(1));
 }
+
+pub fn frame_that_was_decided_on_lost_mail_is_fenced<B: StoreUnderTest>(rig: &Rig<B>) {
+    let parent = rig.start(ONE);
+    let mut sender = rig.start(ONE);
+    let sent = mail(parent.execution, "ended", signal());
+    rig.commit(sender.next(1).with(Vec::new(), vec![sent]));
+    let decided_on = |messages: &[&str], parent: &Hand| {
+        let mut frame: Append = parent.frame(1).into();
+        frame.side.consumed = messages.iter().map(|message| (*message).into()).collect();
+        frame.side.relied_on = frame.side.consumed.clone();
+        frame
+    };
+    let lost = decided_on(&["ended", "lost"], &parent);
+    assert_eq!(rig.append(lost), Appended::Fenced, "one of them is not there");
+    let before = frames(rig, parent.execution);
+    let frame = decided_on(&["ended"], &parent);
+    let at = rig.commit(frame.clone());
+    assert_eq!(rig.append(frame), Appended::Committed { at }, "a repeat changes nothing");
+    assert_eq!(frames(rig, parent.execution), before + 1);
+}

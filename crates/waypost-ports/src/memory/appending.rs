@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use waypost_core::event::MessageId;
 use waypost_core::frame::FrameHeader;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::Timestamp;
@@ -65,7 +66,8 @@ impl Tables {
                 && header.first_seq <= header.last_seq
                 && !refused.contains(&header.execution)
                 && !self.frames.contains_key(&place)
-                && self.taken(append).is_none();
+                && self.taken(append).is_none()
+                && self.has_mail(append);
             let refusal = match (free, self.rejects(append)) {
                 (false, _) => Some(Inserted::Not),
                 (true, Some(holding)) => Some(Inserted::Rejected(holding)),
@@ -95,6 +97,15 @@ impl Tables {
             inserted.push(Inserted::At(now));
         }
         inserted
+    }
+
+    /// Is all the mail there that the frame was decided on?
+    fn has_mail(&self, append: &Append) -> bool {
+        let (execution, relied_on) = (append.header.execution, &append.side.relied_on);
+        let is_there = |message: &MessageId| {
+            self.inbox.iter().any(|mail| mail.execution == execution && mail.message == *message)
+        };
+        relied_on.iter().all(is_there)
     }
 
     /// Are the numbers and names of all of them free?

@@ -100,6 +100,7 @@ pub(super) struct Sides<'a> {
     raised: (Vec<i64>, Vec<i32>, Vec<i32>),
     ended: Vec<i64>,
     consumed: (Vec<i64>, Vec<&'a [u8]>),
+    relied_on: (Vec<i64>, Vec<&'a [u8]>),
     forgotten: Vec<i64>,
     kept: Kept<'a>,
     enqueued: Enqueued<'a>,
@@ -200,6 +201,10 @@ impl<'a> Sides<'a> {
             self.consumed.0.push(execution);
             self.consumed.1.push(message.as_bytes());
         }
+        for message in &side.relied_on {
+            self.relied_on.0.push(execution);
+            self.relied_on.1.push(message.as_bytes());
+        }
         match &side.snapshot {
             Some(body) => self.kept.push(header, body),
             None if ends => self.forgotten.push(execution),
@@ -220,6 +225,7 @@ impl<'a> Sides<'a> {
         params.extend(self.kept.params());
         params.extend::<Params<'p>>(vec![settled, &raised.2, after]);
         params.extend(self.enqueued.params());
+        params.extend::<Params<'p>>(vec![&self.relied_on.0, &self.relied_on.1]);
         params
     }
 }

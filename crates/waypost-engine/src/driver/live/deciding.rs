@@ -93,6 +93,7 @@ impl Live {
             permit: self.permit_request().filter(|_| goes_back),
             control: self.control_change(&batch.decision.events),
             consumed: std::mem::take(&mut self.consumed),
+            relied_on: std::mem::take(&mut self.relied_on),
             settled: self.settles(&batch.decision.effects),
             ..Side::default()
         };
@@ -128,7 +129,7 @@ impl Live {
                 self.decided_mail.truncate(DECIDED_MAIL_MAX - 1);
                 self.decided_mail.push_front(Arc::clone(message));
             }
-            self.note(&letter.command);
+            self.note(&letter);
             let seq = self.state.seq;
             let from_remote =
                 matches!(&letter.command, Command::Report(report) if report.worker.is_some());
@@ -210,12 +211,14 @@ impl Live {
     /// The frame leaves this message in the inbox.
     fn leave_unconsumed(&mut self, message: &MessageId) {
         self.consumed.retain(|consumed| consumed != message);
+        self.relied_on.retain(|relied_on| relied_on != message);
         self.decided_mail.retain(|decided| decided != message);
     }
 
     /// What a command changes besides the state.
-    fn note(&mut self, command: &Command) {
-        match command {
+    fn note(&mut self, letter: &Letter) {
+        match &letter.command {
+            Command::ChildEnded(_) => self.relied_on.extend(letter.mail.clone()),
             Command::Start { .. } => self.redeem_promise(),
             Command::HandOver => self.handed_over = true,
             Command::Recover | Command::Request(Request::Retry { .. }, _) => {

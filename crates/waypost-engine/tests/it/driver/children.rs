@@ -8,7 +8,7 @@ use waypost_core::id::ExecutionNo;
 use waypost_core::limits::CHILD_DEPTH_MAX;
 use waypost_core::status::Status;
 use waypost_engine::driver::{Input, StoreWork};
-use waypost_ports::store::{Appended, Store as _};
+use waypost_ports::store::{Append, Appended, Store as _};
 
 use crate::support::{Rig, World};
 
@@ -321,6 +321,40 @@ fn child_whose_number_is_taken_is_started_with_another_one() {
     rig.run_to_end();
     assert_eq!(world.status(parent), Status::Completed);
     assert_eq!(children(&world, parent).len(), 1);
+    world.check();
+}
+
+#[test]
+fn end_of_a_child_is_recorded_only_on_mail_that_is_still_there() {
+    let world = World::new();
+    world.named("other", "a");
+    let mut rig = Rig::new(&world);
+    let parent = rig.start("c = workflow(other)");
+    let relies =
+        |append: &Append| append.header.execution == parent && !append.side.relied_on.is_empty();
+    loop {
+        rig.step();
+        if rig.appends().any(relies) {
+            break;
+        }
+        rig.perform_all();
+        rig.finish_all();
+        world.pass(10);
+        rig.renew();
+    }
+    // A store that has lost the mail refuses the frame; the execution is loaded again.
+    for work in std::mem::take(&mut rig.work) {
+        match work {
+            StoreWork::Append(append) if relies(&append) => {
+                rig.answer_append(&append, Appended::Fenced);
+            }
+            other => rig.perform(other),
+        }
+    }
+    assert_eq!(count(&world, parent, "ChildEnded"), 0);
+    rig.run_to_end();
+    assert_eq!(world.status(parent), Status::Completed);
+    assert_eq!(count(&world, parent, "ChildEnded"), 1);
     world.check();
 }
 
