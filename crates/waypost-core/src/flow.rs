@@ -121,6 +121,7 @@ pub fn draft(nodes: Vec<PlanNode>, failure_policy: FailurePolicy) -> PlanDraft {
         input_schema: None,
         callable: true,
         budget: None,
+        triggers: Vec::new(),
     }
 }
 

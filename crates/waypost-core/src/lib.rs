@@ -26,6 +26,7 @@
 //! | `flow` | plans from a line of text, for tests; behind the feature of that name |
 //! | `planted` | bugs for the simulator to find, in builds of their own |
 //! | `schedule` | the times at which schedules fire |
+//! | `trigger` | what starts executions without a person asking for it |
 //! | `spelling` | names that people type: how messages show them, and which one a mistyped name is near |
 //! | `slot` | which limit of an instance an attempt counts against |
 //! | `callback` | operations that outside systems complete |
@@ -81,4 +82,5 @@ pub mod state;
 pub mod status;
 pub mod time;
 pub mod transitions;
+pub mod trigger;
 pub mod why;

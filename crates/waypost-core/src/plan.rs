@@ -22,6 +22,7 @@ use crate::json::Json;
 use crate::kind::{Behaviour, Family};
 use crate::retry::RetryPolicy;
 use crate::time::Millis;
+use crate::trigger::Trigger;
 
 pub use scopes::PlanScope;
 use scopes::scopes;
@@ -48,6 +49,8 @@ pub struct Plan {
     pub callable: bool,
     /// What each execution may spend.
     pub budget: Option<Budget>,
+    /// What starts executions of it.
+    pub triggers: Vec<Arc<Trigger>>,
 }
 
 /// A limit on how many executions of a workflow may be under way at once.
@@ -214,6 +217,7 @@ pub struct PlanDraft {
     pub input_schema: Option<Json>,
     pub callable: bool,
     pub budget: Option<Budget>,
+    pub triggers: Vec<Trigger>,
 }
 
 /// Why a draft is not a plan. Validation finds these first, with positions; this is the last line.
@@ -296,6 +300,7 @@ impl Plan {
             input_schema: draft.input_schema,
             callable: draft.callable,
             budget: draft.budget,
+            triggers: draft.triggers.into_iter().map(Arc::new).collect(),
         };
         plan.find_what_leads_only_to_joins(&order);
         plan.find_mentions();

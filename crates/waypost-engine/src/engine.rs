@@ -216,11 +216,12 @@ impl Engine {
                 Ok(Started { execution, new: Some(NewExecution { key, status }), end })
             }
             Ok(Answer::Exists { existing, taken }) => match taken {
-                TakenName::SameSubmission => Ok(self.adopt(existing)),
+                TakenName::SameSubmission | TakenName::Item => Ok(self.adopt(existing)),
                 TakenName::Id => Err(EngineError::IdTaken(existing)),
                 TakenName::IdempotencyKey => Err(EngineError::IdempotencyKeyTaken(existing)),
             },
             Ok(Answer::Rejected { holding }) => Err(EngineError::Rejected(holding)),
+            Ok(Answer::Stale) => Err(EngineError::Stale),
             other => Err(EngineError::of(other)),
         }
     }

@@ -169,6 +169,7 @@ fn plan(definition: ParsedDefinition<'_>, graph: Graph, hash: DefinitionHash) ->
         input_schema: definition.input.as_ref().map(Json::from_value),
         callable: definition.callable,
         budget: budget.as_ref().map(|block| block.budget),
+        triggers: Vec::new(),
     })
     .expect("duplicate ids, dangling edges and cycles are errors")
 }

@@ -17,6 +17,7 @@
 //! | `relay` | mail straight to its owner |
 //! | `mirror` | copies outside of the store, for speed and for people |
 //! | `blobs` | payloads outside of the log, by the digest of their content |
+//! | `triggers` | triggers, the items that have fired, windows |
 //! | `webhook` | sending messages to webhook endpoints |
 //! | `clock` | time |
 //! | `memory` | a store without a disk, for tests |
@@ -43,4 +44,5 @@ pub mod secret;
 pub mod statement;
 pub mod store;
 pub mod tasks;
+pub mod triggers;
 pub mod webhook;

@@ -40,6 +40,8 @@ pub use suspicion::{SUSPECT_FROM, Settled, crashes_after_death};
 pub use topics::{Publication, Published, Subscription, Topics, signal_mail};
 pub use waypost_core::command::Urgency;
 
+pub use crate::triggers::Fire;
+
 /// How long an instance counts as alive after a heartbeat, by the store's time, unless it requests
 /// another time.
 pub const LEASE: Millis = Millis::from_secs(15);
@@ -262,11 +264,13 @@ pub enum ControlChange {
 }
 
 /// The names under which an execution is found, claimed with its first frame.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Submission {
     pub key: ExecutionId,
     /// The submitter's idempotency key, with a digest of the submission.
     pub idempotency: Option<Idempotency>,
+    /// The fire of a trigger that it begins with.
+    pub fire: Option<Box<Fire>>,
 }
 
 /// A submitter's idempotency key.
@@ -296,6 +300,8 @@ pub enum Appended {
     /// and the policy is to reject. Nothing was stored. Names that are taken are checked first: a
     /// repeated start gets the outcome of the first one.
     Rejected { holding: u64 },
+    /// The trigger whose fire this first frame is has changed since the fire was prepared. Nothing was stored.
+    Stale,
     /// The number or the name of an execution that was to begin with this frame is taken. Nothing was
     /// stored.
     Unborn,

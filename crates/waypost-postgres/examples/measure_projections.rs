@@ -50,6 +50,7 @@ impl Chain {
                 deadline: None,
                 origin: Origin::default(),
                 parent: None,
+                trigger: None,
             }))));
             events.push(Event::Run(RunEvent::Owned { instance: self.hand.instance, epoch: 1 }));
         }
@@ -86,7 +87,7 @@ impl Chain {
         }
         let mut draft = self.hand.write(&events);
         if first {
-            let submission = Submission { key, idempotency: None };
+            let submission = Submission { key, idempotency: None, fire: None };
             draft = draft.control(ControlChange::Owned).submission(submission);
         }
         if last {
@@ -107,6 +108,8 @@ fn main() {
         hash,
         canonical: canonical.into(),
         make_current: true,
+        triggers: Vec::new(),
+        paused: false,
     };
     store.define(&definition).unwrap();
     let instance = InstanceId(Uuid::from_u128(7));

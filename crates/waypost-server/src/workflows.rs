@@ -75,6 +75,8 @@ impl Workflows {
                     hash: compiled.hash,
                     canonical: compiled.canonical.as_str().into(),
                     make_current: how == Deploy::MakeCurrent,
+                    triggers: Vec::new(),
+                    paused: false,
                 })?;
                 self.plans.keep(Arc::new(compiled.plan));
                 (kept.created, Some(kept.definition.version), Some(kept.current), kept.previous)

@@ -100,6 +100,8 @@ pub fn define(store: &dyn Store, compiled: &Compiled) -> Result<Definition, Stor
         hash: compiled.hash,
         canonical: compiled.canonical.as_str().into(),
         make_current: false,
+        triggers: Vec::new(),
+        paused: false,
     })?;
     Ok(defined.definition)
 }

@@ -86,6 +86,7 @@ impl Decider<'_> {
             deadline: timeout.map(|span| self.env.now_max.plus(span)),
             origin: Origin { message: None, actor },
             parent: Some(Box::new(parent)),
+            trigger: None,
         };
         self.emit_at(
             at,

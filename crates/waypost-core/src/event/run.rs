@@ -13,6 +13,7 @@ use crate::id::{DefinitionHash, ExecutionId, InstanceId};
 use crate::json::{Json, present};
 use crate::plan::ConcurrencyPolicy;
 use crate::time::Timestamp;
+use crate::trigger::Fired;
 
 /// A recorded fact about an execution. The names in the log begin with `Run`, but for two.
 /// The table of `transitions` says what each means.
@@ -184,6 +185,9 @@ pub struct RunCreated {
     /// The execution that started it, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Box<ParentLink>>,
+    /// The fire of a trigger that it began with, if one started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<Box<Fired>>,
 }
 
 /// Why an execution is parked.

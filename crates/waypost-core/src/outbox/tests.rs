@@ -23,6 +23,7 @@ fn created() -> RunCreated {
         deadline: None,
         origin: Origin::default(),
         parent: None,
+        trigger: None,
     }
 }
 

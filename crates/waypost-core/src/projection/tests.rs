@@ -16,6 +16,7 @@ fn created() -> Event {
         deadline: None,
         origin: Origin::default(),
         parent: None,
+        trigger: None,
     })))
 }
 

@@ -91,6 +91,7 @@ impl<'a> Run<'a> {
             deadline: deadline.map(|span| EPOCH.plus(span)),
             origin: Origin::default(),
             parent: None,
+            trigger: None,
         };
         let first = Event::Run(RunEvent::Created(Box::new(created)));
         let state = begin(plan, ExecutionNo(7), &first, EPOCH).expect("it is RunCreated");

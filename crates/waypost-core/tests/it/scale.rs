@@ -65,6 +65,7 @@ fn run(plan: &Plan) -> (State, usize) {
         deadline: None,
         origin: Origin::default(),
         parent: None,
+        trigger: None,
     };
     let (mut state, first) = create(plan, ExecutionNo(1), created, None, &env());
     let mut effects = VecDeque::from(first.effects);

@@ -108,7 +108,12 @@ impl Driver {
     fn start(&mut self, execution: ExecutionNo, start: Start) {
         let Start { request, ticket, await_end } = start;
         let key = request.key.unwrap_or_else(|| self.ids.key(self.now));
-        let submission = Submission { key: key.clone(), idempotency: request.idempotency };
+        let (fired, fire) = request.fire.map(|both| *both).unzip();
+        let submission = Submission {
+            key: key.clone(),
+            idempotency: request.idempotency,
+            fire: fire.map(Box::new),
+        };
         let created = RunCreated {
             key,
             workflow: Arc::clone(&request.plan.workflow),
@@ -119,6 +124,7 @@ impl Driver {
             deadline: request.plan.timeout.map(|span| self.now_max.plus(span)),
             origin: Origin { message: None, actor: request.actor },
             parent: None,
+            trigger: fired.map(Box::new),
         };
         if let Some(watcher) = await_end {
             self.ends.watch(execution, watcher);

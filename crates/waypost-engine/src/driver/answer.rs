@@ -17,6 +17,8 @@ pub enum Answer {
     Exists { existing: ExecutionNo, taken: TakenName },
     /// So many hold the slots of the submission's concurrency key, and it does not wait for one.
     Rejected { holding: u64 },
+    /// The trigger that fired has changed since.
+    Stale,
     /// The definition, or the request, needs a log format that not all live instances read.
     ClusterTooOld { needs: u16, readable: u16 },
     /// The store refuses the submission's data.

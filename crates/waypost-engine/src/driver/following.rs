@@ -62,6 +62,7 @@ impl Driver {
                     self.outputs.push(Output::Store(StoreWork::Reload(execution)));
                 }
             }
+            Appended::Stale => self.refused(execution, &frame, &Answer::Stale),
             Appended::Unborn => {
                 // Decided again from the log, with other numbers and names.
                 self.refused(execution, &frame, &Answer::Moved);

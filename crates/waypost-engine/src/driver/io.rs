@@ -15,7 +15,8 @@ use waypost_core::plan::Plan;
 use waypost_core::state::State;
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
-use waypost_ports::store::{Appended, Idempotency, Mail, Share};
+use waypost_core::trigger::Fired;
+use waypost_ports::store::{Appended, Fire, Idempotency, Mail, Share};
 use waypost_ports::tasks::Holds;
 
 pub use super::answer::{Answer, EndSummary};
@@ -133,6 +134,8 @@ pub struct StartRequest {
     pub signal: Option<FirstSignal>,
     /// The contents of blobs of the input, for the concurrency key.
     pub contents: Contents,
+    /// The fire of a trigger: what the execution knows of it, and what the store keeps.
+    pub fire: Option<Box<(Fired, Fire)>>,
 }
 
 impl StartRequest {
@@ -148,6 +151,7 @@ impl StartRequest {
             actor: None,
             signal: None,
             contents: Contents::default(),
+            fire: None,
         }
     }
 }

@@ -19,6 +19,9 @@ pub enum EngineError {
     IdempotencyKeyTaken(ExecutionNo),
     #[error("{0} executions hold the permits of this concurrency key, and its policy is to reject")]
     Rejected(u64),
+    /// The trigger that fired was changed since; nothing was stored.
+    #[error("the trigger was paused, changed or removed meanwhile")]
+    Stale,
     /// A payload was not kept, so nothing was taken.
     #[error(transparent)]
     NotKept(#[from] NotKept),

@@ -83,7 +83,7 @@ pub fn idempotency_keys_are_only_text<B: StoreUnderTest>(rig: &Rig<B>) {
             let key = ExecutionId(format!("{prefix}{at}").into());
             let idempotency = Some(Idempotency { key: text.as_str().into(), digest: [1; 32] });
             let draft = Hand::new(number, ONE).create(&key.0, "w");
-            draft.submission(Submission { key, idempotency }).into()
+            draft.submission(Submission { key, idempotency, fire: None }).into()
         });
         start.collect()
     };

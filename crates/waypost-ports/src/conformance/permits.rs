@@ -275,6 +275,7 @@ pub fn a_start_without_a_permit_is_rejected<B: StoreUnderTest>(rig: &Rig<B>) {
     let submission = Submission {
         key: ExecutionId("order-1".into()),
         idempotency: Some(Idempotency { key: "again".into(), digest: [7; 32] }),
+        fire: None,
     };
     let start =
         |hand: &mut Hand| rig.append(waits(hand.next(3), &request).submission(submission.clone()));

@@ -252,7 +252,14 @@ pub fn mail(execution: ExecutionNo, message: &str, body: impl Into<MailBody>) ->
 /// A definition that is to become the current version of its workflow.
 pub fn new_definition(name: &str, canonical: &str) -> NewDefinition {
     let hash = DefinitionHash::of(canonical.as_bytes());
-    NewDefinition { name: name.into(), hash, canonical: canonical.into(), make_current: true }
+    NewDefinition {
+        name: name.into(),
+        hash,
+        canonical: canonical.into(),
+        make_current: true,
+        triggers: Vec::new(),
+        paused: false,
+    }
 }
 
 /// A repair of an execution that was just examined.

@@ -32,7 +32,7 @@ impl Append {
     ) -> Self {
         let side = Side {
             control: Some(ControlChange::Parked { next_due: Some(header.decided_at) }),
-            submission: Some(Submission { key, idempotency: None }),
+            submission: Some(Submission { key, idempotency: None, fire: None }),
             blobs,
             ..Side::default()
         };

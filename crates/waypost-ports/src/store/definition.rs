@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use waypost_core::id::DefinitionHash;
 
+use crate::triggers::NewTrigger;
+
 /// A definition to keep.
 #[derive(Clone, Debug)]
 pub struct NewDefinition {
@@ -13,6 +15,11 @@ pub struct NewDefinition {
     pub canonical: Arc<str>,
     /// Do starts that name no version use this one from now on?
     pub make_current: bool,
+    /// What it declares, registered if it becomes the current version, also if it is known; triggers that the
+    /// version before had and this one has not are retired.
+    pub triggers: Vec<NewTrigger>,
+    /// Are its triggers paused by this deploy? Those that were paused stay so in any case.
+    pub paused: bool,
 }
 
 /// The result of storing a definition.

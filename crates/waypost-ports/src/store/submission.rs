@@ -8,6 +8,8 @@ pub enum TakenName {
     IdempotencyKey,
     /// Its idempotency key, for the same submission: it was accepted before.
     SameSubmission,
+    /// The item of its fire: it was fired before.
+    Item,
 }
 
 impl TakenName {

@@ -17,7 +17,14 @@ use crate::support::{instance, is_committed, numbers};
 pub(crate) fn definition() -> NewDefinition {
     let canonical = r#"{"name":"chain","nodes":[{"id":"a","label":"Node A","type":"noop"}]}"#;
     let hash = DefinitionHash::of(canonical.as_bytes());
-    NewDefinition { name: "chain".into(), hash, canonical: canonical.into(), make_current: true }
+    NewDefinition {
+        name: "chain".into(),
+        hash,
+        canonical: canonical.into(),
+        make_current: true,
+        triggers: Vec::new(),
+        paused: false,
+    }
 }
 
 /// The first event of an execution.
@@ -32,6 +39,7 @@ pub(crate) fn created(key: &str, input: &str) -> Event {
         deadline: None,
         origin: Origin::default(),
         parent: None,
+        trigger: None,
     })))
 }
 

@@ -180,6 +180,8 @@ pub(super) fn compile(source: &str) -> (NewDefinition, Arc<Plan>) {
         hash: compiled.hash,
         canonical: compiled.canonical.as_str().into(),
         make_current: true,
+        triggers: Vec::new(),
+        paused: false,
     };
     (definition, Arc::new(compiled.plan))
 }
@@ -269,6 +271,7 @@ impl Simulation {
         let ticket = self.people.ask(life, Asked::Submission(at));
         let submission = &self.people.submissions[at];
         let request = StartRequest {
+            fire: None,
             idempotency: Some(Idempotency {
                 key: format!("submission-{at}").into(),
                 digest: DefinitionHash::of(submission.input.to_string().as_bytes()).0,

@@ -90,6 +90,7 @@ pub(crate) fn run(program: &Program, input: &Value, random: &Random, trouble: Tr
         deadline: plan.timeout.map(|span| START.plus(span)),
         origin: Origin::default(),
         parent: None,
+        trigger: None,
     };
     let (state, decision) = create(&plan, ExecutionNo(1), created, None, &env(START, 0));
     let mut driver = Driver {

@@ -95,8 +95,14 @@ fn a_folder_of_layout_1_is_brought_forward_with_its_data() {
     let history = store.load(execution).unwrap().unwrap();
     assert_eq!((history.frames.len(), history.mail.len()), (1, 1));
     let hash = DefinitionHash::of(b"3");
-    let new =
-        NewDefinition { name: "hello".into(), hash, canonical: "3".into(), make_current: true };
+    let new = NewDefinition {
+        name: "hello".into(),
+        hash,
+        canonical: "3".into(),
+        make_current: true,
+        triggers: Vec::new(),
+        paused: false,
+    };
     assert_eq!(store.define(&new).unwrap().definition.version, 3);
     assert!(store.current("hello").unwrap().unwrap().created_at.is_some());
     let instance = InstanceId(uuid::Uuid::from_u128(1));

@@ -180,6 +180,7 @@ fn created(number: i64, definition: DefinitionHash) -> Event {
         deadline: None,
         origin: Origin::default(),
         parent: None,
+        trigger: None,
     })))
 }
 

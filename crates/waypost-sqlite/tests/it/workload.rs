@@ -35,7 +35,14 @@ pub(crate) fn definition(nodes: u64) -> NewDefinition {
         .collect();
     let canonical = format!(r#"{{"name":"chain","nodes":[{}]}}"#, nodes.join(","));
     let hash = DefinitionHash::of(canonical.as_bytes());
-    NewDefinition { name: "chain".into(), hash, canonical: canonical.into(), make_current: true }
+    NewDefinition {
+        name: "chain".into(),
+        hash,
+        canonical: canonical.into(),
+        make_current: true,
+        triggers: Vec::new(),
+        paused: false,
+    }
 }
 
 /// Announces the instance and sets so many numbers aside.
@@ -71,7 +78,7 @@ impl Chain {
             let key = self.key();
             events.push(self.created(&key));
             events.push(Event::Run(RunEvent::Owned { instance: INSTANCE, epoch: 1 }));
-            side.submission = Some(Submission { key, idempotency: None });
+            side.submission = Some(Submission { key, idempotency: None, fire: None });
             side.control = Some(ControlChange::Owned);
         }
         self.done += 1;
@@ -125,6 +132,7 @@ impl Chain {
             deadline: None,
             origin: Origin::default(),
             parent: None,
+            trigger: None,
         })))
     }
 }

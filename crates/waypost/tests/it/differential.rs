@@ -185,7 +185,7 @@ impl World {
                 key: format!("once-{}", self.random.below(20)).into(),
                 digest: [u8::from(self.random.percent(80)); 32],
             });
-            let submission = Submission { key: run.key.clone(), idempotency };
+            let submission = Submission { key: run.key.clone(), idempotency, fire: None };
             let owned = Event::Run(RunEvent::Owned { instance, epoch: 1 });
             let draft = hand.write(&[Event::Run(RunEvent::Created(Box::new(run))), owned]);
             batch.push(draft.control(ControlChange::Owned).submission(submission).into());
@@ -221,6 +221,7 @@ impl World {
             deadline: None,
             origin: Origin::default(),
             parent: None,
+            trigger: None,
         }
     }
 
@@ -472,6 +473,8 @@ impl World {
             hash,
             canonical: canonical.into(),
             make_current: true,
+            triggers: Vec::new(),
+            paused: false,
         };
         self.ask("define", |store| store.define(&new).unwrap(), Clone::clone);
     }

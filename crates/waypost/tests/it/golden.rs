@@ -115,12 +115,14 @@ impl Golden {
             hash,
             canonical: self.canonical.as_str().into(),
             make_current: true,
+            triggers: Vec::new(),
+            paused: false,
         };
         store.define(&definition).unwrap();
         for (header, body) in &self.frames {
             let submission = match decode(body.as_bytes()).unwrap().first() {
                 Some(Event::Run(RunEvent::Created(created))) => {
-                    Some(Submission { key: created.key.clone(), idempotency: None })
+                    Some(Submission { key: created.key.clone(), idempotency: None, fire: None })
                 }
                 _ => None,
             };

@@ -197,8 +197,14 @@ impl Lab {
 
     pub(crate) fn flow(&self, text: &str) -> Arc<Plan> {
         let hash = DefinitionHash::of(text.as_bytes());
-        let definition =
-            NewDefinition { name: "flow".into(), hash, canonical: text.into(), make_current: true };
+        let definition = NewDefinition {
+            name: "flow".into(),
+            hash,
+            canonical: text.into(),
+            make_current: true,
+            triggers: Vec::new(),
+            paused: false,
+        };
         self.store.define(&definition).unwrap();
         Arc::new(flow::compile(text).unwrap())
     }

@@ -78,8 +78,14 @@ impl World {
     /// As `flow`, under another name.
     pub(crate) fn named(&self, name: &str, text: &str) -> Arc<Plan> {
         let hash = DefinitionHash::of(text.as_bytes());
-        let definition =
-            NewDefinition { name: name.into(), hash, canonical: text.into(), make_current: true };
+        let definition = NewDefinition {
+            name: name.into(),
+            hash,
+            canonical: text.into(),
+            make_current: true,
+            triggers: Vec::new(),
+            paused: false,
+        };
         self.store.define(&definition).unwrap();
         self.plans.get(hash, &self.store).unwrap()
     }

@@ -92,7 +92,7 @@ impl Hand {
 
     /// As `create`, with this first event.
     pub fn create_as(&mut self, run: RunCreated) -> Draft {
-        let submission = Submission { key: run.key.clone(), idempotency: None };
+        let submission = Submission { key: run.key.clone(), idempotency: None, fire: None };
         let owned = Event::Run(RunEvent::Owned { instance: self.instance, epoch: self.epoch });
         let draft = self.write(&[Event::Run(RunEvent::Created(Box::new(run))), owned]);
         draft.control(ControlChange::Owned).submission(submission)
@@ -120,6 +120,7 @@ pub fn created(key: &str, workflow: &str) -> RunCreated {
         deadline: None,
         origin: Origin::default(),
         parent: None,
+        trigger: None,
     }
 }
 

@@ -1,0 +1,86 @@
+//! How far a trigger is: what its row keeps as JSON. Fields are added with defaults.
+
+use serde::{Deserialize, Serialize};
+
+use crate::json::Json;
+use crate::time::Timestamp;
+
+/// The cursor of each kind that has one.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TriggerCursor {
+    /// Of triggers that keep nothing: webhooks, events, ends of workflows.
+    None,
+    Schedule(ScheduleCursor),
+    Poll(PollCursor),
+    Stream(StreamCursor),
+}
+
+/// How far a schedule is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ScheduleCursor {
+    /// The last nominal time that was dealt with, or since when the schedule counts.
+    pub after: Timestamp,
+    /// Times that wait for an execution to end, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<Timestamp>,
+    /// The nominal time of the fire before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<Timestamp>,
+    /// Backfills under way, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub backfills: Vec<Backfill>,
+}
+
+/// Times of the past that are fired on request.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Backfill {
+    /// Its identity, for people.
+    pub id: u64,
+    /// The next time at or after this one.
+    pub from: Timestamp,
+    /// And before this one.
+    pub to: Timestamp,
+    /// Do times fire that fired before?
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub again: bool,
+    /// Fires in a second, at most.
+    pub rate: u32,
+    pub fired: u64,
+    /// Times that had fired before.
+    pub known: u64,
+    pub total: u64,
+}
+
+/// How far a poll is.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PollCursor {
+    /// As the template `next` made it.
+    pub cursor: Json,
+    /// The `ETag` of the last page that changed nothing since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etag: Option<String>,
+    /// Items in a row that could not be started.
+    #[serde(default)]
+    pub dead_in_a_row: u32,
+}
+
+/// How far a stream is.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StreamCursor {
+    /// The place of the last entry, as the source writes it; absent before the first read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+    /// Entries that had ever been added when it was read, for sources that count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub added: Option<u64>,
+    /// Entries that this trigger has read, for sources that count.
+    #[serde(default)]
+    pub read: u64,
+    #[serde(default)]
+    pub dead_in_a_row: u32,
+}

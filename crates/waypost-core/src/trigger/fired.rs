@@ -1,0 +1,74 @@
+//! What an execution knows of the fire that started it, and the identity of fires.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::TriggerKindName;
+use crate::json::Json;
+use crate::time::Timestamp;
+
+/// What started an execution. Expressions see it as `trigger`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Fired {
+    /// The trigger's name, which is unique in the workflow.
+    pub name: Arc<str>,
+    /// `schedule`, `webhook` and so on.
+    pub kind: Arc<str>,
+    /// The id of the trigger node, for a trigger that is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Arc<str>>,
+    /// The nominal time of a schedule; otherwise, when it fired.
+    pub at: Timestamp,
+    pub fired_at: Timestamp,
+    /// What identifies the fire, as people read it.
+    pub key: Arc<str>,
+    /// The nominal time before, of a schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous_at: Option<Timestamp>,
+    /// The nominal time of the newest fire whose execution was completed, of a schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_success_at: Option<Timestamp>,
+    /// How many executions that started each other by triggers are above this one.
+    #[serde(default)]
+    pub depth: u32,
+    /// What its kind adds: `headers`, `event` without its data, `execution`, `cursor`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Json>,
+}
+
+/// What identifies a fire of a trigger, as text.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ItemKey {
+    /// Up to 512 bytes.
+    pub key: Arc<str>,
+    /// Grows with each rewind that lets items fire again.
+    pub incarnation: u32,
+}
+
+/// The digest of an item's key, by which the store knows it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ItemDigest(pub [u8; 32]);
+
+impl ItemKey {
+    /// The key of a time.
+    pub fn of_time(nominal: Timestamp, incarnation: u32) -> Self {
+        Self { key: nominal.to_string().into(), incarnation }
+    }
+
+    /// By which the store knows it.
+    pub fn digest(&self) -> ItemDigest {
+        let mut hash = blake3::Hasher::new();
+        hash.update(&self.incarnation.to_le_bytes());
+        hash.update(self.key.as_bytes());
+        ItemDigest(*hash.finalize().as_bytes())
+    }
+}
+
+impl Fired {
+    /// The kind's name, where this version knows it.
+    pub fn kind_name(&self) -> Option<TriggerKindName> {
+        TriggerKindName::parse(&self.kind)
+    }
+}

@@ -1,0 +1,61 @@
+//! Windows: events that wait in groups until they fire together.
+//!
+//! An arrival locks the row of its group and nothing else, so that a busy trigger does not stand in the way
+//! of its own flushes. A flush is a [`Fire`](super::Fire) that names the group as it was read: it empties
+//! the group in the commit of the execution, or is stale where another event has arrived since.
+
+use std::sync::Arc;
+
+use waypost_core::time::Timestamp;
+use waypost_core::trigger::{ItemDigest, WindowMode};
+
+use super::{TriggerAt, TriggerNo};
+
+/// An event on its way into a window.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Arrival {
+    /// Stale where the trigger is not active any more, or at another revision.
+    pub at: TriggerAt,
+    /// The key of its group.
+    pub group: Arc<str>,
+    /// Once only.
+    pub item: ItemDigest,
+    pub label: Arc<str>,
+    pub rule: WindowRule,
+    /// JSON.
+    pub payload: Arc<str>,
+}
+
+/// When the group fires.
+pub type WindowRule = WindowMode;
+
+/// What became of an arrival.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arrived {
+    Held,
+    /// This item was held or fired before.
+    Duplicate,
+    /// The trigger is not active, or at another revision.
+    Stale,
+    /// The trigger holds as many groups, or the group as many bytes, as it may. To be repeated later.
+    Full,
+}
+
+/// A group that is due.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DueGroup {
+    pub trigger: TriggerNo,
+    pub fence: GroupFence,
+    pub first_at: Timestamp,
+    pub last_at: Timestamp,
+    /// The payloads to fire, the oldest first, with the labels of their items.
+    pub payloads: Vec<(Arc<str>, Arc<str>)>,
+}
+
+/// A group as it was read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupFence {
+    pub group: Arc<str>,
+    /// Grows with every arrival, and never goes back.
+    pub seq: u64,
+}
