@@ -18,7 +18,7 @@ use waypost_core::event::MessageId;
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::reserved::is_reserved;
 use waypost_core::status::Status;
-use waypost_core::time::Millis;
+use waypost_core::time::{Millis, Now};
 use waypost_ports::blobs::Blobs;
 use waypost_ports::clock::Clock;
 use waypost_ports::mirror::{Health, Mirror};
@@ -181,6 +181,11 @@ impl Engine {
         self.mirror.health()
     }
 
+    /// The store's time, as far as this instance knows it.
+    pub fn time(&self) -> Now {
+        self.shared.time.lock().now(&*self.shared.clock)
+    }
+
     /// This process, to the store.
     pub fn instance(&self) -> InstanceId {
         self.shared.instance
@@ -221,6 +226,7 @@ impl Engine {
                 TakenName::IdempotencyKey => Err(EngineError::IdempotencyKeyTaken(existing)),
             },
             Ok(Answer::Rejected { holding }) => Err(EngineError::Rejected(holding)),
+            Ok(Answer::ItemSettled(outcome)) => Err(EngineError::ItemSettled(outcome)),
             Ok(Answer::Stale) => Err(EngineError::Stale),
             other => Err(EngineError::of(other)),
         }

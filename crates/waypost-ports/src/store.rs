@@ -40,7 +40,7 @@ pub use suspicion::{SUSPECT_FROM, Settled, crashes_after_death};
 pub use topics::{Publication, Published, Subscription, Topics, signal_mail};
 pub use waypost_core::command::Urgency;
 
-pub use crate::triggers::Fire;
+pub use crate::triggers::{Fire, FireOutcome};
 
 /// How long an instance counts as alive after a heartbeat, by the store's time, unless it requests
 /// another time.
@@ -300,7 +300,11 @@ pub enum Appended {
     /// and the policy is to reject. Nothing was stored. Names that are taken are checked first: a
     /// repeated start gets the outcome of the first one.
     Rejected { holding: u64 },
-    /// The trigger whose fire this first frame is has changed since the fire was prepared. Nothing was stored.
+    /// The item of the fire that this first frame is was settled before, and started no execution. Nothing
+    /// was stored.
+    ItemSettled(FireOutcome),
+    /// The trigger whose fire this first frame is has changed since the fire was prepared, or the group of
+    /// its window. Nothing was stored.
     Stale,
     /// The number or the name of an execution that was to begin with this frame is taken. Nothing was
     /// stored.

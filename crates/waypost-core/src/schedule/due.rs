@@ -160,6 +160,12 @@ impl Schedule {
         ticks(many).collect()
     }
 
+    /// The last time before this one, at most eight years back.
+    pub fn last_before(&self, time: Timestamp) -> Option<Nominal> {
+        let years = Millis::from_secs(8 * 366 * 24 * 3_600);
+        self.newest(1, time.minus(years), time.minus(Millis(1))).first().copied()
+    }
+
     /// How many times there are from `from` on and before `to`.
     pub fn count(&self, from: Timestamp, to: Timestamp) -> TimeCount {
         let times = self.ticks(from.minus(Millis(1))).take_while(|tick| tick.at < to);

@@ -52,6 +52,9 @@ pub struct Backfill {
     /// Times that had fired before.
     pub known: u64,
     pub total: u64,
+    /// No time fires before this one: what holds it to its rate.
+    #[serde(default)]
+    pub not_before: Timestamp,
 }
 
 /// How far a poll is.

@@ -6,7 +6,7 @@ use waypost_core::failure::Failure;
 use waypost_core::id::{ExecutionId, ExecutionNo};
 use waypost_core::json::Json;
 use waypost_core::status::Status;
-use waypost_ports::store::TakenName;
+use waypost_ports::store::{FireOutcome, TakenName};
 
 /// The answer to a question.
 #[derive(Clone, Debug)]
@@ -17,6 +17,8 @@ pub enum Answer {
     Exists { existing: ExecutionNo, taken: TakenName },
     /// So many hold the slots of the submission's concurrency key, and it does not wait for one.
     Rejected { holding: u64 },
+    /// The item that fired was settled before, and started nothing.
+    ItemSettled(FireOutcome),
     /// The trigger that fired has changed since.
     Stale,
     /// The definition, or the request, needs a log format that not all live instances read.

@@ -62,6 +62,9 @@ impl Driver {
                     self.outputs.push(Output::Store(StoreWork::Reload(execution)));
                 }
             }
+            Appended::ItemSettled(outcome) => {
+                self.refused(execution, &frame, &Answer::ItemSettled(outcome));
+            }
             Appended::Stale => self.refused(execution, &frame, &Answer::Stale),
             Appended::Unborn => {
                 // Decided again from the log, with other numbers and names.

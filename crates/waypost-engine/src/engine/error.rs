@@ -3,7 +3,7 @@
 use tokio::sync::oneshot;
 use waypost_core::command::Refusal;
 use waypost_core::id::ExecutionNo;
-use waypost_ports::store::StoreError;
+use waypost_ports::store::{FireOutcome, StoreError};
 
 use crate::driver::Answer;
 use crate::sealed_secrets::SealError;
@@ -19,6 +19,9 @@ pub enum EngineError {
     IdempotencyKeyTaken(ExecutionNo),
     #[error("{0} executions hold the permits of this concurrency key, and its policy is to reject")]
     Rejected(u64),
+    /// The item of the trigger was settled before; nothing was stored.
+    #[error("this item was settled before, without an execution: {}", .0.name())]
+    ItemSettled(FireOutcome),
     /// The trigger that fired was changed since; nothing was stored.
     #[error("the trigger was paused, changed or removed meanwhile")]
     Stale,

@@ -8,7 +8,7 @@ pub enum TakenName {
     IdempotencyKey,
     /// Its idempotency key, for the same submission: it was accepted before.
     SameSubmission,
-    /// The item of its fire: it was fired before.
+    /// The item of its fire: it was fired before. Looked at before all other names.
     Item,
 }
 

@@ -13,7 +13,9 @@ use super::{GroupFence, TriggerAt, TriggerNo};
 pub struct Fire {
     /// Stale where the trigger is not active any more, or at another revision.
     pub at: TriggerAt,
-    /// Where this item fired before, the frame is a [duplicate](crate::store::TakenName::Item).
+    /// Where this item fired before, the frame is a [duplicate](crate::store::TakenName::Item), or, where it
+    /// started nothing, [known](crate::store::Appended::ItemSettled). Judged before all other names: the
+    /// same fire again must not find its own id taken.
     pub item: ItemDigest,
     /// The item as people read it, at most 512 bytes.
     pub label: Arc<str>,
@@ -25,7 +27,7 @@ pub struct Fire {
     pub group: Option<GroupFence>,
 }
 
-/// A cursor that moves with a fire, or without one.
+/// A cursor that moves with a fire, or without one. It ends the claim of the trigger.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Advance {
     /// The seq of the row that it was decided on: stale at any other.
@@ -81,11 +83,14 @@ impl FireOutcome {
 pub struct Settlement {
     /// Not stored where the trigger is not active, or at another revision.
     pub at: TriggerAt,
-    /// Not stored where the row has another seq.
-    pub advance: Advance,
+    /// Not stored where the row has another seq. Without it, items are recorded, and the cursor, the failures
+    /// and the claim stay as they are.
+    pub advance: Option<Advance>,
+    /// The group of a window that it empties; not stored where another event has arrived in it since.
+    pub group: Option<GroupFence>,
     /// Items that started nothing. An item that is known already stays as it is.
     pub fires: Vec<SettledFire>,
-    /// Reads in a row that failed; 0 where this one did not.
+    /// Reads in a row that failed; 0 where this one did not. Kept with an advance.
     pub failures: u32,
     pub failure: Option<Arc<str>>,
     /// It cannot go on, for this reason.
