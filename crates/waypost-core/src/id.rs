@@ -55,6 +55,19 @@ impl ExecutionId {
         Self(text.into())
     }
 
+    /// Longest id, in characters.
+    pub const CHARS_MAX: usize = 128;
+
+    /// An id that a submitter chose: letters, digits, `_`, `-`, `.` and `:`. None begins with a dot: `.` and
+    /// `..` have their own meaning in paths, so such an execution could not be requested.
+    pub fn parse(text: &str) -> Option<Self> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || "_-.:".contains(c);
+        let is_id = (1..=Self::CHARS_MAX).contains(&text.len())
+            && !text.starts_with('.')
+            && text.chars().all(fits);
+        is_id.then(|| Self(text.into()))
+    }
+
     /// The key as text.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -21,6 +21,10 @@ pub const DEFINITION_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const NODE_ID_CHARS_MAX: usize = 64;
 /// Characters of a workflow's name.
 pub const WORKFLOW_NAME_CHARS_MAX: usize = 128;
+/// Labels of one execution.
+pub const LABELS_MAX: usize = 64;
+/// Characters of the name of a label, and of its value.
+pub const LABEL_CHARS_MAX: usize = 256;
 /// Bytes of a concurrency key, once it is evaluated.
 pub const CONCURRENCY_KEY_BYTES_MAX: usize = 512;
 /// Bytes of a circuit breaker's key, once it is evaluated.

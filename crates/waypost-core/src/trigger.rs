@@ -21,15 +21,21 @@
 //! | `window` | events that are collected before they fire |
 //! | `cursor` | how far a trigger is, as its row has it |
 //! | `fired` | what an execution knows of the fire that started it; items |
+//! | `prepare` | from a fire to the execution that it starts |
+//! | `registration` | what a deploy registers |
 
 mod cursor;
 mod fired;
+mod prepare;
+mod registration;
 mod spec;
 mod verify;
 mod window;
 
 pub use cursor::{Backfill, PollCursor, ScheduleCursor, StreamCursor, TriggerCursor};
 pub use fired::{Fired, ItemDigest, ItemKey};
+pub use prepare::{Payload, Prepared, PreparedStart};
+pub use registration::Registration;
 pub use spec::{
     Challenge, EventTrigger, Overlap, PollTrigger, Respond, ScheduleTrigger, StreamTrigger,
     Trigger, TriggerKind, TriggerKindName, WebhookTrigger, WorkflowEndedTrigger,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::TriggerKindName;
 use crate::json::Json;
@@ -33,7 +34,7 @@ pub struct Fired {
     /// How many executions that started each other by triggers are above this one.
     #[serde(default)]
     pub depth: u32,
-    /// What its kind adds: `headers`, `event` without its data, `execution`, `cursor`.
+    /// What its kind adds, as an object: `headers`, `event` without its data, `execution`, `cursor`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Json>,
 }
@@ -67,6 +68,37 @@ impl ItemKey {
 }
 
 impl Fired {
+    /// As expressions see it: its fields, and those of `details` beside them.
+    pub fn to_json(&self) -> Json {
+        let mut fields = match self.details.as_ref().and_then(|details| details.to_value().ok()) {
+            Some(Value::Object(fields)) => fields,
+            _ => Map::new(),
+        };
+        let texts = [
+            ("name", self.name.to_string()),
+            ("kind", self.kind.to_string()),
+            ("at", self.at.to_string()),
+            ("firedAt", self.fired_at.to_string()),
+            ("key", self.key.to_string()),
+        ];
+        fields.extend(texts.map(|(name, text)| (name.to_owned(), text.into())));
+        fields.insert("depth".to_owned(), self.depth.into());
+        if self.kind_name() == Some(TriggerKindName::Schedule) {
+            for (name, at) in
+                [("previousAt", self.previous_at), ("lastSuccessAt", self.last_success_at)]
+            {
+                let text = at.map_or(Value::Null, |at| at.to_string().into());
+                fields.insert(name.to_owned(), text);
+            }
+        }
+        Json::from_value(&Value::Object(fields))
+    }
+
+    /// What expressions of an execution see that a person started, or another execution.
+    pub fn manual() -> Json {
+        Json::from_value(&serde_json::json!({ "kind": "manual" }))
+    }
+
     /// The kind's name, where this version knows it.
     pub fn kind_name(&self) -> Option<TriggerKindName> {
         TriggerKindName::parse(&self.kind)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Verify, Window};
 use crate::expr::{Expression, Template};
 use crate::json::Json;
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, ScheduleSpec};
 use crate::status::Status;
 use crate::time::Millis;
 
@@ -101,6 +101,8 @@ impl Trigger {
 /// Fires at the times of a schedule.
 #[derive(Debug)]
 pub struct ScheduleTrigger {
+    /// As the definition has it.
+    pub spec: ScheduleSpec,
     pub schedule: Schedule,
     pub overlap: Overlap,
 }

@@ -13,6 +13,7 @@
 //! | `permits` | the rule of the queue of a concurrency key |
 //! | `schedules`, `schedule_due` | schedules: tables of clock changes, bad input and downtime |
 //! | `schedule_laws` | random schedules against a walk over all minutes |
+//! | `triggers` | from a fire to the execution that it starts |
 //! | `plan`, `scale` | what `Plan::build` works out; ten thousand nodes |
 
 mod approvals;
@@ -47,4 +48,5 @@ mod schedules;
 mod script;
 mod signals_by_key;
 mod steering;
+mod triggers;
 mod waits;

@@ -10,6 +10,7 @@ use serde_json::Value;
 use uuid::Uuid;
 use waypost_core::id::Token;
 use waypost_core::json::Json;
+pub use waypost_core::limits::LABELS_MAX;
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Timestamp;
 use waypost_engine::sealed_secrets::PublicKey;
@@ -272,9 +273,6 @@ schema!(inline Short<MAX: usize> = {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Labels(pub BTreeMap<String, String>);
-
-/// Labels that one execution may have.
-pub const LABELS_MAX: usize = 64;
 
 impl<'de> Deserialize<'de> for Labels {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

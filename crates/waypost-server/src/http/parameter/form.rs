@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use waypost_core::blob::BlobDigest;
+use waypost_core::id::ExecutionId;
+pub use waypost_core::limits::LABEL_CHARS_MAX;
 use waypost_core::limits::WORKFLOW_NAME_CHARS_MAX;
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
@@ -45,11 +47,9 @@ pub enum Form {
 }
 
 /// Longest id of an execution.
-pub const ID_CHARS_MAX: usize = 128;
+pub const ID_CHARS_MAX: usize = ExecutionId::CHARS_MAX;
 /// Longest path of a node: 9 ids with indexes.
 const NODE_PATH_CHARS_MAX: usize = 1_024;
-/// Longest name and value of a label.
-pub const LABEL_CHARS_MAX: usize = 256;
 /// The pattern of ids, as documented and as checked. None begins with a dot: `.` and `..` have
 /// their own meaning in paths, so such an execution could not be requested.
 pub const ID_PATTERN: &str = "^[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,127}$";
@@ -203,8 +203,7 @@ fn is_digits(text: &str, most: usize) -> bool {
 
 /// Is this an execution's id?
 pub fn is_id(text: &str) -> bool {
-    let fits = |c: char| c.is_ascii_alphanumeric() || "_-.:".contains(c);
-    (1..=ID_CHARS_MAX).contains(&text.len()) && !text.starts_with('.') && text.chars().all(fits)
+    ExecutionId::parse(text).is_some()
 }
 
 /// The pattern of workflows' names, as the language has it.
