@@ -23,8 +23,10 @@
 //! | `fired` | what an execution knows of the fire that started it; items |
 //! | `prepare` | from a fire to the execution that it starts |
 //! | `registration` | what a deploy registers |
+//! | `decide` | what a schedule does now |
 
 mod cursor;
+pub mod decide;
 mod fired;
 mod prepare;
 mod registration;
