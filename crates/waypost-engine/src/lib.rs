@@ -28,6 +28,7 @@
 //! | `engine` | the library's API; `engine/remote` is its part for remote workers |
 //! | `metrics` | the engine's metrics; `driver/measures` is what one step measured |
 //! | `dispatcher` | sends the messages of the outbox to webhook endpoints |
+//! | `triggers` | fires triggers |
 //! | `blob_sweep` | deletes blobs that no execution names |
 //! | `check` | verifies the invariants, and repairs what can be derived from the logs |
 //! | `receipt` | the outcome of a message in an inbox |
@@ -51,6 +52,7 @@ pub mod sealed;
 pub mod sealed_secrets;
 mod shell;
 pub mod tokens;
+pub mod triggers;
 
 pub use driver::{ControlRequest, EndSummary, StartRequest, TaskReport};
 pub use engine::{

@@ -53,7 +53,7 @@ impl Plans {
         Self { compile, check: None, known: Mutex::new(HashMap::new()) }
     }
 
-    /// With a check of the inputs that executions give to those that they start.
+    /// With a check of the inputs that executions give to those that they start, and triggers.
     #[must_use]
     pub fn checking(self, check: Box<InputCheck>) -> Self {
         Self { check: Some(check), ..self }
@@ -63,10 +63,15 @@ impl Plans {
         self.check.as_ref().map_or(Ok(()), |check| check(plan, input))
     }
 
+    /// The plan of a definition, if it is at hand.
+    pub(crate) fn known(&self, hash: DefinitionHash) -> Option<Arc<Plan>> {
+        self.known.lock().get(&hash).cloned()
+    }
+
     /// The plan of a definition.
     pub fn get(&self, hash: DefinitionHash, store: &dyn Store) -> Result<Arc<Plan>, Damage> {
-        if let Some(plan) = self.known.lock().get(&hash) {
-            return Ok(Arc::clone(plan));
+        if let Some(plan) = self.known(hash) {
+            return Ok(plan);
         }
         let missing = || Damage::Definition(format!("definition {hash} is not in the store"));
         let definition = store.definition(&DefinitionRef::Hash(hash))?.ok_or_else(missing)?;

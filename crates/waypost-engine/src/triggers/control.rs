@@ -1,0 +1,392 @@
+//! What people ask of a trigger.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+use waypost_core::json::Json;
+use waypost_core::schedule::TooManyTimes;
+use waypost_core::time::Timestamp;
+use waypost_core::trigger::decide::schedule_due;
+use waypost_core::trigger::{
+    Backfill, Payload, PollCursor, ScheduleCursor, TriggerCursor, TriggerKind, WindowMode,
+};
+use waypost_ports::store::StoreError;
+use waypost_ports::triggers::{
+    DeadFireRow, DeadFireState, DeadFiresRequest, TriggerChange, TriggerRow, TriggerState, Triggers,
+};
+
+use super::{FireError, FireResult, Firing, Occurrence, PlannedTrigger, TriggerWakeups};
+
+/// Fires of a backfill in a second, unless it says otherwise.
+pub const BACKFILL_RATE: u32 = 10;
+/// Fires of a backfill in a second, at most.
+pub const BACKFILL_RATE_MAX: u32 = 100;
+/// Backfills of one trigger that are under way.
+pub const BACKFILLS_MAX: usize = 10;
+/// How often a change is tried again that met another one.
+const TRIES: usize = 10;
+
+/// Changes triggers and fires them by hand. Cheap to clone.
+#[derive(Clone)]
+pub struct TriggerControl {
+    pub firing: Firing,
+    /// Of the runner of this instance.
+    pub wakeups: TriggerWakeups,
+}
+
+/// Why a trigger was not changed.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ControlError {
+    #[error("there is no such trigger")]
+    Unknown,
+    /// It is paused, broken or retired, and that does not go with it.
+    #[error("the trigger is {}", .0.name())]
+    State(TriggerState),
+    /// What is asked for does not go with its kind, or not with what it is.
+    #[error("{0}")]
+    Invalid(String),
+    /// Others change it all the time.
+    #[error("the trigger changes all the time")]
+    Busy,
+    #[error(transparent)]
+    Fire(#[from] FireError),
+}
+
+impl From<StoreError> for ControlError {
+    fn from(error: StoreError) -> Self {
+        Self::Fire(FireError::Store(error))
+    }
+}
+
+impl From<TooManyTimes> for ControlError {
+    fn from(error: TooManyTimes) -> Self {
+        Self::Invalid(error.to_string())
+    }
+}
+
+/// Where a trigger is to go on.
+#[derive(Clone, PartialEq, Debug)]
+pub enum RewindTo {
+    /// A schedule, after this time.
+    Time(Timestamp),
+    /// A poll, from this cursor on.
+    Cursor(Json),
+}
+
+/// The times of the past that a schedule is to fire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BackfillRequest {
+    /// The first time that fires.
+    pub from: Timestamp,
+    /// The first one that does not.
+    pub to: Timestamp,
+    /// Do times fire that fired before?
+    pub again: bool,
+    /// Fires in a second, from 1 to [`BACKFILL_RATE_MAX`].
+    pub rate: u32,
+    /// Is it only counted?
+    pub dry_run: bool,
+}
+
+/// A backfill that was accepted, or counted.
+#[derive(Clone, PartialEq, Debug)]
+pub struct BackfillAccepted {
+    /// As [`TriggerControl::cancel_backfill`] takes it; absent where it was only counted.
+    pub id: Option<u64>,
+    pub times: Vec<Timestamp>,
+    pub row: TriggerRow,
+}
+
+impl TriggerControl {
+    /// Fires it now, once for each `key`. `payload` is what its kind brings: a body, an event, an item, an
+    /// execution; a schedule brings nothing.
+    pub async fn fire(
+        &self,
+        workflow: &str,
+        name: &str,
+        key: Option<&str>,
+        payload: &Json,
+    ) -> Result<FireResult, ControlError> {
+        let made_up = || Uuid::new_v4().simple().to_string();
+        let key = key.map_or_else(made_up, str::to_owned);
+        self.retrying(workflow, name, async |row, PlannedTrigger { trigger, .. }| {
+            let payload = by_hand(&trigger.kind, payload).map_err(ControlError::Invalid)?;
+            let occurrence = Occurrence::new(&format!("by hand {key}"), payload);
+            Ok(self.firing.fire(&row, &occurrence, None, None).await?)
+        })
+        .await
+    }
+
+    /// Fires a dead letter again, with the version that is current now.
+    pub async fn retry_dead(
+        &self,
+        workflow: &str,
+        name: &str,
+        dead: i64,
+    ) -> Result<FireResult, ControlError> {
+        let letter = self.dead(dead).await?;
+        let result = self
+            .retrying(workflow, name, async |row, _| {
+                if letter.trigger != row.number {
+                    return Err(ControlError::Unknown);
+                }
+                if letter.state == DeadFireState::Discarded {
+                    return Err(ControlError::Invalid("the dead letter was discarded".to_owned()));
+                }
+                let nothing = || {
+                    ControlError::Invalid("the dead letter has nothing to fire again".to_owned())
+                };
+                let occurrence = Occurrence::again(&letter).ok_or_else(nothing)?;
+                Ok(self.firing.fire(&row, &occurrence, None, None).await?)
+            })
+            .await?;
+        if matches!(result, FireResult::Started(_) | FireResult::Known(_) | FireResult::Filtered) {
+            let settle = move |triggers: &dyn Triggers| {
+                triggers.settle_dead_fire(dead, DeadFireState::Retried)
+            };
+            self.firing.call(settle).await?;
+        }
+        Ok(result)
+    }
+
+    async fn dead(&self, id: i64) -> Result<DeadFireRow, ControlError> {
+        let request = DeadFiresRequest { id: Some(id), limit: 1, ..DeadFiresRequest::default() };
+        let found = self.firing.call(move |triggers| triggers.dead_fires(&request)).await?;
+        found.into_iter().next().ok_or(ControlError::Unknown)
+    }
+
+    /// Fires until the row that it was fired by is the present one.
+    async fn retrying(
+        &self,
+        workflow: &str,
+        name: &str,
+        fire: impl AsyncFn(TriggerRow, PlannedTrigger) -> Result<FireResult, ControlError>,
+    ) -> Result<FireResult, ControlError> {
+        for _ in 0..TRIES {
+            let row = self.row(workflow, name).await?;
+            if row.state != TriggerState::Active {
+                return Err(ControlError::State(row.state));
+            }
+            let planned = self.firing.planned(&row).await?;
+            match fire(row, planned).await? {
+                FireResult::Stale => {}
+                result => return Ok(result),
+            }
+        }
+        Err(ControlError::Busy)
+    }
+
+    /// Nothing starts by it once this is answered.
+    pub async fn pause(
+        &self,
+        workflow: &str,
+        name: &str,
+        reason: Option<Arc<str>>,
+    ) -> Result<TriggerRow, ControlError> {
+        self.change(workflow, name, |row, _| match row.state {
+            TriggerState::Retired => Err(ControlError::State(row.state)),
+            TriggerState::Paused => Ok(None),
+            TriggerState::Active | TriggerState::Broken => {
+                Ok(Some(TriggerChange::Pause { reason: reason.clone() }))
+            }
+        })
+        .await
+    }
+
+    /// It goes on. A schedule leaves out the times that have passed meanwhile, unless it is to catch up as far
+    /// as its `catchUp` says. A poll goes on from its cursor in either case.
+    pub async fn resume(
+        &self,
+        workflow: &str,
+        name: &str,
+        catch_up: bool,
+    ) -> Result<TriggerRow, ControlError> {
+        let now = self.firing.now();
+        self.change(workflow, name, |row, planned| {
+            match row.state {
+                TriggerState::Retired => return Err(ControlError::State(row.state)),
+                TriggerState::Active => return Ok(None),
+                TriggerState::Paused | TriggerState::Broken => {}
+            }
+            let planned = planned?;
+            let (cursor, next_due) = match (&row.cursor, &planned.trigger.kind) {
+                (TriggerCursor::Schedule(cursor), TriggerKind::Schedule(schedule)) if !catch_up => {
+                    let cursor =
+                        ScheduleCursor { after: now, waiting: Vec::new(), ..cursor.clone() };
+                    let key = planned.trigger.jitter_key(&row.workflow);
+                    let due = schedule_due(&key, schedule, &cursor, now);
+                    (TriggerCursor::Schedule(cursor), due)
+                }
+                (TriggerCursor::Poll(cursor), _) => {
+                    let cursor = PollCursor { dead_in_a_row: 0, ..cursor.clone() };
+                    (TriggerCursor::Poll(cursor), Some(now))
+                }
+                (TriggerCursor::None, _) => (TriggerCursor::None, None),
+                (cursor, _) => (cursor.clone(), Some(now)),
+            };
+            Ok(Some(TriggerChange::Resume { cursor, next_due }))
+        })
+        .await
+    }
+
+    /// It goes on from another place. Items that fired before fire again only if they may.
+    pub async fn rewind(
+        &self,
+        workflow: &str,
+        name: &str,
+        to: &RewindTo,
+        again: bool,
+    ) -> Result<TriggerRow, ControlError> {
+        let now = self.firing.now();
+        self.change(workflow, name, |row, _| {
+            let cursor = match (&row.cursor, to) {
+                (TriggerCursor::Schedule(cursor), RewindTo::Time(after)) => {
+                    let (after, waiting) = (*after, Vec::new());
+                    TriggerCursor::Schedule(ScheduleCursor { after, waiting, ..cursor.clone() })
+                }
+                (TriggerCursor::Poll(_), RewindTo::Cursor(cursor)) => {
+                    let cursor = cursor.clone();
+                    TriggerCursor::Poll(PollCursor { cursor, etag: None, dead_in_a_row: 0 })
+                }
+                (TriggerCursor::Schedule(_), RewindTo::Cursor(_)) => {
+                    return invalid("a schedule goes on after a time: name one");
+                }
+                (TriggerCursor::Poll(_), RewindTo::Time(_)) => {
+                    return invalid("a poll goes on from a cursor: name one");
+                }
+                (TriggerCursor::None | TriggerCursor::Stream(_), _) => {
+                    return invalid("only schedules and polls have a place to go on from");
+                }
+            };
+            Ok(Some(TriggerChange::Move { cursor, next_due: Some(now), again }))
+        })
+        .await
+    }
+
+    /// Fires times of the past, beside the schedule.
+    pub async fn backfill(
+        &self,
+        workflow: &str,
+        name: &str,
+        request: BackfillRequest,
+    ) -> Result<BackfillAccepted, ControlError> {
+        let now = self.firing.now();
+        let (mut id, mut times) = (None, Vec::new());
+        let row = self
+            .change(workflow, name, |row, planned| {
+                let (TriggerCursor::Schedule(cursor), TriggerKind::Schedule(schedule)) =
+                    (&row.cursor, &planned?.trigger.kind)
+                else {
+                    return invalid("only schedules have times to fire");
+                };
+                let BackfillRequest { from, to, again, rate, dry_run } = request;
+                if !(1..=BACKFILL_RATE_MAX).contains(&rate) {
+                    return invalid(&format!("the rate must be from 1 to {BACKFILL_RATE_MAX}"));
+                }
+                let to = to.min(now);
+                let found = schedule.schedule.backfill(from, to)?;
+                times = found.iter().map(|time| time.at).collect();
+                if dry_run || times.is_empty() {
+                    return Ok(None);
+                }
+                if row.state == TriggerState::Retired {
+                    return Err(ControlError::State(row.state));
+                }
+                if cursor.backfills.len() >= BACKFILLS_MAX {
+                    return invalid(&format!("{BACKFILLS_MAX} backfills are under way already"));
+                }
+                let mut cursor = cursor.clone();
+                let backfill = Backfill {
+                    id: row.seq + 1,
+                    from,
+                    to,
+                    again,
+                    rate,
+                    fired: 0,
+                    known: 0,
+                    total: times.len() as u64,
+                    not_before: now,
+                };
+                id = Some(backfill.id);
+                cursor.backfills.push(backfill);
+                let cursor = TriggerCursor::Schedule(cursor);
+                Ok(Some(TriggerChange::Move { cursor, next_due: Some(now), again: false }))
+            })
+            .await?;
+        Ok(BackfillAccepted { id, times, row })
+    }
+
+    /// Ends a backfill; what it has fired stays.
+    pub async fn cancel_backfill(
+        &self,
+        workflow: &str,
+        name: &str,
+        id: u64,
+    ) -> Result<TriggerRow, ControlError> {
+        self.change(workflow, name, |row, _| {
+            let TriggerCursor::Schedule(cursor) = &row.cursor else {
+                return invalid("only schedules have backfills");
+            };
+            let mut cursor = cursor.clone();
+            let before = cursor.backfills.len();
+            cursor.backfills.retain(|backfill| backfill.id != id);
+            if cursor.backfills.len() == before {
+                return invalid("there is no such backfill under way");
+            }
+            let (cursor, next_due) = (TriggerCursor::Schedule(cursor), row.next_due);
+            Ok(Some(TriggerChange::Move { cursor, next_due, again: false }))
+        })
+        .await
+    }
+
+    /// Changes a trigger as it is now; `None` leaves it as it is.
+    async fn change(
+        &self,
+        workflow: &str,
+        name: &str,
+        mut decide: impl FnMut(
+            &TriggerRow,
+            Result<PlannedTrigger, FireError>,
+        ) -> Result<Option<TriggerChange>, ControlError>,
+    ) -> Result<TriggerRow, ControlError> {
+        for _ in 0..TRIES {
+            let row = self.row(workflow, name).await?;
+            // A trigger can be paused though its definition cannot be used.
+            let planned = self.firing.planned(&row).await;
+            let Some(change) = decide(&row, planned)? else { return Ok(row) };
+            let at = row.at();
+            let changed = self.firing.call(move |triggers| triggers.change_trigger(at, &change));
+            if let Some(row) = changed.await? {
+                self.wakeups.wake();
+                return Ok(row);
+            }
+        }
+        Err(ControlError::Busy)
+    }
+
+    async fn row(&self, workflow: &str, name: &str) -> Result<TriggerRow, ControlError> {
+        self.firing.row(workflow, name).await?.ok_or(ControlError::Unknown)
+    }
+}
+
+/// What a trigger of a kind gets that a person fires.
+fn by_hand(kind: &TriggerKind, payload: &Json) -> Result<Payload, String> {
+    let empty = || Json::from_value(&serde_json::json!({}));
+    Ok(match kind {
+        TriggerKind::Schedule(_) => Payload::nothing(),
+        TriggerKind::Webhook(_) => Payload::request(payload, &empty(), &empty()),
+        TriggerKind::Event(event) => match event.window.as_ref().map(|window| window.mode) {
+            Some(WindowMode::Batch { .. }) => {
+                let events = std::slice::from_ref(payload);
+                Payload::events(events).map_err(|error| error.to_string())?
+            }
+            Some(WindowMode::Debounce { .. }) | None => Payload::event(payload),
+        },
+        TriggerKind::Poll(_) | TriggerKind::Stream(_) => Payload::item(payload, &empty()),
+        TriggerKind::WorkflowEnded(_) => Payload::ended(payload),
+    })
+}
+
+fn invalid<T>(reason: &str) -> Result<T, ControlError> {
+    Err(ControlError::Invalid(reason.to_owned()))
+}

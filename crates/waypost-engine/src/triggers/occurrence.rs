@@ -1,0 +1,155 @@
+//! What happened, as a trigger gets it and as a dead letter keeps it.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use waypost_core::json::{BadJson, Json};
+use waypost_core::time::Timestamp;
+use waypost_core::trigger::{Fired, ItemKey, Payload, Trigger};
+use waypost_ports::triggers::{DeadFire, DeadFireRow, FireOutcome, SettledFire, TriggerRow};
+
+/// Bytes of an item's key.
+pub const ITEM_KEY_BYTES_MAX: usize = 512;
+/// Bytes of the reason that an item is kept with.
+const REASON_BYTES_MAX: usize = 2_000;
+
+/// Something that happened and may start an execution.
+#[derive(Clone, Debug)]
+pub struct Occurrence {
+    /// What identifies it among those of its trigger, at most [`ITEM_KEY_BYTES_MAX`]: a second one with this
+    /// key starts nothing.
+    pub key: Arc<str>,
+    /// The key as people read it.
+    pub label: Arc<str>,
+    /// The nominal time of a schedule.
+    pub nominal: Option<Timestamp>,
+    /// The nominal time before, of a schedule.
+    pub previous_at: Option<Timestamp>,
+    /// The nominal time of the newest fire whose execution was completed, of a schedule.
+    pub last_success_at: Option<Timestamp>,
+    /// What the execution knows of it besides, as an object: see [`Fired::details`].
+    pub details: Option<Json>,
+    /// How many executions that started each other by triggers are above the one that it starts.
+    pub depth: u32,
+    /// What conditions and templates see.
+    pub payload: Payload,
+}
+
+impl Occurrence {
+    /// Something that is identified by a key. The digest of a key stands for one that is too long.
+    pub fn new(key: &str, payload: Payload) -> Self {
+        let label = shortened(key, ITEM_KEY_BYTES_MAX).into();
+        let key = match key.len() <= ITEM_KEY_BYTES_MAX {
+            true => key.into(),
+            false => blake3::hash(key.as_bytes()).to_string().into(),
+        };
+        Self {
+            key,
+            label,
+            nominal: None,
+            previous_at: None,
+            last_success_at: None,
+            details: None,
+            depth: 0,
+            payload,
+        }
+    }
+
+    /// A nominal time of a schedule.
+    pub fn of_time(nominal: Timestamp) -> Self {
+        Self { nominal: Some(nominal), ..Self::new(&nominal.to_string(), Payload::nothing()) }
+    }
+
+    /// With what the execution knows of it besides.
+    #[must_use]
+    pub fn with_details(self, details: Json) -> Self {
+        Self { details: Some(details), ..self }
+    }
+
+    /// The item that this is, of a trigger.
+    pub fn item(&self, row: &TriggerRow) -> ItemKey {
+        ItemKey { key: Arc::clone(&self.key), incarnation: row.incarnation }
+    }
+
+    /// What the execution knows of it.
+    pub fn fired(&self, trigger: &Trigger, now: Timestamp) -> Fired {
+        Fired {
+            name: Arc::clone(&trigger.name),
+            kind: trigger.kind_name().name().into(),
+            node: trigger.node.clone(),
+            at: self.nominal.unwrap_or(now),
+            fired_at: now,
+            key: Arc::clone(&self.label),
+            previous_at: self.previous_at,
+            last_success_at: self.last_success_at,
+            depth: self.depth,
+            details: self.details.clone(),
+        }
+    }
+
+    /// This item as one that started nothing.
+    pub fn settled(
+        &self,
+        row: &TriggerRow,
+        outcome: FireOutcome,
+        reason: Option<&str>,
+    ) -> SettledFire {
+        let dead = (outcome == FireOutcome::Dead).then(|| self.keep());
+        SettledFire {
+            item: self.item(row).digest(),
+            label: Arc::clone(&self.label),
+            nominal: self.nominal,
+            outcome,
+            reason: reason.map(|reason| shortened(reason, REASON_BYTES_MAX).into()),
+            dead: dead.map(|payload| DeadFire { payload }),
+        }
+    }
+
+    /// As a dead letter keeps it.
+    fn keep(&self) -> Arc<str> {
+        let optional = |time: Option<Timestamp>| {
+            time.map_or_else(Json::null, |time| Json::from_value(&time.0.into()))
+        };
+        let kept = || -> Result<Json, BadJson> {
+            let fields = [
+                ("payload", self.payload.keep()?),
+                ("nominal", optional(self.nominal)),
+                ("previous", optional(self.previous_at)),
+                ("details", self.details.clone().unwrap_or_else(Json::null)),
+                ("depth", Json::from_value(&self.depth.into())),
+            ];
+            Json::object(fields.into_iter())
+        };
+        // What is nested too deeply is kept without a payload: people see why it is dead.
+        kept().map_or_else(|_| "{}".into(), |kept| kept.text().into())
+    }
+
+    /// A dead letter again, as an item of its own: each dead letter can be fired once. `None` where nothing
+    /// was kept that can be fired.
+    pub fn again(dead: &DeadFireRow) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Kept {
+            payload: Json,
+            nominal: Option<i64>,
+            previous: Option<i64>,
+            details: Option<Json>,
+            #[serde(default)]
+            depth: u32,
+        }
+        let kept: Kept = serde_json::from_str(&dead.payload).ok()?;
+        let payload = Payload::kept(kept.payload.text())?;
+        Some(Self {
+            label: Arc::clone(&dead.label),
+            nominal: kept.nominal.map(Timestamp),
+            previous_at: kept.previous.map(Timestamp),
+            details: kept.details,
+            depth: kept.depth,
+            ..Self::new(&format!("dead letter {}", dead.id), payload)
+        })
+    }
+}
+
+/// A text up to so many bytes.
+fn shortened(text: &str, bytes: usize) -> &str {
+    text.get(..text.floor_char_boundary(bytes)).unwrap_or_default()
+}
