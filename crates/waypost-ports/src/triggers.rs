@@ -41,6 +41,9 @@ pub const GROUP_EVENTS_MAX: u32 = 1_000;
 pub const GROUP_BYTES_MAX: usize = 1 << 20;
 /// Groups of one trigger that wait.
 pub const GROUPS_MAX: u64 = 100_000;
+/// How exact the time of the last fire is, where none moves a cursor: so that the row of a busy webhook is not
+/// written with each.
+pub const LAST_FIRED_STEP: Millis = Millis::from_secs(1);
 /// Rows that one call of [`Triggers::trim_triggers`] deletes at most, of each kind.
 pub const TRIM_MAX: usize = 1_000;
 
@@ -63,7 +66,8 @@ pub trait Triggers: Send + Sync {
     /// A number that changes with each change of which triggers there are, of their state or revision.
     fn roster_revision(&self) -> Result<u64, StoreError>;
 
-    /// Changes a trigger, if it is still at this revision.
+    /// Changes a trigger, if it is still at this revision and not retired. Waits for fires under way: none that
+    /// was prepared before starts anything once this has returned.
     fn change_trigger(
         &self,
         at: TriggerAt,
@@ -192,6 +196,7 @@ pub struct TriggerRow {
     /// Why it is paused or broken.
     pub reason: Option<Arc<str>>,
     pub cursor: TriggerCursor,
+    /// Absent unless it is active.
     pub next_due: Option<Timestamp>,
     /// Reads in a row that failed.
     pub failures: u32,
@@ -199,6 +204,7 @@ pub struct TriggerRow {
     pub failure: Option<Arc<str>>,
     pub topics: Vec<Arc<str>>,
     pub registered_at: Timestamp,
+    /// Where a fire moves no cursor, to [`LAST_FIRED_STEP`].
     pub last_fired_at: Option<Timestamp>,
 }
 
@@ -221,9 +227,10 @@ pub struct TriggerClaim {
 #[derive(Clone, Debug, Default)]
 pub struct ClaimedTriggers {
     pub triggers: Vec<TriggerRow>,
-    /// When the next one is due that was not claimed, also one that another instance has claimed; and the
-    /// next group of a window.
+    /// When a claim may take the next one: when it is due, or when its claim ends, also of those that this
+    /// call has claimed.
     pub next_due: Option<Timestamp>,
+    /// The same for groups of windows.
     pub next_group: Option<Timestamp>,
     /// The store's time.
     pub at: Timestamp,
@@ -235,7 +242,7 @@ pub enum TriggerChange {
     Pause {
         reason: Option<Arc<str>>,
     },
-    /// Active again, from this cursor on.
+    /// Active again, from this cursor on, also if it is broken.
     Resume {
         cursor: TriggerCursor,
         next_due: Option<Timestamp>,

@@ -49,12 +49,20 @@ pub enum FireOutcome {
     Missed,
     /// It could not start one, and is a dead letter.
     Dead,
+    /// It was put into a window, whose fire has an item of its own.
+    Collected,
 }
 
 impl FireOutcome {
     /// Every outcome. Stores keep an outcome by its position here.
-    pub const ALL: [Self; 5] =
-        [Self::Started, Self::Filtered, Self::Skipped, Self::Missed, Self::Dead];
+    pub const ALL: [Self; 6] = [
+        Self::Started,
+        Self::Filtered,
+        Self::Skipped,
+        Self::Missed,
+        Self::Dead,
+        Self::Collected,
+    ];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -64,6 +72,7 @@ impl FireOutcome {
             Self::Skipped => "skipped",
             Self::Missed => "missed",
             Self::Dead => "dead",
+            Self::Collected => "collected",
         }
     }
 

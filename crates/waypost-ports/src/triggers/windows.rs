@@ -1,8 +1,9 @@
 //! Windows: events that wait in groups until they fire together.
 //!
-//! An arrival locks the row of its group and nothing else, so that a busy trigger does not stand in the way
-//! of its own flushes. A flush is a [`Fire`](super::Fire) that names the group as it was read: it empties
-//! the group in the commit of the execution, or is stale where another event has arrived since.
+//! An arrival locks the row of its group and nothing else. A group that is due is closed: what arrives from
+//! then on, for the same key, is the beginning of the next group. So a busy trigger does not stand in the way
+//! of its own flushes. A flush is a [`Fire`](super::Fire) that names the group as it was read: it deletes
+//! the group in the commit of the execution, or is stale where another flush did, or an event arrived since.
 
 use std::sync::Arc;
 
@@ -37,7 +38,7 @@ pub enum Arrived {
     Duplicate,
     /// The trigger is not active, or at another revision.
     Stale,
-    /// The trigger holds as many groups, or the group as many bytes, as it may. To be repeated later.
+    /// The trigger holds as many groups as it may. To be repeated later.
     Full,
 }
 
@@ -56,6 +57,6 @@ pub struct DueGroup {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupFence {
     pub group: Arc<str>,
-    /// Grows with every arrival, and never goes back.
+    /// Grows with every arrival; no two groups of a trigger have the same.
     pub seq: u64,
 }
