@@ -10,7 +10,7 @@ use std::sync::Arc;
 use waypost_core::time::Timestamp;
 use waypost_core::trigger::{ItemDigest, WindowMode};
 
-use super::{TriggerAt, TriggerNo};
+use super::{TriggerAt, TriggerRow};
 
 /// An event on its way into a window.
 #[derive(Clone, PartialEq, Debug)]
@@ -45,11 +45,13 @@ pub enum Arrived {
 /// A group that is due.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DueGroup {
-    pub trigger: TriggerNo,
+    /// The trigger as it is now. Groups of triggers that are not active are not claimed.
+    pub row: Arc<TriggerRow>,
     pub fence: GroupFence,
     pub first_at: Timestamp,
     pub last_at: Timestamp,
-    /// The payloads to fire, the oldest first, with the labels of their items.
+    /// The events to fire, the oldest first, as pairs of payload and label: all of a batch, the last one of a
+    /// debounce.
     pub payloads: Vec<(Arc<str>, Arc<str>)>,
 }
 
