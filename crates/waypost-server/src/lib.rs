@@ -18,6 +18,7 @@
 //! | `wire` | the types of the API; never a type of the core |
 //! | `problem`, `rate_limited_log` | error responses, and how often they are logged |
 //! | `http` | from bytes on a socket to an action and back |
+//! | `hooks` | requests of other systems that fire triggers
 //! | `budget` | how many bytes are in memory for clients at once |
 //! | `server`, `config`, `metrics` | shared by requests |
 //!
@@ -28,6 +29,7 @@ mod actions;
 pub mod budget;
 pub mod config;
 pub mod control;
+pub mod hooks;
 mod html;
 pub mod http;
 pub mod metrics;

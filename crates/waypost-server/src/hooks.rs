@@ -1,0 +1,7 @@
+//! Requests of other systems that fire triggers.
+//!
+//! | file | owns |
+//! | --- | --- |
+//! | `verify` | whether a request comes from where it claims to come from; pure |
+
+pub mod verify;
