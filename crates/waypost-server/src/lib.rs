@@ -18,6 +18,7 @@
 //! | `wire` | the types of the API; never a type of the core |
 //! | `problem`, `rate_limited_log` | error responses, and how often they are logged |
 //! | `http` | from bytes on a socket to an action and back |
+//! | `cloud_events` | published events, read and checked
 //! | `hooks` | requests of other systems that fire triggers
 //! | `budget` | how many bytes are in memory for clients at once |
 //! | `server`, `config`, `metrics` | shared by requests |
@@ -27,6 +28,7 @@
 pub mod access;
 mod actions;
 pub mod budget;
+pub mod cloud_events;
 pub mod config;
 pub mod control;
 pub mod hooks;
