@@ -19,6 +19,7 @@ mod reading;
 mod tables;
 mod tasks;
 mod topics;
+mod triggers;
 mod waits;
 
 use std::sync::Arc;
@@ -33,6 +34,9 @@ use crate::store::{
     Mail, MailDelivery, MailOf, NewDefinition, Publication, Published, Receiver, Renewal, Store,
     StoreError, StoredFrame,
 };
+
+use crate::triggers::TRIGGERS_MAX;
+use crate::triggers::rules::too_many_triggers;
 
 pub use appending::Inserted;
 pub use claiming::Claimable;
@@ -144,7 +148,10 @@ impl Store for MemoryStore {
     }
 
     fn define(&self, new: &NewDefinition) -> Result<Defined, StoreError> {
-        self.with(|tables, now| Ok(tables.define(new, now)))
+        self.with(|tables, now| match tables.triggers.count_with(new) > TRIGGERS_MAX {
+            true => Err(too_many_triggers()),
+            false => Ok(tables.define(new, now)),
+        })
     }
 
     fn definition(&self, which: &DefinitionRef) -> Result<Option<Definition>, StoreError> {

@@ -13,6 +13,7 @@
 //! What a trigger does is decided outside of the store; it compares and stores.
 
 mod fires;
+pub mod rules;
 mod windows;
 
 use std::sync::Arc;
@@ -25,7 +26,7 @@ pub use fires::{
     Advance, DeadFire, DeadFireRow, DeadFireState, DeadFiresRequest, Fire, FireOutcome, FireRow,
     FiresPage, FiresRequest, SettledFire, Settlement,
 };
-pub use windows::{Arrival, Arrived, DueGroup, GroupFence, WindowRule};
+pub use windows::{Arrival, Arrived, DueGroup, GroupFence, StoredGroup, WindowRule};
 
 use crate::store::StoreError;
 

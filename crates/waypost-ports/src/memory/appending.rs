@@ -88,6 +88,7 @@ impl Tables {
                 self.commits.push(place);
                 self.write_side(append);
                 self.outbox.enqueue(append, now);
+                self.write_fire(append, now);
             }
             self.report_deliveries();
             for mail in &append.side.mail {
@@ -171,9 +172,13 @@ impl Tables {
         }
     }
 
-    /// The answer to a first frame whose names another execution has.
+    /// The answer to a first frame whose fire is refused, or whose names another execution has.
     fn taken(&self, append: &Append) -> Option<Appended> {
         let submission = first_submission(append)?;
+        let refusal = submission.fire.as_ref().and_then(|fire| self.triggers.refusal(fire));
+        if refusal.is_some() {
+            return refusal;
+        }
         if let Some(idempotency) = &submission.idempotency
             && let Some((execution, digest)) = self.idempotency.get(&idempotency.key)
         {

@@ -109,6 +109,9 @@ impl Tables {
             _ => definition.version,
         };
         self.current_versions.insert(Arc::clone(&definition.name), current);
+        if new.make_current || previous.is_none() {
+            self.triggers.register(new, &definition, now);
+        }
         Defined { definition, created, previous, current }
     }
 

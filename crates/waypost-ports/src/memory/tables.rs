@@ -28,6 +28,7 @@ use super::blob_refs::BlobTables;
 use super::outbox::OutboxTables;
 use super::reading::Pages;
 use super::topics::TopicTables;
+use super::triggers::TriggerTables;
 use crate::access::{AuditEntry, KeyRow};
 use crate::store::{
     About, Append, Control, ControlChange, Definition, Heartbeat, Mail, Renewal, Settled, Snapshot,
@@ -62,6 +63,7 @@ pub struct Tables {
     pub(super) blobs: BlobTables,
     pub(super) outbox: OutboxTables,
     pub(super) topics: TopicTables,
+    pub(super) triggers: TriggerTables,
     pub(super) breakers: BTreeMap<Arc<str>, BreakerState>,
     /// Places that were reserved in the trees below these roots, and when the last ones were.
     pub(super) trees: BTreeMap<ExecutionId, (u64, Timestamp)>,

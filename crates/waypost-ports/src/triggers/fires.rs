@@ -55,14 +55,8 @@ pub enum FireOutcome {
 
 impl FireOutcome {
     /// Every outcome. Stores keep an outcome by its position here.
-    pub const ALL: [Self; 6] = [
-        Self::Started,
-        Self::Filtered,
-        Self::Skipped,
-        Self::Missed,
-        Self::Dead,
-        Self::Collected,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Started, Self::Filtered, Self::Skipped, Self::Missed, Self::Dead, Self::Collected];
 
     /// Its name.
     pub fn name(self) -> &'static str {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use waypost_core::time::Timestamp;
 use waypost_core::trigger::{ItemDigest, WindowMode};
 
-use super::{TriggerAt, TriggerRow};
+use super::{GROUP_BYTES_MAX, GROUP_EVENTS_MAX, TriggerAt, TriggerRow};
 
 /// An event on its way into a window.
 #[derive(Clone, PartialEq, Debug)]
@@ -61,4 +61,60 @@ pub struct GroupFence {
     pub group: Arc<str>,
     /// Grows with every arrival; no two groups of a trigger have the same.
     pub seq: u64,
+}
+
+/// What a store keeps of a group besides its events. The rules of all stores are here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StoredGroup {
+    pub first_at: Timestamp,
+    pub last_at: Timestamp,
+    /// Events that arrived, also those that a later one has replaced.
+    pub events: u32,
+    /// Of the events that it holds.
+    pub bytes: usize,
+    pub due: Timestamp,
+}
+
+impl StoredGroup {
+    /// A group that begins with this event.
+    pub fn of(arrival: &Arrival, now: Timestamp) -> Self {
+        let due = match arrival.rule {
+            WindowMode::Debounce { period, max } => now.plus(period.min(max)),
+            WindowMode::Batch { size, .. } if size <= 1 => now,
+            WindowMode::Batch { wait, .. } => now.plus(wait),
+        };
+        let bytes = arrival.payload.len();
+        Self { first_at: now, last_at: now, events: 1, bytes, due }
+    }
+
+    /// The group with one more event; none if it is due or full, so that the event begins the next one.
+    #[must_use]
+    pub fn with(self, arrival: &Arrival, now: Timestamp) -> Option<Self> {
+        if self.due <= now {
+            return None;
+        }
+        let Self { first_at, events, .. } = self;
+        let events = events.saturating_add(1);
+        let more = arrival.payload.len();
+        let (bytes, due) = match arrival.rule {
+            WindowMode::Debounce { period, max } => {
+                (more, now.plus(period).min(first_at.plus(max)))
+            }
+            WindowMode::Batch { .. }
+                if events > GROUP_EVENTS_MAX || self.bytes + more > GROUP_BYTES_MAX =>
+            {
+                return None;
+            }
+            WindowMode::Batch { size, .. } if events >= size => (self.bytes + more, now),
+            WindowMode::Batch { .. } => (self.bytes + more, self.due),
+        };
+        Some(Self { first_at, last_at: now, events, bytes, due })
+    }
+}
+
+impl Arrival {
+    /// Does it replace the events before it in its group?
+    pub fn replaces(&self) -> bool {
+        matches!(self.rule, WindowMode::Debounce { .. })
+    }
 }
