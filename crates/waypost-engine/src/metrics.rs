@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use waypost_core::slot::SlotCounts;
 use waypost_core::status::Status;
+use waypost_ports::triggers::FireOutcome;
 
 use crate::dispatcher::DELIVERY_RESULTS;
 use crate::driver::{AttemptEnd, Driver, Measures, Queue};
@@ -70,6 +71,9 @@ crate::metrics! {
         reports_refused_total: Counter, "Reports of remote workers that came too late, or with a token of another attempt.";
         reports_relayed_total: CounterFamily("outcome", &RELAYED), "Reports of remote workers forwarded to the owner through Redis, by outcome; all but the committed ones went through the inbox.";
         deliveries_total: CounterFamily("result", &DELIVERY_RESULTS), "Attempts of this instance to deliver a message to a webhook endpoint, by result; gone: the endpoint answered 410 and was disabled.";
+        trigger_fires_total: CounterFamily("outcome", &FireOutcome::ALL.map(FireOutcome::name)), "Items of triggers that this instance dealt with, by outcome; dead: kept as a dead letter.";
+        trigger_lag_seconds: Histogram(SECONDS), "Time from when a schedule was due, its jitter included, until its execution was durable, including time in which no server ran.";
+        trigger_reads_failed_total: Counter, "Reads of the sources of polls that failed on this instance.";
         blob_bytes_put_total: Counter, "Bytes of blobs put on this instance, before compression.";
         blobs_swept_total: Counter, "Blobs deleted by this instance because no execution names them.";
         blob_bytes_swept_total: Counter, "Bytes of those blobs, as they were stored.";

@@ -10,28 +10,50 @@
 //! | --- | --- |
 //! | `occurrence` | what happened, as a trigger gets it and as a dead letter keeps it |
 //! | `firing` | one fire: from an occurrence to an execution, or to why there is none |
-//! | `registration` | what a deploy registers |
-//! | `wakeups` | what wakes the runner |
 //! | `control` | what people ask of a trigger: pause, resume, fire, rewind, backfill |
+//! | `registration` | what a deploy registers |
+//! | `runner`, `book`, `wakeups` | the task that claims what is due; its bookkeeping; what wakes it |
+//! | `schedules`, `scheduling` | one turn of a schedule, and the calls that it needs |
+//! | `polls`, `polling` | the items of a page, and the calls of a poll |
+//! | `pages` | pages, read over HTTP |
+//! | `windows` | events that fire together |
+//! | `successes` | when a schedule's last successful execution was due |
 //!
 //! What a trigger does with an occurrence is decided in `waypost_core::trigger`, and whether it may in the
 //! store, where the fire is a part of the execution's first frame.
 
+mod book;
 mod control;
 mod firing;
 mod occurrence;
+mod pages;
+mod polling;
+mod polls;
 mod registration;
+mod runner;
+mod schedules;
+mod scheduling;
+mod successes;
 mod wakeups;
+mod windows;
 
 use waypost_ports::store::StoreError;
 
+pub use book::{CLAIM_LEASE, CLAIM_MAX, TriggerBook, WORK_MAX};
 pub use control::{
     BACKFILL_RATE, BACKFILL_RATE_MAX, BACKFILLS_MAX, BackfillAccepted, BackfillRequest,
     ControlError, RewindTo, TriggerControl,
 };
 pub use firing::{FireError, FireResult, Firing, PlannedTrigger, TRIGGER_DEPTH_MAX};
 pub use occurrence::{ITEM_KEY_BYTES_MAX, Occurrence};
+pub use pages::HandlerPages;
+pub use polls::{
+    CURSOR_BYTES_MAX, DEAD_IN_A_ROW_MAX, PAGE_ITEMS_MAX, POLL_BACKOFF, POLL_BACKOFF_MAX, PageItem,
+    PageItems, page_request, poll_backoff, read_page,
+};
 pub use registration::registrations;
+pub use runner::TriggerRunner;
+pub use schedules::{ScheduleTurn, TimeFired, TurnAction};
 pub use wakeups::TriggerWakeups;
 
 /// Runs a call that blocks.

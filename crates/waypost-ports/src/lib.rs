@@ -17,6 +17,7 @@
 //! | `relay` | mail straight to its owner |
 //! | `mirror` | copies outside of the store, for speed and for people |
 //! | `blobs` | payloads outside of the log, by the digest of their content |
+//! | `source` | what a poll reads |
 //! | `triggers` | triggers, the items that have fired, windows |
 //! | `webhook` | sending messages to webhook endpoints |
 //! | `clock` | time |
@@ -41,6 +42,7 @@ pub mod outbox;
 pub mod query;
 pub mod relay;
 pub mod secret;
+pub mod source;
 pub mod statement;
 pub mod store;
 pub mod tasks;

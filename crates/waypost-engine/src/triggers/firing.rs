@@ -137,7 +137,11 @@ impl Firing {
             ..StartRequest::new(plan, row.version, input)
         };
         Ok(match self.engine.start(request).await {
-            Ok(started) if started.new.is_some() => FireResult::Started(Box::new(started)),
+            Ok(started) if started.new.is_some() => {
+                let metrics = self.engine.metrics();
+                metrics.trigger_fires_total.add(FireOutcome::Started.name(), 1);
+                FireResult::Started(Box::new(started))
+            }
             Ok(started) => FireResult::Known(Some(started.execution)),
             Err(EngineError::ItemSettled(_)) => FireResult::Known(None),
             Err(EngineError::Stale) => FireResult::Stale,
@@ -170,7 +174,20 @@ impl Firing {
             broken: None,
             cancel: Vec::new(),
         };
-        self.call(move |triggers| triggers.settle_trigger(&settlement)).await
+        self.store(settlement).await
+    }
+
+    /// Stores a settlement. `false` where the trigger has changed since its row was read.
+    pub async fn store(&self, settlement: Settlement) -> Result<bool, StoreError> {
+        let outcomes: Vec<FireOutcome> = settlement.fires.iter().map(|fire| fire.outcome).collect();
+        let stored = self.call(move |triggers| triggers.settle_trigger(&settlement)).await?;
+        if stored {
+            let metrics = self.engine.metrics();
+            outcomes
+                .into_iter()
+                .for_each(|outcome| metrics.trigger_fires_total.add(outcome.name(), 1));
+        }
+        Ok(stored)
     }
 
     /// The row of a trigger, as it is now.

@@ -1,0 +1,184 @@
+//! Polls, without I/O: from a page to its items, and how long to wait before the next one.
+
+use serde::Deserialize;
+use serde_json::Value;
+use waypost_core::expr::{Rendered, Scope};
+use waypost_core::failure::{Failure, kind};
+use waypost_core::json::Json;
+use waypost_core::time::{Millis, Timestamp};
+use waypost_core::trigger::{Payload, PollCursor, PollTrigger};
+use waypost_ports::source::SourcePage;
+
+use super::Occurrence;
+
+/// Items of one page.
+pub const PAGE_ITEMS_MAX: usize = 1_000;
+/// Items in a row that could not be started, after which a trigger is broken: what fails is the definition, or
+/// the source.
+pub const DEAD_IN_A_ROW_MAX: u32 = 20;
+/// The wait after a first failed read; each further one doubles it.
+pub const POLL_BACKOFF: Millis = Millis::from_secs(5);
+/// The longest wait after a failed read, unless the source asks for more.
+pub const POLL_BACKOFF_MAX: Millis = Millis::from_secs(15 * 60);
+/// The longest `Retry-After` that is honoured.
+const RETRY_AFTER_MAX: Millis = Millis::from_secs(24 * 3_600);
+/// Bytes of a cursor.
+pub const CURSOR_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of a cursor that executions know of.
+const SHOWN_CURSOR_BYTES_MAX: usize = 4 * 1024;
+
+/// A page, evaluated.
+#[derive(Debug)]
+pub struct PageItems {
+    pub items: Vec<PageItem>,
+    /// After the page.
+    pub cursor: PollCursor,
+    /// Is there another page to be read at once?
+    pub more: bool,
+}
+
+/// An item of a page.
+#[derive(Debug)]
+pub struct PageItem {
+    pub occurrence: Occurrence,
+    /// Why it cannot be fired, for an item without a key.
+    pub fault: Option<String>,
+}
+
+/// The request for the page after a cursor.
+pub fn page_request(poll: &PollTrigger, cursor: &PollCursor) -> Result<Rendered, Failure> {
+    let mut scope = Scope::new();
+    scope.json("cursor", &moved_back(&cursor.cursor, poll.lookback));
+    poll.request.render_around_secrets(&scope)
+}
+
+/// A cursor from which a source is read that lists entries late: each of its times, earlier by the span.
+fn moved_back(cursor: &Json, lookback: Option<Millis>) -> Json {
+    let (Some(span), Ok(mut value)) = (lookback, cursor.to_value()) else { return cursor.clone() };
+    fn move_times(value: &mut Value, span: Millis) {
+        match value {
+            Value::String(text) => {
+                if let Some(time) = Timestamp::parse(text) {
+                    *text = time.minus(span).to_string();
+                }
+            }
+            Value::Array(values) => values.iter_mut().for_each(|value| move_times(value, span)),
+            Value::Object(fields) => {
+                fields.values_mut().for_each(|value| move_times(value, span));
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    move_times(&mut value, span);
+    Json::from_value(&value)
+}
+
+/// What is on a page.
+pub fn read_page(
+    poll: &PollTrigger,
+    cursor: &PollCursor,
+    page: &SourcePage,
+) -> Result<PageItems, Failure> {
+    let mut scope = Scope::new();
+    scope.json("body", &page.body);
+    scope.json("headers", &page.headers);
+    scope.json("status", &Json::from_value(&page.status.into()));
+    scope.json("cursor", &cursor.cursor);
+    let items: Vec<Json> = serde_json::from_str(poll.items.eval(&scope)?.text())
+        .map_err(|_| wrong("the field `items` gave no list".to_owned()))?;
+    if items.len() > PAGE_ITEMS_MAX {
+        return Err(wrong(format!(
+            "the page has {} items; at most {PAGE_ITEMS_MAX} are taken: ask the source for smaller pages",
+            items.len()
+        )));
+    }
+    scope.json("item", items.last().unwrap_or(&Json::null()));
+    let next = match &poll.next {
+        Some(template) => template.render(&scope)?,
+        None => cursor.cursor.clone(),
+    };
+    if next.bytes() > CURSOR_BYTES_MAX {
+        return Err(wrong(format!(
+            "the cursor has {} bytes; at most {CURSOR_BYTES_MAX} are kept",
+            next.bytes()
+        )));
+    }
+    let more = poll.more.as_ref().map(|more| more.eval(&scope)).transpose()?;
+    let more = more.is_some_and(|more| !matches!(more.text(), "null" | "false" | "\"\""));
+    // Of another cursor, the page is another one.
+    let etag = (next.text() == cursor.cursor.text()).then(|| etag(&page.headers)).flatten();
+    let items = items.iter().enumerate().map(|(at, item)| page_item(poll, cursor, (at, item)));
+    Ok(PageItems {
+        items: items.collect(),
+        cursor: PollCursor { cursor: next, etag, dead_in_a_row: cursor.dead_in_a_row },
+        more,
+    })
+}
+
+fn page_item(poll: &PollTrigger, cursor: &PollCursor, (at, item): (usize, &Json)) -> PageItem {
+    let key = match &poll.key {
+        // Without keys an item is known by its place in the page that was read from a cursor.
+        None => {
+            let page = blake3::hash(cursor.cursor.text().as_bytes());
+            Ok(format!("{page} {at}"))
+        }
+        Some(key) => {
+            let mut scope = Scope::new();
+            scope.json("item", item);
+            key.eval(&scope).and_then(|key| key_text(&key))
+        }
+    };
+    let payload = Payload::item(item, &cursor.cursor);
+    let (key, fault) = match key {
+        Ok(key) => (key, None),
+        Err(failure) => {
+            let digest = blake3::hash(item.text().as_bytes());
+            (format!("item without a key {digest}"), Some(failure.message))
+        }
+    };
+    let mut occurrence = Occurrence::new(&key, payload);
+    if cursor.cursor.bytes() <= SHOWN_CURSOR_BYTES_MAX
+        && let Ok(details) = Json::object([("cursor", cursor.cursor.clone())].into_iter())
+    {
+        occurrence = occurrence.with_details(details);
+    }
+    PageItem { occurrence, fault }
+}
+
+/// A key as text: a text itself, a number, a boolean, or a list or object as JSON.
+fn key_text(key: &Json) -> Result<String, Failure> {
+    match key.text().as_bytes().first() {
+        Some(b'"') => {
+            Ok(serde_json::from_str(key.text()).map_err(|error| wrong(error.to_string()))?)
+        }
+        _ if key.is_null() => Err(wrong("the field `key` gave null".to_owned())),
+        _ => Ok(key.text().to_owned()),
+    }
+}
+
+fn etag(headers: &Json) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Headers {
+        etag: Option<String>,
+    }
+    serde_json::from_str(headers.text()).ok().and_then(|headers: Headers| headers.etag)
+}
+
+fn wrong(message: String) -> Failure {
+    Failure::permanent(kind::INVALID_CONFIG, message)
+}
+
+/// How long to wait after a number of failed reads in a row, of which this was the last one. `jitter` is any
+/// number.
+pub fn poll_backoff(failures: u32, failure: &Failure, jitter: u32) -> Millis {
+    let is_lasting = matches!(failure.status, Some(401 | 403 | 404)) || failure.is_before_call();
+    let doubled = POLL_BACKOFF.0.saturating_mul(1 << failures.saturating_sub(1).min(20));
+    let wait = if is_lasting { POLL_BACKOFF_MAX.0 } else { doubled.min(POLL_BACKOFF_MAX.0) };
+    // Up to a fifth shorter or longer.
+    let part = wait / 5;
+    let wait = wait - part + u64::from(jitter) % (2 * part + 1);
+    Millis(wait).max(failure.retry_after.unwrap_or_default().min(RETRY_AFTER_MAX))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,238 @@
+//! The trigger runner: fires schedules, reads sources, and empties windows that are due. It only transports:
+//! what is due and what follows is decided in `waypost_core::trigger`, on the rows of the store.
+//!
+//! ```text
+//!   deploy, change, awaited end ─▶ TriggerWakeups ─┐
+//!   time of the next trigger ─────────────────────┼─▶ claim ─▶ one Tokio task for each trigger and group
+//!   every POLL ───────────────────────────────────┘
+//! ```
+//!
+//! Every `serve` process runs one. Claims only save double work: a trigger whose runner died is claimed by
+//! another one when the claim ends, and of two runners that fire the same item one starts an execution.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio_util::sync::CancellationToken;
+use waypost_core::time::{Millis, Timestamp};
+use waypost_core::trigger::TriggerKindName;
+use waypost_ports::source::PageSource;
+use waypost_ports::store::StoreError;
+use waypost_ports::triggers::{TRIM_MAX, TriggerClaim, TriggerNo, TriggerRow, TriggerState};
+
+use super::book::{CLAIM_LEASE, CLAIM_MAX, STORE_PAUSE, TriggerBook};
+use super::successes::Successes;
+use super::wakeups::TriggerName;
+use super::{FireError, Firing, TriggerWakeups};
+
+/// The shortest time between two turns.
+const PAUSE: Duration = Duration::from_millis(20);
+/// How often old items are deleted.
+const TRIM_EVERY: Duration = Duration::from_secs(600);
+/// How long a stop waits for what is being fired.
+const STOP_MAX: Duration = Duration::from_secs(5);
+
+/// The trigger runner of one instance.
+pub struct TriggerRunner {
+    pub firing: Firing,
+    /// Reads the pages of polls.
+    pub pages: Arc<dyn PageSource>,
+    pub wakeups: TriggerWakeups,
+}
+
+/// What the tasks of a runner share.
+pub(super) struct Work {
+    pub(super) firing: Firing,
+    pub(super) pages: Arc<dyn PageSource>,
+    pub(super) wakeups: TriggerWakeups,
+    pub(super) successes: Successes,
+}
+
+/// Work that has ended: on a trigger, which is due again at this time, or on a group.
+type Ended = Option<(TriggerNo, Option<Timestamp>)>;
+
+/// What is under way.
+struct UnderWay {
+    tasks: JoinSet<Ended>,
+    book: TriggerBook,
+    /// The store's time, at an instant of this process.
+    clock: (Timestamp, Instant),
+}
+
+impl UnderWay {
+    fn take(&mut self, ended: Result<Ended, JoinError>) {
+        match ended {
+            Ok(Some((trigger, next))) => self.book.ended(trigger, next),
+            Ok(None) => self.book.group_ended(),
+            // The trigger counts as being worked on; another instance takes it over.
+            Err(error) => tracing::error!(%error, "the work on a trigger panicked"),
+        }
+    }
+
+    /// Waits for the end of some work; takes all that has ended. Cancel-safe, as `join_next` is.
+    async fn next(&mut self) {
+        match self.tasks.join_next().await {
+            Some(ended) => self.take(ended),
+            None => std::future::pending().await,
+        }
+        while let Some(ended) = self.tasks.try_join_next() {
+            self.take(ended);
+        }
+    }
+
+    fn wake_at(&self) -> Instant {
+        let (at, instant) = self.clock;
+        let passed = u64::try_from(instant.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Instant::now() + self.book.pause(at.plus(Millis(passed))).to_std()
+    }
+}
+
+impl TriggerRunner {
+    /// Runs until it is stopped.
+    pub async fn run(self, stop: CancellationToken) {
+        let Self { firing, pages, wakeups } = self;
+        let clock = (firing.now(), Instant::now());
+        let work = Arc::new(Work { firing, pages, wakeups, successes: Successes::default() });
+        let (tasks, book) = (JoinSet::new(), TriggerBook::default());
+        let mut under_way = UnderWay { tasks, book, clock };
+        let mut wake_at = Instant::now();
+        let mut trim_at = Instant::now() + TRIM_EVERY;
+        loop {
+            let mut claims = true;
+            tokio::select! { // all arms may be dropped and polled again
+                () = stop.cancelled() => break,
+                () = sleep_until(wake_at) => {}
+                () = work.wakeups.woken() => {}
+                () = under_way.next() => claims = false,
+            }
+            let turn = Instant::now();
+            claims |= turn >= wake_at;
+            work.look_at_ended(&mut under_way);
+            wake_at = match if claims { work.turn(&mut under_way).await } else { Ok(()) } {
+                Ok(()) => under_way.wake_at(),
+                Err(error) => {
+                    tracing::warn!(%error, "triggers cannot be read; trying again");
+                    turn + STORE_PAUSE.to_std()
+                }
+            };
+            if turn >= trim_at {
+                trim_at = turn + TRIM_EVERY;
+                work.trim().await;
+            }
+            // The floor between two turns, in which ends gather.
+            sleep_until(turn + PAUSE).await;
+        }
+        let until = Instant::now() + STOP_MAX;
+        while !under_way.tasks.is_empty() {
+            if timeout_at(until, under_way.next()).await.is_err() {
+                break;
+            }
+        }
+    }
+}
+
+impl Work {
+    /// Claims what is due, and begins to work on it.
+    async fn turn(self: &Arc<Self>, under_way: &mut UnderWay) -> Result<(), StoreError> {
+        let limit = under_way.book.room().min(CLAIM_MAX);
+        if limit == 0 {
+            return Ok(());
+        }
+        let request = TriggerClaim { limit, lease: CLAIM_LEASE };
+        let claimed = self.firing.call(move |triggers| triggers.claim_triggers(&request)).await?;
+        let at = claimed.at;
+        under_way.clock = (at, Instant::now());
+        let groups_due = claimed.next_group.is_some_and(|next| next <= at);
+        for row in under_way.book.claimed(claimed, limit) {
+            self.begin(under_way, row, at);
+        }
+        if groups_due {
+            self.claim_groups(under_way).await?;
+        }
+        Ok(())
+    }
+
+    async fn claim_groups(self: &Arc<Self>, under_way: &mut UnderWay) -> Result<(), StoreError> {
+        let limit = under_way.book.room();
+        let claim = self.firing.call(move |triggers| triggers.claim_groups(limit, CLAIM_LEASE));
+        let groups = claim.await?;
+        under_way.book.groups_begun(groups.len(), limit);
+        for group in groups {
+            let work = Arc::clone(self);
+            under_way.tasks.spawn(async move {
+                let name = Arc::clone(&group.row.name);
+                if let Err(error) = work.flush(group).await {
+                    tracing::warn!(%error, trigger = %name, "a window could not be fired");
+                }
+                None
+            });
+        }
+        Ok(())
+    }
+
+    fn begin(self: &Arc<Self>, under_way: &mut UnderWay, row: TriggerRow, now: Timestamp) {
+        let work = Arc::clone(self);
+        under_way.tasks.spawn(async move {
+            let (number, workflow) = (row.number, Arc::clone(&row.workflow));
+            let name = Arc::clone(&row.name);
+            let next = work.on_row(row, now).await.unwrap_or_else(|error| {
+                tracing::warn!(%error, %workflow, trigger = %name, "a trigger could not be fired");
+                None
+            });
+            Some((number, next))
+        });
+    }
+
+    /// Times of these schedules waited for executions that have ended on this instance.
+    fn look_at_ended(self: &Arc<Self>, under_way: &mut UnderWay) {
+        for TriggerName { workflow, name } in self.wakeups.take_ended() {
+            let work = Arc::clone(self);
+            // A group, as far as the book is concerned: the row is not read yet.
+            under_way.book.groups_begun(1, usize::MAX);
+            under_way.tasks.spawn(async move {
+                let looked = async {
+                    let row = work.firing.row(&workflow, &name).await?;
+                    match row.filter(|row| row.state == TriggerState::Active) {
+                        Some(row) => work.on_row(row, work.firing.now()).await.map(drop),
+                        None => Ok(()),
+                    }
+                };
+                if let Err(error) = looked.await {
+                    tracing::warn!(%error, %workflow, trigger = %name, "a trigger could not be fired");
+                }
+                None
+            });
+        }
+    }
+
+    /// Does what is due of a trigger; returns when it is due again, if that is known.
+    async fn on_row(
+        &self,
+        row: TriggerRow,
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>, FireError> {
+        match row.kind {
+            TriggerKindName::Schedule => self.on_schedule(row, now).await,
+            TriggerKindName::Poll => self.on_poll(row, now).await,
+            TriggerKindName::Webhook
+            | TriggerKindName::Event
+            | TriggerKindName::Stream
+            | TriggerKindName::WorkflowEnded => Ok(None),
+        }
+    }
+
+    async fn trim(&self) {
+        loop {
+            match self.firing.call(|triggers| triggers.trim_triggers()).await {
+                Ok(deleted) if deleted >= TRIM_MAX as u64 => {}
+                Ok(_) => return,
+                Err(error) => {
+                    tracing::warn!(%error, "old items of triggers could not be deleted; trying again later");
+                    return;
+                }
+            }
+        }
+    }
+}
