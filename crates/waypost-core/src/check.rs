@@ -32,6 +32,7 @@ mod run;
 mod scopes;
 mod signals;
 mod spans;
+mod triggers;
 
 use std::sync::Arc;
 

@@ -56,7 +56,13 @@ pub use wait::{ApprovalWait, BreakerWait, Wait};
 /// 9: nodes send and wait for signals by key (`SignalSent` without a receiver); remote workers are given
 /// secrets; outside systems complete operations (`NodeWaiting` with `callback`); nodes wait for the delivery of
 /// a message.
-pub const LOG_FORMAT: u16 = 9;
+///
+/// 10: triggers start executions (`RunCreated` with a trigger), and nodes are triggers.
+pub const LOG_FORMAT: u16 = 10;
+
+/// The log format with triggers. A definition that has some cannot be started in an older one: an older
+/// instance cannot compile it.
+pub const TRIGGERS_LOG_FORMAT: u16 = 10;
 
 /// The log format with signals by key. A definition that has some cannot be started in an older one: an older
 /// instance would not subscribe to them.

@@ -66,8 +66,9 @@ pub fn build(text: &str) -> Result<Plan, PlanFault> {
     }
     let (nodes, bodies) = scopes(statements);
     let hash = DefinitionHash::of(text.as_bytes());
+    let triggers = nodes.iter().filter_map(behaviour::trigger).collect();
     let draft = draft(nodes, failure_policy);
-    Plan::build(PlanDraft { hash, bodies, concurrency, timeout, budget, ..draft })
+    Plan::build(PlanDraft { hash, bodies, concurrency, timeout, budget, triggers, ..draft })
 }
 
 /// The nodes of a definition, scope by scope, and which of them are the body of which container.

@@ -178,6 +178,11 @@ pub enum Behaviour {
     Pass,
     /// Completes with the execution's input.
     Input,
+    /// Completes with the execution's input where it begins with this node, and is skipped otherwise.
+    Trigger {
+        /// Does it stand for starts by hand?
+        manual: bool,
+    },
     /// Completes with its own input: `{dependency: output}` of the sources that were taken.
     Gather,
     /// Completes with a rendered value; `result` marks the value as (part of) the execution's
@@ -289,7 +294,7 @@ impl Behaviour {
     /// Calls `visit` with every expression inside.
     pub fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
         match self {
-            Self::Pass | Self::Input | Self::Gather | Self::Group => {}
+            Self::Pass | Self::Input | Self::Trigger { .. } | Self::Gather | Self::Group => {}
             Self::Value { template, .. } | Self::Task { config: template, .. } => {
                 template.visit(visit);
             }
@@ -331,6 +336,7 @@ impl Behaviour {
             Self::Map(spec) => Some(Container::Map(spec)),
             Self::Pass
             | Self::Input
+            | Self::Trigger { .. }
             | Self::Gather
             | Self::Value { .. }
             | Self::Condition(_)
@@ -363,6 +369,7 @@ impl Behaviour {
             Self::Approval(_) => Some(vec![APPROVED, REJECTED, EXPIRED]),
             Self::Pass
             | Self::Input
+            | Self::Trigger { .. }
             | Self::Gather
             | Self::Value { .. }
             | Self::Fail(_)

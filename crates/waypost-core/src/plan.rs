@@ -51,6 +51,8 @@ pub struct Plan {
     pub budget: Option<Budget>,
     /// What starts executions of it.
     pub triggers: Vec<Arc<Trigger>>,
+    /// Is there a trigger node for starts by hand?
+    has_manual: bool,
 }
 
 /// A limit on how many executions of a workflow may be under way at once.
@@ -289,6 +291,8 @@ impl Plan {
             node.successors = successors;
         }
         let scopes = scopes(&mut nodes, &draft.bodies)?;
+        let is_manual = |node: &PlanNode| node.behaviour == Behaviour::Trigger { manual: true };
+        let has_manual = nodes.iter().any(|node| node.scope == 0 && is_manual(node));
         let mut plan = Self {
             workflow: draft.workflow,
             hash: draft.hash,
@@ -301,6 +305,7 @@ impl Plan {
             callable: draft.callable,
             budget: draft.budget,
             triggers: draft.triggers.into_iter().map(Arc::new).collect(),
+            has_manual,
         };
         plan.find_what_leads_only_to_joins(&order);
         plan.find_mentions();

@@ -58,6 +58,7 @@ pub(super) fn turn(plan: &Plan, nodes: &Nodes, at: At) -> Turn {
         }
     }
     match node.join {
+        _ if nodes.has_no_part(plan, at) => Turn::Skip,
         _ if node.needs.is_empty() => Turn::Run,
         Join::All if open > 0 => Turn::NotYet,
         Join::All if taken > 0 && dead == 0 => Turn::Run,

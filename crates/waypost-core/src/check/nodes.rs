@@ -39,6 +39,8 @@ pub(super) struct Nodes {
     unhandled: bool,
     /// The join that fired last, if it cancels what leads only there.
     fired: Option<At>,
+    /// The node of the trigger that the execution began with.
+    pub(super) began_at: Option<Arc<str>>,
 }
 
 impl Nodes {
@@ -83,8 +85,10 @@ impl Nodes {
         let event = match event {
             Event::Node(event) => event,
             Event::Run(event) => {
-                if let RunEvent::Reopened { nodes, .. } = event {
-                    self.may_be_reset(nodes)?;
+                match event {
+                    RunEvent::Reopened { nodes, .. } => self.may_be_reset(nodes)?,
+                    RunEvent::Created(created) => self.may_begin_with(created)?,
+                    _ => {}
                 }
                 return spans::judge_run(place, event, self.plan.as_deref());
             }
@@ -104,6 +108,10 @@ impl Nodes {
     /// Applies the event, whatever the verdict was.
     pub(super) fn advance(&mut self, place: EventAt, event: &Event, run: &RunCheck) {
         let event = match event {
+            Event::Run(RunEvent::Created(created)) => {
+                self.began_at = created.trigger.as_ref().and_then(|fired| fired.node.clone());
+                return;
+            }
             Event::Run(RunEvent::Ending { .. }) => return self.cancel_pending(place),
             Event::Run(RunEvent::Reopened { nodes, .. }) => return self.reset(nodes),
             // A person looked: losses are counted anew.

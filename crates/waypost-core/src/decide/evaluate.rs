@@ -34,7 +34,7 @@ impl Decider<'_> {
         let plan_node = self.plan_node(at);
         match &plan_node.behaviour {
             Behaviour::Pass => self.complete(at, None, None),
-            Behaviour::Input => {
+            Behaviour::Input | Behaviour::Trigger { .. } => {
                 let input = self.state.created.input.clone();
                 self.complete(at, Some(input), None)
             }

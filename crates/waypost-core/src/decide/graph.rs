@@ -94,6 +94,7 @@ impl Decider<'_> {
     fn turn(&self, at: At) -> Turn {
         let node = self.node(at);
         match self.plan_node(at).join {
+            _ if !self.plan.begins_at(at.node, self.state.created.trigger.as_deref()) => Turn::Skip,
             _ if self.plan_node(at).needs.is_empty() => Turn::Run,
             Join::All if node.open > 0 => Turn::NotYet,
             Join::All if node.dead > 0 || node.taken == 0 => Turn::Skip,
@@ -153,6 +154,7 @@ impl Decider<'_> {
             }
             Behaviour::Pass
             | Behaviour::Input
+            | Behaviour::Trigger { .. }
             | Behaviour::Gather
             | Behaviour::Value { .. }
             | Behaviour::Condition(_)

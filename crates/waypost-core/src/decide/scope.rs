@@ -17,6 +17,7 @@ use crate::planted::{Bug, is_planted};
 use crate::state::{State, Variables};
 use crate::status::NodeStatus;
 use crate::time::Timestamp;
+use crate::trigger::Fired;
 
 /// The scope of a node's expressions. Of the nodes in `earlier` nothing but their status at that
 /// moment can be seen.
@@ -89,7 +90,7 @@ fn add_item(state: &State, at: At, scope: &mut Scope) {
 pub(super) fn outer_scope(state: &State, now: Timestamp, contents: &Contents) -> Scope {
     let mut scope = Scope::over(contents);
     scope.json("input", &state.created.input);
-    scope.json("trigger", &state.created.input);
+    scope.json("trigger", &Fired::seen_as(state.created.trigger.as_deref()));
     scope.fields(
         "execution",
         &[

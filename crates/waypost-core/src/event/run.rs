@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BUDGETS_LOG_FORMAT, CHILDREN_LOG_FORMAT, MessageId, Origin, WAITS_LOG_FORMAT};
+use super::{
+    BUDGETS_LOG_FORMAT, CHILDREN_LOG_FORMAT, MessageId, Origin, TRIGGERS_LOG_FORMAT,
+    WAITS_LOG_FORMAT,
+};
 use crate::budget::SpendingLimits;
 use crate::child::ParentLink;
 use crate::failure::Failure;
@@ -267,6 +270,7 @@ impl RunEvent {
         match self {
             Self::Queued { .. } | Self::Admitted {} => 3,
             Self::BudgetExhausted { .. } | Self::BudgetSet { .. } => BUDGETS_LOG_FORMAT,
+            Self::Created(created) if created.trigger.is_some() => TRIGGERS_LOG_FORMAT,
             Self::Created(created) if created.parent.is_some() => CHILDREN_LOG_FORMAT,
             Self::Paused { reason: PauseReason::Children } => CHILDREN_LOG_FORMAT,
             Self::SignalDelivered { .. } => WAITS_LOG_FORMAT,

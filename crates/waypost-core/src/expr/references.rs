@@ -50,7 +50,7 @@ impl References {
     }
 
     pub(super) fn scan(tokens: &[Spanned<'_>]) -> Result<Self, ExpressionFault> {
-        let paths = paths::scan(tokens, &["input", "trigger", "nodes"]);
+        let paths = paths::scan(tokens, &["input", "nodes"]);
         let mut found = Self { paths, ..Self::default() };
         for (position, (token, range)) in tokens.iter().enumerate() {
             let Token::Name(name) = token else { continue };

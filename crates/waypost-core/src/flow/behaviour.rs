@@ -9,8 +9,10 @@ use crate::kind::{
     Loop, LoopTest, MapSpec, NotifySpec, OperationSpec, SignalName, SignalSpec, SignalsSpec,
     Tolerate, WorkflowCall,
 };
+use crate::plan::PlanNode;
 use crate::slot::SlotClass;
 use crate::time::Millis;
+use crate::trigger::{EventTrigger, Trigger, TriggerKind};
 
 /// `1000 money 0.5 pause`
 pub(super) fn budget(text: &str) -> Budget {
@@ -31,7 +33,7 @@ pub(super) fn meter(words: &[&str]) -> Meter {
     Meter { max_input: number(0), max_output: number(1), prices: Some(prices) }
 }
 
-/// `task(json)`, `call(json)`, `worker(json)`, `pass`, `input`, `gather`, `value(json)`, `output(json)`, `if(expression)`, `fail(text)`,
+/// `task(json)`, `call(json)`, `worker(json)`, `pass`, `input`, `manual`, `trigger`, `gather`, `value(json)`, `output(json)`, `if(expression)`, `fail(text)`,
 /// `switch(expression -> branch, else -> branch)`, `delay(5s)`, `delay(${{ … }})`, `until(time)`,
 /// `signal(name, where expression, within 5s, else branch)`,
 /// `signals(name, name where expression, need 2, within 5s, else branch)`,
@@ -54,6 +56,8 @@ pub(super) fn behaviour(id: &str, text: &str) -> Behaviour {
         "worker" => handler("far", None),
         "pass" => Behaviour::Pass,
         "input" => Behaviour::Input,
+        "manual" => Behaviour::Trigger { manual: true },
+        "trigger" => Behaviour::Trigger { manual: false },
         "gather" => Behaviour::Gather,
         "value" => Behaviour::Value { template: template(&value()), result: false },
         "output" => Behaviour::Value { template: template(&value()), result: true },
@@ -78,6 +82,26 @@ pub(super) fn behaviour(id: &str, text: &str) -> Behaviour {
         "emit" => emit(inside),
         other => panic!("{other:?} is not a behaviour"),
     }
+}
+
+/// The trigger that a node is: one of events whose type is its id.
+pub(super) fn trigger(node: &PlanNode) -> Option<Trigger> {
+    let is_trigger = node.behaviour == Behaviour::Trigger { manual: false };
+    is_trigger.then(|| Trigger {
+        name: node.id.clone(),
+        description: None,
+        node: Some(node.id.clone()),
+        enabled: true,
+        condition: None,
+        input: None,
+        id: None,
+        labels: Vec::new(),
+        kind: TriggerKind::Event(Box::new(EventTrigger {
+            types: vec![node.id.clone()],
+            source: None,
+            window: None,
+        })),
+    })
 }
 
 fn duration(text: &str) -> DurationTemplate {

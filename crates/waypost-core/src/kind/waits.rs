@@ -150,6 +150,7 @@ impl Behaviour {
             Self::Approval(_) => Some(EXPIRED),
             Self::Pass
             | Self::Input
+            | Self::Trigger { .. }
             | Self::Gather
             | Self::Value { .. }
             | Self::Condition(_)

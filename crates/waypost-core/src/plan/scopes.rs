@@ -6,11 +6,12 @@ use super::{Plan, PlanFault, PlanNode, id_at, position};
 use crate::event::{
     BODIES_LOG_FORMAT, BREAKERS_LOG_FORMAT, BUDGETS_LOG_FORMAT, CALLBACKS_LOG_FORMAT,
     CHILDREN_LOG_FORMAT, DELIVERY_LOG_FORMAT, EMIT_LOG_FORMAT, HEARTBEAT_LOG_FORMAT,
-    KEYS_LOG_FORMAT, WAITS_LOG_FORMAT, WORKER_SECRETS_LOG_FORMAT,
+    KEYS_LOG_FORMAT, TRIGGERS_LOG_FORMAT, WAITS_LOG_FORMAT, WORKER_SECRETS_LOG_FORMAT,
 };
 use crate::id::NodeIx;
 use crate::kind::Behaviour;
 use crate::path::segments;
+use crate::trigger::Fired;
 
 /// Nodes that see each other: those of the definition, or the body of a container.
 #[derive(Debug)]
@@ -53,9 +54,22 @@ impl Plan {
             (self.scopes.len() > 1, BODIES_LOG_FORMAT),
             (!self.callable, CHILDREN_LOG_FORMAT),
             (self.budget.is_some(), BUDGETS_LOG_FORMAT),
+            (!self.triggers.is_empty(), TRIGGERS_LOG_FORMAT),
         ];
         let own = own.into_iter().filter(|(has, _)| *has).map(|(_, format)| format);
         own.chain(self.nodes.iter().map(PlanNode::requires)).max().unwrap_or(1)
+    }
+
+    /// Does an execution begin at this node, if it was started by this fire or, without one, by hand? False
+    /// for a trigger that had no part in it. In a body, every trigger is a beginning.
+    pub fn begins_at(&self, node: NodeIx, fired: Option<&Fired>) -> bool {
+        let is_in_body = self.node(node).scope != 0;
+        let Behaviour::Trigger { manual } = self.node(node).behaviour else { return true };
+        match fired.and_then(|fired| fired.node.as_deref()) {
+            _ if is_in_body => true,
+            Some(fired) => *self.node(node).id == *fired,
+            None => manual || !self.has_manual,
+        }
     }
 
     /// The definition's own scope.

@@ -83,6 +83,9 @@ impl Fired {
         ];
         fields.extend(texts.map(|(name, text)| (name.to_owned(), text.into())));
         fields.insert("depth".to_owned(), self.depth.into());
+        if let Some(node) = &self.node {
+            fields.insert("node".to_owned(), Value::from(&**node));
+        }
         if self.kind_name() == Some(TriggerKindName::Schedule) {
             for (name, at) in
                 [("previousAt", self.previous_at), ("lastSuccessAt", self.last_success_at)]
@@ -94,9 +97,10 @@ impl Fired {
         Json::from_value(&Value::Object(fields))
     }
 
-    /// What expressions of an execution see that a person started, or another execution.
-    pub fn manual() -> Json {
-        Json::from_value(&serde_json::json!({ "kind": "manual" }))
+    /// What expressions see as `trigger`: also where a person, or another execution, started this one.
+    pub fn seen_as(fired: Option<&Self>) -> Json {
+        let manual = || Json::from_value(&serde_json::json!({ "kind": "manual" }));
+        fired.map_or_else(manual, Self::to_json)
     }
 
     /// The kind's name, where this version knows it.

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `run` | one execution, driven by hand; checks replay and snapshots at every step |
 //! | `script` | the language of the tables: `command -> what must be so` |
-//! | `rules`, `attempts`, `bodies`, `breakers`, `budgets`, `steering`, `waits`, `pausing`, `ending`, `recovery`, `repair`, `delivery`, `remote`, `queue` | the tables |
+//! | `rules`, `attempts`, `bodies`, `breakers`, `budgets`, `steering`, `waits`, `pausing`, `ending`, `recovery`, `repair`, `delivery`, `remote`, `queue`, `entries` | the tables |
 //! | `arrows` | both state machines, every pair, legal and refused |
 //! | `items` | the items of maps, listed |
 //! | `laws` | laws over random plans and random commands |
@@ -28,6 +28,7 @@ mod children;
 mod delivery;
 mod early;
 mod ending;
+mod entries;
 mod items;
 mod laws;
 mod pausing;

@@ -24,6 +24,22 @@ use waypost_core::plan::Plan;
 use waypost_core::slot::SlotCounts;
 use waypost_core::state::{NodeState, State};
 use waypost_core::time::{Millis, Timestamp};
+use waypost_core::trigger::Fired;
+
+fn fire_of(plan: &Plan, trigger: &str) -> Fired {
+    Fired {
+        name: trigger.into(),
+        kind: "event".into(),
+        node: plan.find(trigger).map(|_| trigger.into()),
+        at: EPOCH,
+        fired_at: EPOCH,
+        key: "k".into(),
+        previous_at: None,
+        last_success_at: None,
+        depth: 0,
+        details: None,
+    }
+}
 
 /// When every test begins.
 pub(crate) const EPOCH: Timestamp = Timestamp(1_000_000_000_000);
@@ -69,14 +85,37 @@ impl<'a> Run<'a> {
     pub(crate) fn start(plan: &'a Plan, input: &str, deadline: Option<Millis>, slots: u32) -> Self {
         let mut run = Self::born(plan, input, deadline);
         run.slots = slots;
-        let created = run.state.created.as_ref().clone();
-        let (state, decision) = create(plan, ExecutionNo(7), created, None, &run.env());
-        run.log.clear();
-        run.state = state;
-        run.check(decision.clone(), 1);
-        run.last = decision.clone();
-        run.follow_up(decision.effects);
+        run.create();
         run
+    }
+
+    /// The same, started by a fire of the trigger of this name: a node's, if a node has it.
+    pub(crate) fn fired(plan: &'a Plan, trigger: &str) -> Self {
+        let mut run = Self::born(plan, "{}", None);
+        run.be_created(|created| created.trigger = Some(Box::new(fire_of(plan, trigger))));
+        run.create();
+        run
+    }
+
+    /// Decides the first frame.
+    fn create(&mut self) {
+        let created = self.state.created.as_ref().clone();
+        let (state, decision) = create(self.plan, ExecutionNo(7), created, None, &self.env());
+        self.log.clear();
+        self.state = state;
+        self.check(decision.clone(), 1);
+        self.last = decision.clone();
+        self.follow_up(decision.effects);
+    }
+
+    /// Begins again with another first event.
+    fn be_created(&mut self, change: impl FnOnce(&mut RunCreated)) {
+        let mut created = self.state.created.as_ref().clone();
+        change(&mut created);
+        let first = Event::Run(RunEvent::Created(Box::new(created)));
+        self.state = begin(self.plan, ExecutionNo(7), &first, EPOCH).expect("it is RunCreated");
+        self.shadow = self.state.clone();
+        self.log = vec![(EPOCH, first)];
     }
 
     /// An execution of which nothing but the first event is known.
@@ -133,11 +172,7 @@ impl<'a> Run<'a> {
             depth,
             keys: vec!["test/k".into()],
         };
-        let created = RunCreated { parent: Some(Box::new(parent)), ..(*run.state.created).clone() };
-        let first = Event::Run(RunEvent::Created(Box::new(created)));
-        run.state = begin(plan, ExecutionNo(7), &first, EPOCH).expect("it is RunCreated");
-        run.shadow = run.state.clone();
-        run.log = vec![(EPOCH, first)];
+        run.be_created(|created| created.parent = Some(Box::new(parent)));
         run
     }
 

@@ -7,7 +7,7 @@
 //!   ")
 //! ```
 //!
-//! Commands: `start [input] [slots n] [within span]`, `born`, `hold` (evaluate by hand from here on),
+//! Commands: `start [input] [slots n] [within span]`, `born`, `started-by trigger`, `hold` (evaluate by hand from here on),
 //! `evaluate node`, `start-queued node`, `slots n`, `complete|fail|lose|stopped|mark|block node[@attempt] …`,
 //! `forge node`, `far worker start|complete|fail|… node[@attempt] …` (a report from elsewhere), `unofferable node`,
 //! `cancel-item path [#message]`, `tune path hold|release|concurrency… [#message]`, `signal name [body] [#message]`, `end-wait node|seq [body] [#message]`, `decide node|seq approve|reject who [form] [#message]` (`who!`: by a link), `cancel|pause|pause-now|resume|reopen [#message]`,
@@ -114,6 +114,7 @@ fn first_or<'r, 'p>(
         let deadline = after("within").map(millis);
         match words[0] {
             "born" => Run::born(plan, input, deadline),
+            "started-by" => Run::fired(plan, words[1]),
             "start" => {
                 let slots = after("slots").map_or(100, |text| text.parse().expect("slots"));
                 Run::start(plan, input, deadline, slots)
@@ -133,7 +134,7 @@ impl Line<'_, '_> {
     fn command(&mut self, words: &[&str]) {
         let node = |text: &str| self.run.at(text.split('@').next().unwrap_or(text));
         let command = match *words {
-            ["start" | "born", ..] => return,
+            ["start" | "born" | "started-by", ..] => return,
             ["hold"] => return self.run.evaluates = false,
             ["slots", count] => return self.run.slots = count.parse().expect("slots"),
             ["later", span] => return self.run.now = self.run.now.plus(millis(span)),

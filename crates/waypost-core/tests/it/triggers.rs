@@ -206,7 +206,7 @@ fn fired_schedule_shows_both_times_before() {
         "previousAt": "1970-01-01T00:00:00.000Z", "lastSuccessAt": null,
     });
     assert_eq!(schedule.to_json().to_value().unwrap(), expected);
-    assert_eq!(Fired::manual().text(), r#"{"kind":"manual"}"#);
+    assert_eq!(Fired::seen_as(None).text(), r#"{"kind":"manual"}"#);
 }
 
 fn schedule(spec: &Value) -> TriggerKind {

@@ -87,11 +87,13 @@ impl<'a> Checker<'a> {
     fn steps_into_input(&self, at: Option<usize>, path: &PathRef) -> Option<usize> {
         let field = |at: usize| path.steps.get(at).and_then(|step: &Step| step.field.as_deref());
         match path.root.as_str() {
-            "input" | "trigger" => Some(0),
+            "input" => Some(0),
             "nodes" if field(1) == Some("output") => {
                 let node = self.scopes.visible(at?, field(0)?)?.node;
                 let behaviour = &self.scopes.node(node).behaviour;
-                matches!(behaviour, Some(Behaviour::Input)).then_some(2)
+                let is_input =
+                    matches!(behaviour, Some(Behaviour::Input | Behaviour::Trigger { .. }));
+                is_input.then_some(2)
             }
             _ => None,
         }

@@ -38,6 +38,8 @@ pub(super) struct Paths<'d> {
     sure: Option<Bits>,
     /// Nodes with something missing upstream.
     incomplete: Vec<bool>,
+    /// The trigger nodes of a definition that has several: not all of them run.
+    entries: HashSet<usize>,
 }
 
 /// Which outcomes of its source a condition accepts.
@@ -91,6 +93,7 @@ impl<'d> Paths<'d> {
             ancestors: matrix(),
             sure: matrix(),
             incomplete: graph.incomplete.clone(),
+            entries: entries(definition),
         };
         for node in &order.nodes {
             paths.visit(*node, definition.nodes[*node].join, tracked);
@@ -174,9 +177,23 @@ impl<'d> Paths<'d> {
             .zip(self.facts.of_condition[node].iter().copied())
             .filter(|(source, _)| !self.order.in_one_cycle(*source, node))
             .collect();
+        if conditions.is_empty() && self.entries.contains(&node) {
+            self.may_not_begin(node, tracked);
+        }
         self.incomplete[node] |= conditions.iter().any(|(source, _)| self.incomplete[*source]);
         let certain = self.visit_guard(node, join, &conditions, tracked);
         self.visit_ancestors(node, &conditions, &certain);
+    }
+
+    /// A node at which an execution may begin, or not: a fact of its own, as that a join ran.
+    fn may_not_begin(&mut self, node: usize, tracked: usize) {
+        let began = self.facts.known.len();
+        self.facts.known.push(None);
+        if began < tracked {
+            let mut guard = self.guards.row(node).to_vec();
+            bits::insert(&mut guard, began);
+            self.guards.set_row(node, &guard);
+        }
     }
 
     /// Sets the guard of a node and returns which of its sources have surely run before it.
@@ -268,6 +285,15 @@ impl<'d> Paths<'d> {
         ancestors.set_row(node, &before);
         sure.set_row(node, &always);
     }
+}
+
+/// The trigger nodes of a definition, if there are several.
+fn entries(definition: &ParsedDefinition<'_>) -> HashSet<usize> {
+    let own = definition.scopes.first().map_or(0..0, |scope| scope.nodes.clone());
+    let is_entry =
+        |at: &usize| matches!(definition.nodes[*at].behaviour, Some(Behaviour::Trigger { .. }));
+    let found: HashSet<usize> = own.filter(is_entry).collect();
+    if found.len() > 1 { found } else { HashSet::new() }
 }
 
 impl<'d> Facts<'d> {

@@ -829,7 +829,7 @@ fn cases_without_bodies() -> Vec<Case> {
             UnknownInputField,
             "has no field `zzz`",
             "add it to the `properties`",
-            "input.name == «trigger['zzz']»",
+            "input.name == «input['zzz']»",
         ),
         config(
             NothingRetried,
@@ -1017,7 +1017,7 @@ fn check_of_valid_definitions_reports_no_fault() {
         // Names where they belong.
         "  - { id: a, type: wait, config: { name: go, filter: signal.n > 1 } }\n\
          \x20 - { id: b, type: api-call, needs: a, config: { url: \"${{ secrets.host }}/${{ range(3)|length }}\", headers: { a: \"Bearer ${{ secrets.a_1 }}\", b: \"${{secrets._b}}\" } }, variables: { x: \"${{ output.body }}\" } }\n\
-         \x20 - { id: c, type: transform, needs: b, config: { value: \"${{ variables.x ~ execution.now ~ trigger.id }}\" } }",
+         \x20 - { id: c, type: transform, needs: b, config: { value: \"${{ variables.x ~ execution.now ~ trigger.kind }}\" } }",
     ] {
         let found = parse_text(&format!("name: fine\nnodes:\n{source}\n"));
         assert!(found.is_empty(), "in:\n{source}\nfound: {found:#?}");

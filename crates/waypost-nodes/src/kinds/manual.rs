@@ -5,7 +5,7 @@ use waypost_core::kind::{Behaviour, Family, KindSpec};
 use crate::NodeKind;
 
 pub(crate) static KIND: NodeKind =
-    NodeKind { spec: &SPEC, compile: |_| Ok(Behaviour::Input), handler: None };
+    NodeKind { spec: &SPEC, compile: |_| Ok(Behaviour::Trigger { manual: true }), handler: None };
 
 static SPEC: KindSpec = KindSpec {
     name: "manual",

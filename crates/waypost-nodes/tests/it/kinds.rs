@@ -52,7 +52,7 @@ fn computed(text: &str, unit_ms: u32) -> DurationTemplate {
 #[test]
 fn kinds_without_fields() {
     for (kind, behaviour) in [
-        ("manual", Behaviour::Input),
+        ("manual", Behaviour::Trigger { manual: true }),
         ("input", Behaviour::Input),
         ("noop", Behaviour::Pass),
         ("join", Behaviour::Gather),

@@ -40,6 +40,7 @@ pub(super) fn execution(found: &Found) -> wire::Execution {
         updated_at: Time(state.updated_at),
         ended_at: end.map(|end| Time(end.at)),
         resume_at: state.next_due().map(Time),
+        trigger: created.trigger.as_deref().map(|fired| Payload(fired.to_json())),
         input: Payload(created.input.clone()),
         output: end.and_then(|end| end.output.clone()).map(Payload),
         failure: end.and_then(|end| end.failure.as_ref()).map(failure),

@@ -37,6 +37,8 @@ wire! {
         pub ended_at?: Time,
         /// When it continues by itself, if it waits for a time.
         pub resume_at?: Time,
+        /// The fire of a trigger that it began with, if one started it: what expressions see as `trigger`.
+        pub trigger?: Payload,
         /// Its input.
         pub input: Payload,
         /// Its output, once it has ended.

@@ -10,6 +10,7 @@ use waypost_core::expr::{Expression, Payloads, Scope, ScopeNode, Template};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::json::Json;
 use waypost_core::status::NodeStatus;
+use waypost_core::trigger::Fired;
 use waypost_ports::clock::{Clock, SystemClock};
 use waypost_server::wire;
 
@@ -59,7 +60,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
             let mut scope = Scope::new();
             let input = input::payload("the input", &args.input)?;
             scope.json("input", &input);
-            scope.json("trigger", &input);
+            scope.json("trigger", &Fired::seen_as(None));
             scope
         }
     };
@@ -124,7 +125,8 @@ async fn scope_of(name: &str, compiled: &Compiled, context: &Context) -> Result<
     let execution = target.execution(&id).await?;
     let mut scope = Scope::new();
     scope.json("input", &execution.input.0);
-    scope.json("trigger", &execution.input.0);
+    let trigger = execution.trigger.as_ref().map(|trigger| trigger.0.clone());
+    scope.json("trigger", &trigger.unwrap_or_else(|| Fired::seen_as(None)));
     let fields = [
         ("id", execution.id.clone()),
         ("workflow", execution.workflow.clone()),

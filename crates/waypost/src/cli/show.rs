@@ -62,6 +62,9 @@ async fn print(target: &Target, shown: &ShownExecution, color: bool) -> Result<(
         let labels: Vec<_> = execution.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
         print_line(&format!("labels     {}", labels.join(", ")));
     }
+    if let Some(trigger) = &execution.trigger {
+        print_line(&format!("trigger    {}", short(&trigger.0)));
+    }
     if !execution.input.0.is_null() {
         print_line(&format!("input      {}", short(&execution.input.0)));
     }
