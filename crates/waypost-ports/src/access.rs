@@ -41,11 +41,14 @@ pub enum Role {
     Viewer,
     /// Take tasks and report on them.
     Worker,
+    /// Publish events.
+    Publisher,
 }
 
 impl Role {
     /// Every role.
-    pub const ALL: [Self; 4] = [Self::Admin, Self::Operator, Self::Viewer, Self::Worker];
+    pub const ALL: [Self; 5] =
+        [Self::Admin, Self::Operator, Self::Viewer, Self::Worker, Self::Publisher];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -54,6 +57,7 @@ impl Role {
             Self::Operator => "operator",
             Self::Viewer => "viewer",
             Self::Worker => "worker",
+            Self::Publisher => "publisher",
         }
     }
 

@@ -51,6 +51,8 @@ pub struct Grant {
     pub shell: bool,
     /// Which remote workers may have it.
     pub workers: WorkerGrants,
+    /// May requests to webhook triggers be verified with it? Then it is for nothing else.
+    pub verify: bool,
 }
 
 impl Grant {
@@ -153,7 +155,7 @@ pub enum SecretRefused {
     #[error(
         "there is no secret `{0}` here: define it in the settings file of the process that runs \
          this task, as a table [secrets.{0}] with from = \"env:VARIABLE\" or \"file:/path\", \
-         workflows = [\"…\"], and hosts = [\"…\"], shell = true or workers = [\"…\"]; `waypost \
+         workflows = [\"…\"], and hosts = [\"…\"], shell = true, workers = [\"…\"] or verify = true; `waypost \
          config` lists the secrets that there are"
     )]
     Unknown(Arc<str>),
@@ -202,6 +204,7 @@ mod tests {
             hosts: [].into(),
             shell: false,
             workers: WorkerGrants::default(),
+            verify: false,
         };
         let shown = format!("{grant:?} {grant:#?}");
         assert!(shown.contains("key") && !shown.contains("canary"), "{shown}");

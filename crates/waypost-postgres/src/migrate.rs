@@ -38,6 +38,7 @@ const KNOWN: &[Migration] = &[
     Migration::new(18, "awaited", include_str!("../migrations/0018_awaited.sql")).additive(),
     Migration::new(19, "turns", include_str!("../migrations/0019_turns.sql")).additive(),
     Migration::new(20, "tree use", include_str!("../migrations/0020_tree_use.sql")).additive(),
+    Migration::new(21, "publisher", include_str!("../migrations/0021_publisher.sql")).additive(),
 ];
 
 /// The layout of a database, without changing it.

@@ -31,6 +31,7 @@ const KNOWN: &[Migration] = &[
     Migration::new(14, "awaited", include_str!("../migrations/0014_awaited.sql")).additive(),
     Migration::new(15, "turns", include_str!("../migrations/0015_turns.sql")).additive(),
     Migration::new(16, "tree use", include_str!("../migrations/0016_tree_use.sql")).additive(),
+    Migration::new(17, "publisher", include_str!("../migrations/0017_publisher.sql")).additive(),
 ];
 
 /// The layout of a folder, without changing it.

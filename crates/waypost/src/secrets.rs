@@ -40,6 +40,7 @@ struct SecretEntry {
     hosts: Arc<[HostPattern]>,
     shell: bool,
     workers: WorkerGrants,
+    verify: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -58,6 +59,8 @@ struct Written {
     hosts: Vec<String>,
     #[serde(default)]
     shell: bool,
+    #[serde(default)]
+    verify: bool,
     #[serde(default)]
     workers: Vec<String>,
     #[serde(default)]
@@ -112,6 +115,7 @@ impl Secrets for GrantedSecrets {
                 hosts: Arc::clone(&entry.hosts),
                 shell: entry.shell,
                 workers: entry.workers.clone(),
+                verify: entry.verify,
             }),
             Err(reason) => Err(SecretRefused::Unusable { name, reason }),
         }
@@ -131,16 +135,26 @@ impl SecretEntry {
         }
         // An error about a wrong type could quote a secret value that was written here by mistake.
         let toml::Value::Table(table) = table else {
-            bail!("give a table with `from`, `workflows`, and `hosts`, `shell` or `workers`");
+            bail!(
+                "give a table with `from`, `workflows`, and `hosts`, `shell`, `workers` or `verify`"
+            );
         };
         let written: Written = table.try_into()?;
         if written.workflows.is_empty() {
             bail!("`workflows` must name who may use it");
         }
-        if written.hosts.is_empty() && !written.shell && written.workers.is_empty() {
+        let is_for_tasks =
+            !written.hosts.is_empty() || written.shell || !written.workers.is_empty();
+        if !is_for_tasks && !written.verify {
             bail!(
-                "neither `hosts` nor `shell` nor `workers` is given, so it could not be used for \
-                 anything"
+                "neither `hosts` nor `shell` nor `workers` nor `verify` is given, so it could not be \
+                 used for anything"
+            );
+        }
+        if is_for_tasks && written.verify {
+            bail!(
+                "`verify` goes with neither `hosts` nor `shell` nor `workers`: a secret that verifies \
+                 requests is for nothing else"
             );
         }
         if written.workers.is_empty() && !written.worker_keys.is_empty() {
@@ -151,6 +165,7 @@ impl SecretEntry {
             workflows: patterns(&written.workflows, "a workflow's name")?,
             hosts: written.hosts.iter().map(|host| Ok(host.parse()?)).collect::<Result<_>>()?,
             shell: written.shell,
+            verify: written.verify,
             workers: WorkerGrants {
                 handlers: patterns(&written.workers, "a handler's name")?.into(),
                 keys: patterns(&written.worker_keys, "the name of an API key")?.into(),
@@ -232,6 +247,7 @@ impl fmt::Display for SecretEntry {
         };
         let mut places: Vec<String> = self.hosts.iter().map(ToString::to_string).collect();
         places.extend(self.shell.then(|| "shell".to_owned()));
+        places.extend(self.verify.then(|| "verify requests".to_owned()));
         let WorkerGrants { handlers, keys } = &self.workers;
         if !handlers.is_empty() {
             let keys =

@@ -17,6 +17,7 @@ pub(crate) fn grant(name: &str, value: &str, hosts: &[&str]) -> Grant {
         hosts: hosts.iter().map(|host| host.parse().unwrap()).collect(),
         shell: false,
         workers: Default::default(),
+        verify: false,
     }
 }
 

@@ -44,7 +44,7 @@ fn actions(page: &AuditPage) -> Vec<&str> {
 
 pub fn keys_are_kept_exactly_and_in_order<B: StoreUnderTest>(rig: &mut Rig<B>) {
     assert_eq!(keys(rig), []);
-    let roles = ["z", "a", "m", "b"].into_iter().zip(Role::ALL);
+    let roles = ["z", "a", "m", "b", "c"].into_iter().zip(Role::ALL);
     let mut all: Vec<NewKey> = roles.map(|(id, role)| key(id, role)).collect();
     for (number, key) in (0..).zip(&mut all) {
         key.digest = [number; 32];

@@ -86,6 +86,8 @@ pub enum RoleName {
     Viewer,
     /// Take tasks and report on them.
     Worker,
+    /// Publish events.
+    Publisher,
 }
 
 impl From<RoleName> for waypost_ports::access::Role {
@@ -95,6 +97,7 @@ impl From<RoleName> for waypost_ports::access::Role {
             RoleName::Operator => Self::Operator,
             RoleName::Viewer => Self::Viewer,
             RoleName::Worker => Self::Worker,
+            RoleName::Publisher => Self::Publisher,
         }
     }
 }
@@ -107,6 +110,7 @@ impl From<waypost_ports::access::Role> for RoleName {
             Role::Operator => Self::Operator,
             Role::Viewer => Self::Viewer,
             Role::Worker => Self::Worker,
+            Role::Publisher => Self::Publisher,
         }
     }
 }

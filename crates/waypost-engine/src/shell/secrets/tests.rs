@@ -28,6 +28,7 @@ impl Secrets for Book {
             hosts: [].into(),
             shell: true,
             workers: Default::default(),
+            verify: false,
         })
     }
 }

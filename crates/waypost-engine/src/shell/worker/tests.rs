@@ -29,6 +29,7 @@ impl Secrets for OneSecret {
             hosts: [].into(),
             shell: false,
             workers: Default::default(),
+            verify: false,
         })
     }
 }

@@ -52,7 +52,7 @@ impl Secrets for Vault {
         }
         let value = SecretText::new(text).unwrap();
         let hosts = [].into();
-        Ok(Grant { name: name.into(), value, hosts, shell: false, workers })
+        Ok(Grant { name: name.into(), value, hosts, shell: false, workers, verify: false })
     }
 }
 
