@@ -10,6 +10,7 @@
 //! | --- | --- |
 //! | `occurrence` | what happened, as a trigger gets it and as a dead letter keeps it |
 //! | `firing` | one fire: from an occurrence to an execution, or to why there is none |
+//! | `trial` | what a trigger would do with a payload |
 //! | `control` | what people ask of a trigger: pause, resume, fire, rewind, backfill |
 //! | `registration` | what a deploy registers |
 //! | `runner`, `book`, `wakeups` | the task that claims what is due; its bookkeeping; what wakes it |
@@ -34,6 +35,7 @@ mod runner;
 mod schedules;
 mod scheduling;
 mod successes;
+mod trial;
 mod wakeups;
 mod windows;
 

@@ -109,10 +109,9 @@ impl TriggerControl {
     ) -> Result<FireResult, ControlError> {
         let made_up = || Uuid::new_v4().simple().to_string();
         let key = key.map_or_else(made_up, str::to_owned);
-        self.retrying(workflow, name, async |row, PlannedTrigger { trigger, .. }| {
+        self.retrying(workflow, name, |_, PlannedTrigger { trigger, .. }| {
             let payload = by_hand(&trigger.kind, payload).map_err(ControlError::Invalid)?;
-            let occurrence = Occurrence::new(&format!("by hand {key}"), payload);
-            Ok(self.firing.fire(&row, &occurrence, None, None).await?)
+            Ok(Occurrence::new(&format!("by hand {key}"), payload))
         })
         .await
     }
@@ -126,7 +125,7 @@ impl TriggerControl {
     ) -> Result<FireResult, ControlError> {
         let letter = self.dead(dead).await?;
         let result = self
-            .retrying(workflow, name, async |row, _| {
+            .retrying(workflow, name, |row, _| {
                 if letter.trigger != row.number {
                     return Err(ControlError::Unknown);
                 }
@@ -136,8 +135,7 @@ impl TriggerControl {
                 let nothing = || {
                     ControlError::Invalid("the dead letter has nothing to fire again".to_owned())
                 };
-                let occurrence = Occurrence::again(&letter).ok_or_else(nothing)?;
-                Ok(self.firing.fire(&row, &occurrence, None, None).await?)
+                Occurrence::again(&letter).ok_or_else(nothing)
             })
             .await?;
         if matches!(result, FireResult::Started(_) | FireResult::Known(_) | FireResult::Filtered) {
@@ -160,7 +158,7 @@ impl TriggerControl {
         &self,
         workflow: &str,
         name: &str,
-        fire: impl AsyncFn(TriggerRow, PlannedTrigger) -> Result<FireResult, ControlError>,
+        occurrence: impl Fn(&TriggerRow, &PlannedTrigger) -> Result<Occurrence, ControlError>,
     ) -> Result<FireResult, ControlError> {
         for _ in 0..TRIES {
             let row = self.row(workflow, name).await?;
@@ -168,7 +166,8 @@ impl TriggerControl {
                 return Err(ControlError::State(row.state));
             }
             let planned = self.firing.planned(&row).await?;
-            match fire(row, planned).await? {
+            let occurrence = occurrence(&row, &planned)?;
+            match self.firing.fire(&row, &occurrence, None, None).await? {
                 FireResult::Stale => {}
                 result => return Ok(result),
             }
@@ -370,7 +369,7 @@ impl TriggerControl {
 }
 
 /// What a trigger of a kind gets that a person fires.
-fn by_hand(kind: &TriggerKind, payload: &Json) -> Result<Payload, String> {
+pub(super) fn by_hand(kind: &TriggerKind, payload: &Json) -> Result<Payload, String> {
     let empty = || Json::from_value(&serde_json::json!({}));
     Ok(match kind {
         TriggerKind::Schedule(_) => Payload::nothing(),
