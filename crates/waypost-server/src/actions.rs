@@ -9,11 +9,14 @@ pub(crate) mod breakers;
 pub(crate) mod callbacks;
 pub(crate) mod control;
 pub(crate) mod definitions;
+pub(crate) mod events;
 pub(crate) mod executions;
+pub(crate) mod hooks;
 mod payloads;
 pub(crate) mod signals;
 pub(crate) mod starting;
 pub(crate) mod system;
+pub(crate) mod triggers;
 pub(crate) mod webhooks;
 pub(crate) mod workers;
 

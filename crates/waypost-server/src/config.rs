@@ -4,14 +4,19 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use waypost_core::limits::{BLOB_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use waypost_core::time::Millis;
 use waypost_ports::webhook::DELIVERY_TIMEOUT;
 
+use crate::cloud_events::{EVENT_BYTES_MAX, EVENTS_BYTES_MAX, EVENTS_MAX};
 use crate::http::upload::UPLOAD_BYTES_PER_SECOND_MIN;
 
 /// Bytes of the body of a request with a link: the largest payload, for those who have no key.
 pub const LINK_BODY_BYTES_MAX: usize = PAYLOAD_BYTES_MAX;
+
+/// Bytes of the body of a request to a webhook trigger; a trigger may allow less.
+pub const HOOK_BODY_BYTES_MAX: usize = 5 << 20;
 
 /// A server's configuration.
 #[derive(Clone, Debug)]
@@ -57,6 +62,14 @@ pub struct Config {
     /// Requests a second with one link, and from one address with links that were never issued; twice as
     /// many may come at once.
     pub link_requests_per_second: u32,
+    /// Proxies whose header `X-Forwarded-For` names the sender of a request.
+    pub trusted_proxies: Vec<IpNet>,
+    /// May webhook triggers without a scheme be fired from other machines?
+    pub allow_unsigned_hooks: bool,
+    /// Requests a second that fire one webhook trigger; twice as many may come at once.
+    pub hook_requests_per_second: u32,
+    /// Requests to webhook triggers that are not taken, a second and from one address.
+    pub hook_failures_per_second: u32,
     /// How long a change may take to become durable before its sender gets an error.
     pub commit_timeout: Duration,
     /// The longest that `?wait` waits.
@@ -103,6 +116,10 @@ impl Default for Config {
             requests_per_second: 20_000,
             // A link is used once or a few times; its sender may repeat it.
             link_requests_per_second: 10,
+            trusted_proxies: Vec::new(),
+            allow_unsigned_hooks: false,
+            hook_requests_per_second: 1_000,
+            hook_failures_per_second: 10,
             commit_timeout: Duration::from_secs(30),
             wait_max: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(10),
@@ -140,6 +157,12 @@ impl Config {
             ("http_requests_per_second", u64::from(self.requests_per_second)),
             ("http_link_requests_per_second", u64::from(self.link_requests_per_second)),
             ("http_link_body_bytes_max", LINK_BODY_BYTES_MAX as u64),
+            ("hook_body_bytes_max", HOOK_BODY_BYTES_MAX as u64),
+            ("hook_requests_per_second", u64::from(self.hook_requests_per_second)),
+            ("hook_failures_per_second", u64::from(self.hook_failures_per_second)),
+            ("events_bytes_max", EVENTS_BYTES_MAX as u64),
+            ("event_bytes_max", EVENT_BYTES_MAX as u64),
+            ("events_max", EVENTS_MAX as u64),
             ("http_commit_timeout_seconds", seconds(self.commit_timeout)),
             ("http_wait_max_seconds", seconds(self.wait_max)),
             ("http_page_max", crate::reader::PAGE_MAX as u64),

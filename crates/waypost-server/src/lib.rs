@@ -18,8 +18,9 @@
 //! | `wire` | the types of the API; never a type of the core |
 //! | `problem`, `rate_limited_log` | error responses, and how often they are logged |
 //! | `http` | from bytes on a socket to an action and back |
-//! | `cloud_events` | published events, read and checked
-//! | `hooks` | requests of other systems that fire triggers
+//! | `cloud_events` | published events, read and checked |
+//! | `event_triggers` | the active event triggers, by the types that they want |
+//! | `hooks` | requests of other systems that fire triggers |
 //! | `budget` | how many bytes are in memory for clients at once |
 //! | `server`, `config`, `metrics` | shared by requests |
 //!
@@ -31,6 +32,7 @@ pub mod budget;
 pub mod cloud_events;
 pub mod config;
 pub mod control;
+mod event_triggers;
 pub mod hooks;
 mod html;
 pub mod http;

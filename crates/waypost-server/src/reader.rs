@@ -5,6 +5,7 @@
 
 mod breakers;
 mod signals;
+pub(crate) mod trigger_views;
 mod views;
 mod waits;
 pub(crate) mod webhook_views;

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use waypost_core::id::ExecutionNo;
 use waypost_engine::dispatcher::DispatcherWakeups;
+use waypost_engine::triggers::TriggerControl;
 use waypost_engine::{Engine, Plans};
 use waypost_lang::{Compiled, Diagnostics};
 use waypost_ports::access::Access;
@@ -19,6 +20,7 @@ use waypost_ports::blobs::{BlobRefs, Blobs};
 use waypost_ports::clock::Clock;
 use waypost_ports::outbox::Outbox;
 use waypost_ports::query::{Query, Read};
+use waypost_ports::secret::Secrets;
 use waypost_ports::store::Store;
 use waypost_ports::webhook::WebhookSender;
 
@@ -27,6 +29,8 @@ use crate::access::keys::KeyRing;
 use crate::access::rate::RateLimit;
 use crate::budget::{Budget, SMALL_BYTES, Share};
 use crate::config::Config;
+use crate::event_triggers::KnownEventTriggers;
+use crate::hooks::rows::HookRows;
 use crate::http::guard::Guard;
 use crate::http::openapi;
 use crate::metrics::HttpMetrics;
@@ -51,7 +55,7 @@ const REPLY_PATIENCE: Duration = Duration::from_secs(30);
 
 /// The parts of a server.
 pub struct Parts {
-    pub engine: Engine,
+    pub engine: Arc<Engine>,
     pub backend: Arc<dyn Backend>,
     pub blobs: Arc<dyn Blobs>,
     pub plans: Arc<Plans>,
@@ -67,6 +71,10 @@ pub struct Parts {
     pub webhooks: Arc<dyn WebhookSender>,
     /// Of the dispatcher of this instance.
     pub wakeups: DispatcherWakeups,
+    /// What changes and fires triggers, where this server has any.
+    pub triggers: Option<TriggerControl>,
+    /// The secrets with which requests to webhook triggers are verified.
+    pub secrets: Arc<dyn Secrets>,
     pub config: Config,
     /// More lines for `/limits`: those of layers that this one cannot see.
     pub limits: Vec<(&'static str, u64)>,
@@ -74,13 +82,18 @@ pub struct Parts {
 
 /// Shared by all requests.
 pub struct Server {
-    pub engine: Engine,
+    pub engine: Arc<Engine>,
     pub reader: Arc<Reader>,
     pub blobs: Arc<dyn Blobs>,
     pub workflows: Workflows,
     pub watchers: Arc<Watchers>,
     pub webhooks: Arc<dyn WebhookSender>,
     pub wakeups: DispatcherWakeups,
+    pub triggers: Option<TriggerControl>,
+    pub secrets: Arc<dyn Secrets>,
+    /// Rows of webhook triggers that were read lately.
+    pub(crate) hook_rows: HookRows,
+    pub(crate) event_triggers: KnownEventTriggers,
     pub config: Config,
     /// The keys that are worth something.
     pub keys: KeyRing,
@@ -99,6 +112,10 @@ pub struct Server {
     pub tasks: TaskTracker,
     pub(crate) rate: RateLimit,
     pub(crate) link_rate: RateLimit,
+    /// Requests that fire one webhook trigger.
+    pub(crate) hook_rate: RateLimit,
+    /// Requests to webhook triggers that were not taken, by address.
+    pub(crate) hook_failures: RateLimit,
     pub(crate) guard: Guard,
     pub(crate) limits: Vec<(&'static str, u64)>,
     /// The content of `/openapi.json`.
@@ -118,6 +135,7 @@ impl Server {
             engine, backend, blobs, plans, compiler, clock, watchers, config, limits, ..
         } = parts;
         let (webhooks, wakeups) = (parts.webhooks, parts.wakeups);
+        let (triggers, secrets) = (parts.triggers, parts.secrets);
         let description = openapi::document(config.needs_keys(), &parts.definition_schema);
         let keys = KeyRing::load(&*backend)?;
         let audit = AuditLog::start(Arc::clone(&backend) as Arc<dyn Access>)
@@ -131,6 +149,10 @@ impl Server {
             watchers,
             webhooks,
             wakeups,
+            triggers,
+            secrets,
+            hook_rows: HookRows::default(),
+            event_triggers: KnownEventTriggers::default(),
             keys,
             audit,
             metrics: HttpMetrics::default(),
@@ -146,6 +168,8 @@ impl Server {
             tasks: TaskTracker::new(),
             rate: RateLimit::new(config.requests_per_second),
             link_rate: RateLimit::new(config.link_requests_per_second),
+            hook_rate: RateLimit::new(config.hook_requests_per_second),
+            hook_failures: RateLimit::new(config.hook_failures_per_second),
             guard: Guard::new(config.address, config.hosts.clone()).publishing(public.as_deref()),
             description: description.to_string().into(),
             limits,

@@ -15,6 +15,7 @@ mod definitions;
 mod executions;
 mod signals;
 mod system;
+mod triggers;
 mod webhooks;
 mod workers;
 
@@ -48,6 +49,7 @@ static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         breakers::ROUTES,
         signals::ROUTES,
         system::ROUTES,
+        triggers::ROUTES,
         webhooks::ROUTES,
         administration::ROUTES,
     ];

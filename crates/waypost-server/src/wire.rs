@@ -41,6 +41,7 @@ pub mod payload;
 pub mod publish;
 pub mod request;
 pub mod system;
+pub mod trigger;
 pub mod wait;
 pub mod webhook;
 pub mod why;
@@ -61,6 +62,7 @@ pub use request::{NewApiKey, Start};
 pub use system::{
     ApiKey, ApiKeyList, AuditList, AuditRow, Instance, InstanceList, Limits, MadeKey,
 };
+pub use trigger::*;
 pub use wait::{ListedWait, WaitList};
 pub use webhook::{
     DeadLetterList, NewWebhookEndpoint, WebhookEndpoint, WebhookEndpointList, WebhookMessage,

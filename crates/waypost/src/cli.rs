@@ -32,6 +32,7 @@ mod serve;
 mod show;
 mod start;
 mod system;
+mod triggers;
 mod validate;
 mod waits;
 mod watch;
@@ -106,7 +107,7 @@ enum Command {
     Children(children::Args),
     /// List open waits of all executions
     Waits(waits::Args),
-    /// Show the log of one execution
+    /// Show the log of one execution, or publish events to triggers
     Events(events::Args),
     /// Pause an execution: running attempts finish, nothing new starts
     Pause(requests::PauseArgs),
@@ -151,6 +152,9 @@ enum Command {
     /// List and reset circuit breakers
     #[command(subcommand)]
     Breakers(breakers::Action),
+    /// List, fire and change triggers, which start executions
+    #[command(subcommand)]
+    Triggers(triggers::Action),
     /// Manage webhook endpoints, which get messages about executions
     #[command(subcommand)]
     Webhooks(webhooks::Action),
@@ -357,6 +361,7 @@ async fn execute(cli: Cli, color: bool, color_errors: bool) -> Result<Exit> {
         Command::Keys(action) => keys::run(&action, &context).await,
         Command::Audit(args) => keys::audit(&args, &context).await,
         Command::Breakers(action) => breakers::run(&action, &context).await,
+        Command::Triggers(action) => triggers::run(&action, &context).await,
         Command::Webhooks(action) => webhooks::run(&action, &context).await,
         Command::DeadLetters(page) => webhooks::dead_letters(&page, &context).await,
         Command::Bench { scenario } => bench::run(&scenario, &context).await,

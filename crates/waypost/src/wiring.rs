@@ -194,7 +194,7 @@ pub fn open_server(backend: Arc<dyn Backend>, url: &str, settings: &Settings) ->
     let plans = Arc::clone(&parts.plans);
     let engine = Engine::open(parts)?;
     Ok(Server::new(waypost_server::server::Parts {
-        engine,
+        engine: Arc::new(engine),
         backend,
         blobs,
         plans,
@@ -207,6 +207,8 @@ pub fn open_server(backend: Arc<dyn Backend>, url: &str, settings: &Settings) ->
             settings.server.webhook_timeout,
         )),
         wakeups,
+        triggers: None,
+        secrets: Arc::clone(&settings.secrets) as Arc<dyn Secrets>,
         config: settings.server.clone(),
         limits: limits(settings),
     })?)

@@ -45,6 +45,16 @@ impl RateLimit {
         Err(Duration::from_secs_f64((1.0 - tokens) / self.per_second))
     }
 
+    /// Is there a token, which is not taken?
+    pub fn check(&self, who: &Arc<str>, now: Instant) -> Result<(), Duration> {
+        let buckets = self.buckets.lock();
+        let tokens = buckets.get(who).map_or(self.burst, |bucket| self.filled(bucket, now));
+        if tokens >= 1.0 {
+            return Ok(());
+        }
+        Err(Duration::from_secs_f64((1.0 - tokens) / self.per_second))
+    }
+
     fn filled(&self, bucket: &Bucket, now: Instant) -> f64 {
         let passed = now.saturating_duration_since(bucket.filled_at).as_secs_f64();
         (bucket.tokens + passed * self.per_second).min(self.burst)
@@ -62,6 +72,7 @@ mod tests {
         let taken = (0..25).filter(|_| limit.take(&one, start).is_ok()).count();
         assert_eq!(taken, 20, "the burst");
         assert!(limit.take(&other, start).is_ok(), "others are not concerned");
+        assert!(limit.check(&one, start).is_err() && limit.check(&other, start).is_ok());
         let wait = limit.take(&one, start).unwrap_err();
         assert!(wait > Duration::ZERO && wait <= Duration::from_millis(100));
         assert!(limit.take(&one, start + Duration::from_millis(101)).is_ok());

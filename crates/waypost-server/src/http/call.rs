@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
-use hyper::{HeaderMap, StatusCode, header};
+use hyper::{HeaderMap, Method, StatusCode, header};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
@@ -30,7 +30,10 @@ pub struct Call {
     /// The claims of the link that it came with; set for every route that takes links.
     pub link: Option<Link>,
     pub address: SocketAddr,
+    pub method: Method,
     pub values: Values,
+    /// The query as it came, of a request to a webhook trigger.
+    pub query: Option<Arc<str>>,
     pub headers: HeaderMap,
     /// The body; empty where there was none.
     pub body: Bytes,

@@ -17,6 +17,7 @@ use waypost_engine::links::LinkPurpose;
 use waypost_ports::access::AuditEntry;
 
 use super::call::{Call, Reply, ReplyBody};
+use super::client_address::client_address;
 use super::entry::{Entered, enter, nowhere, reach};
 use super::parameter::Values;
 use super::route::{Access, Body, Effect, Matched, Route, find};
@@ -72,6 +73,8 @@ async fn answer_here(
 ) -> Response<ReplyBody> {
     let began = Instant::now();
     let (parts, mut body) = request.into_parts();
+    let address = client_address(peer.address, &parts.headers, &server.config.trusted_proxies);
+    let peer = Peer { address, ..peer };
     let head = parts.method == Method::HEAD;
     // A client that sends this header sends no body before it gets `100 Continue`.
     let expects = parts.headers.contains_key(header::EXPECT);
@@ -141,8 +144,14 @@ async fn judge(
     if server.is_draining() && route.effect != Effect::Reads {
         return Err(problem::draining());
     }
-    let values = Values::read(route.parameters, path, parts.uri.query(), &parts.headers)?;
-    check_accept(route, &parts.headers)?;
+    // The queries of other systems are not ours, and neither is what they accept.
+    let is_foreign = route.access == Access::Signed;
+    let query = parts.uri.query();
+    let own_query = query.filter(|_| !is_foreign);
+    let values = Values::read(route.parameters, path, own_query, &parts.headers)?;
+    if !is_foreign {
+        check_accept(route, &parts.headers)?;
+    }
     let is_upload = matches!(route.body, Body::Upload);
     let whole = match is_upload {
         true => upload::check(server, &parts.headers)?,
@@ -154,13 +163,15 @@ async fn judge(
         identity,
         link,
         address,
+        method: parts.method.clone(),
         values,
+        query: query.filter(|_| is_foreign).map(Into::into),
         headers: parts.headers,
         body: whole,
         upload,
         connection,
     };
-    let reply = if parts.method == Method::GET {
+    let reply = if parts.method == Method::GET && route.effect == Effect::Reads {
         read(server, route, call).await?
     } else if is_upload {
         let acted = (route.action)(Arc::clone(server), call);
@@ -256,7 +267,11 @@ async fn read_body(
 ) -> Result<Bytes, Problem> {
     let limit = match route.access {
         Access::Link(_) => LINK_BODY_BYTES_MAX.min(server.config.body_bytes_max),
-        Access::Public | Access::Roles(_) => server.config.body_bytes_max,
+        Access::Public | Access::Signed | Access::Roles(_) => server.config.body_bytes_max,
+    };
+    let limit = match route.body {
+        Body::Raw { max } => max.min(limit),
+        _ => limit,
     };
     let too_large = || too_large(limit as u64);
     if announced(headers).is_some_and(|length| length > limit as u64) {
@@ -286,6 +301,7 @@ fn check_content(route: &Route, headers: &HeaderMap, bytes: &Bytes) -> Result<()
     match route.body {
         Body::None | Body::Json { optional: true, .. } if bytes.is_empty() => return Ok(()),
         Body::None => return Err(Problem::new(Code::BadBody, "this request takes no body")),
+        Body::Raw { .. } => return check_encoding(headers),
         _ if bytes.is_empty() => {
             let problem = Problem::new(Code::BadBody, "a body is needed, and there is none");
             return Err(problem.hint("/openapi.json says what the body must be"));

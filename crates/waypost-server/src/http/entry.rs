@@ -38,6 +38,7 @@ pub(super) struct Entered {
 pub(super) fn reach(matched: &Matched<'_>) -> Reach {
     match matched {
         Matched::Route(route, _) if matches!(route.access, Access::Link(_)) => Reach::Link,
+        Matched::Route(route, _) if route.access == Access::Signed => Reach::Hook,
         Matched::Route(..) | Matched::Methods(_) | Matched::Nothing => Reach::Api,
     }
 }
@@ -54,6 +55,7 @@ pub(super) fn enter(
         Matched::Route(route, path) => match route.access {
             Access::Public => return Ok(Entered { identity: Identity::local(), link: None }),
             Access::Link(purpose) => return by_link(server, purpose, path, peer, known),
+            Access::Signed => return by_signature(server, path, peer, known),
             Access::Roles(_) => {}
         },
         Matched::Methods(_) | Matched::Nothing => {}
@@ -95,8 +97,25 @@ fn by_link(
     Ok(Entered { identity, link: Some(link) })
 }
 
+/// A request that its action verifies. Its sender is nobody yet; one whose requests failed too often is not
+/// listened to.
+fn by_signature(
+    server: &Server,
+    path: &BTreeMap<&'static str, String>,
+    peer: &Peer,
+    known: &mut Known,
+) -> Result<Entered, Problem> {
+    let part = |name| path.get(name).map(String::as_str).unwrap_or_default();
+    known.subject = Some(format!("{}/{}", part("workflow"), part("trigger")).into());
+    let limit = server.config.hook_failures_per_second;
+    let sender: Arc<str> = network(peer.address.ip()).into();
+    server.hook_failures.check(&sender, Instant::now()).map_err(|wait| too_many(limit, wait))?;
+    let identity = Identity { actor: sender, name: "webhook".into(), role: Role::Viewer };
+    Ok(Entered { identity, link: None })
+}
+
 /// What one sender has of the addresses.
-fn network(address: IpAddr) -> String {
+pub(crate) fn network(address: IpAddr) -> String {
     match address.to_canonical() {
         IpAddr::V4(address) => address.to_string(),
         IpAddr::V6(address) => {
@@ -123,7 +142,7 @@ fn identify(server: &Server, headers: &HeaderMap) -> Result<Identity, Problem> {
     }
 }
 
-fn too_many(limit: u32, wait: Duration) -> Problem {
+pub(crate) fn too_many(limit: u32, wait: Duration) -> Problem {
     let seconds = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX).saturating_add(1);
     Problem::new(Code::RateLimited, format!("at most {limit} requests a second are taken"))
         .retry_after(seconds)

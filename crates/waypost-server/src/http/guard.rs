@@ -30,6 +30,8 @@ pub enum Reach {
     Api,
     /// A link.
     Link,
+    /// A webhook trigger: under the names of links, but never from a page.
+    Hook,
 }
 
 impl Guard {
@@ -46,6 +48,13 @@ impl Guard {
             |url: &str| Some(url.parse::<Uri>().ok()?.authority()?.as_str().to_ascii_lowercase());
         self.public = url.and_then(authority);
         self
+    }
+
+    /// Does only this machine reach the server, and does this request have a name of this machine? A proxy that
+    /// publishes links is on this machine, too, but others send what it passes on.
+    pub fn is_for_this_machine(&self, headers: &HeaderMap) -> bool {
+        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        self.loopback && host.is_none_or(|host| self.is_ours(&host.to_ascii_lowercase()))
     }
 
     /// Rejects requests from foreign hosts and origins.
@@ -71,7 +80,7 @@ impl Guard {
             _ => return Err(Problem::new(Code::BadRequest, "the request must name one host")),
         };
         let host = host.to_ascii_lowercase();
-        let published = reach == Reach::Link && self.public.as_deref() == Some(&*host);
+        let published = reach != Reach::Api && self.public.as_deref() == Some(&*host);
         if self.loopback && !published && !self.is_ours(&host) {
             return Err(refuse("the request is for another host"));
         }
@@ -142,6 +151,7 @@ mod tests {
         assert!(!check("flow.example", Reach::Api));
         assert!(!check("evil.example", Reach::Link));
         assert!(check("localhost:7070", Reach::Api) && check("localhost:7070", Reach::Link));
+        assert!(check("flow.example", Reach::Hook) && !check("evil.example", Reach::Hook));
     }
 
     #[test]

@@ -21,6 +21,9 @@ const BEHIND_THE_DOOR: &[Code] =
 const WITH_A_LINK: &[Code] =
     &[Code::NotFound, Code::LinkExpired, Code::RateLimited, Code::Internal, Code::StoreUnavailable];
 
+/// Problems of every request that its action verifies.
+const SIGNED: &[Code] = &[Code::RateLimited, Code::Internal, Code::StoreUnavailable];
+
 /// The component that is the schema of definitions.
 const DEFINITION: &str = "DefinitionSource";
 
@@ -96,6 +99,7 @@ fn tags() -> Value {
         { "name": "streams", "description": "Events as they happen." },
         { "name": "system", "description": "The server itself." },
         { "name": "breakers", "description": "Circuit breakers of nodes." },
+        { "name": "triggers", "description": "What starts executions: schedules, webhooks, events, polls." },
         { "name": "webhooks", "description": "Endpoints that get messages about executions, and their messages." },
         { "name": "administration", "description": "Keys, and who did what." },
     ])
@@ -112,6 +116,7 @@ fn operation(route: &Route, needs_keys: bool, generator: &mut SchemaGenerator) -
     let rights = match route.access {
         Access::Public => "Needs no key.".to_owned(),
         Access::Link(_) => "Needs no key: the token in the path is one.".to_owned(),
+        Access::Signed => "Needs no key: the trigger says how requests are signed.".to_owned(),
         Access::Roles(roles) => {
             let names: Vec<_> = roles.iter().map(|role| role.name()).collect();
             format!("Roles: {}.", names.join(", "))
@@ -137,6 +142,12 @@ fn operation(route: &Route, needs_keys: bool, generator: &mut SchemaGenerator) -
                 "content": { "application/octet-stream": { "schema": binary() } },
             });
         }
+        Body::Raw { .. } => {
+            operation["requestBody"] = json!({
+                "required": false,
+                "content": { "*/*": { "schema": binary() } },
+            });
+        }
         Body::Definition => {
             let reference = format!("#/components/schemas/{DEFINITION}");
             let content = json!({ "schema": { "$ref": reference }, "example": example() });
@@ -149,7 +160,7 @@ fn operation(route: &Route, needs_keys: bool, generator: &mut SchemaGenerator) -
     }
     if needs_keys {
         operation["security"] = match route.access {
-            Access::Public | Access::Link(_) => json!([]),
+            Access::Public | Access::Link(_) | Access::Signed => json!([]),
             Access::Roles(_) => json!([{ "key": [] }]),
         };
     }
@@ -254,6 +265,7 @@ fn codes(route: &Route, needs_keys: bool) -> Vec<Code> {
     match route.access {
         Access::Public => {}
         Access::Link(_) => codes.extend(WITH_A_LINK),
+        Access::Signed => codes.extend(SIGNED),
         Access::Roles(_) => {
             codes.extend(BEHIND_THE_DOOR);
             codes.extend(needs_keys.then_some(Code::Unauthenticated));
@@ -262,6 +274,12 @@ fn codes(route: &Route, needs_keys: bool) -> Vec<Code> {
     match route.body {
         Body::None => {}
         Body::Upload => codes.extend([
+            Code::BodyTooLarge,
+            Code::UnsupportedMediaType,
+            Code::BodyTimeout,
+            Code::Draining,
+        ]),
+        Body::Raw { .. } => codes.extend([
             Code::BodyTooLarge,
             Code::UnsupportedMediaType,
             Code::BodyTimeout,

@@ -87,6 +87,8 @@ pub enum Access {
     Public,
     /// No key is needed, but a token in the path as `{token}`, for this purpose.
     Link(LinkPurpose),
+    /// No key is needed: the action finds out whether the request is signed as a trigger wants it.
+    Signed,
     Roles(&'static [Role]),
 }
 
@@ -96,6 +98,8 @@ pub const LOOK: Access = Access::Roles(&[Role::Admin, Role::Operator, Role::View
 pub const CONTROL: Access = Access::Roles(&[Role::Admin, Role::Operator]);
 /// Taking tasks and reporting on them.
 pub const WORK: Access = Access::Roles(&[Role::Admin, Role::Worker]);
+/// Publishing events.
+pub const PUBLISH: Access = Access::Roles(&[Role::Admin, Role::Operator, Role::Publisher]);
 /// Storing blobs, for executions to name.
 pub const UPLOAD: Access = Access::Roles(&[Role::Admin, Role::Operator, Role::Worker]);
 /// Keys and the audit log.
@@ -107,7 +111,7 @@ impl Access {
     /// May this role use it?
     pub fn allows(self, role: Role) -> bool {
         match self {
-            Self::Public | Self::Link(_) => true,
+            Self::Public | Self::Link(_) | Self::Signed => true,
             Self::Roles(roles) => roles.contains(&role),
         }
     }
@@ -148,6 +152,8 @@ pub enum Body {
     Definition,
     /// Anything, of any length; passed on as it comes.
     Upload,
+    /// Anything up to so many bytes, or nothing.
+    Raw { max: usize },
 }
 
 /// A reply as it is documented.
@@ -221,13 +227,14 @@ pub fn find<'a>(routes: &'a [Route], method: &Method, path: &str) -> Matched<'a>
     for route in routes {
         let long = route.parameters.iter().find(|of| of.form == Form::NodePath);
         let Some(values) = fit(route.path, path, long.map(|of| of.name)) else { continue };
-        // Every GET route answers HEAD as well.
-        let head = method == Method::HEAD && route.method == GET;
+        // Every GET route that only reads answers HEAD as well.
+        let reads = route.method == GET && route.effect == Effect::Reads;
+        let head = method == Method::HEAD && reads;
         if route.method == method || head {
             return Matched::Route(route, values);
         }
         methods.push(route.method.clone());
-        if route.method == GET {
+        if reads {
             methods.push(Method::HEAD);
         }
     }

@@ -40,6 +40,7 @@ async fn every_route_asks_for_a_key_of_the_right_role() {
             match route.access {
                 Access::Public => drop(answer.expect(200)),
                 Access::Link(_) => drop(answer.refused(404, "not_found")),
+                Access::Signed => drop(answer.refused(404, "unknown_trigger")),
                 Access::Roles(_) => {
                     let answer = answer.refused(401, "unauthenticated");
                     let asked = answer.header("www-authenticate");
@@ -156,7 +157,7 @@ async fn a_path_knows_its_methods_and_no_others() {
             let said = house.ask(&Ask::new(method, &path)).await;
             let expected = match route.access {
                 Access::Public if exists => 200,
-                Access::Link(_) if exists => 404,
+                Access::Link(_) | Access::Signed if exists => 404,
                 _ => 401,
             };
             assert_eq!(said.status, expected, "{method} {path} without a key");

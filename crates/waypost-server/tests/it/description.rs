@@ -92,7 +92,7 @@ async fn the_description_says_whether_keys_are_needed() {
     for route in routes() {
         let security = &operation(&locked, route)["security"];
         let expected = match route.access {
-            Access::Public | Access::Link(_) => json!([]),
+            Access::Public | Access::Link(_) | Access::Signed => json!([]),
             Access::Roles(_) => json!([{ "key": [] }]),
         };
         assert_eq!(*security, expected, "{}", route.name);

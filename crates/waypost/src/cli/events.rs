@@ -1,4 +1,4 @@
-//! `waypost events`.
+//! `waypost events`: the log of an execution; `waypost events publish`: events for triggers.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,18 @@ use anyhow::Result;
 use waypost_core::json::Json;
 use waypost_server::wire;
 
-use super::{Context, Exit, find, input};
+use super::{Context, Exit, find, input, triggers};
 use crate::output::{print_columns, print_line};
 use crate::target::EventsOf;
 
 #[derive(clap::Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    named: find::Named,
+    #[command(subcommand)]
+    publish: Option<triggers::EventAction>,
+    /// The execution's id, or `last` for the newest one
+    #[arg(value_name = "EXECUTION", required = true)]
+    execution: Option<String>,
     /// Only events of this node
     #[arg(long)]
     node: Option<String>,
@@ -29,7 +33,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
-    let (target, id) = args.named.open(context).await?;
+    if let Some(publish) = &args.publish {
+        return triggers::events(publish, context).await;
+    }
+    let named = find::Named { execution: args.execution.clone().unwrap_or_default() };
+    let (target, id) = named.open(context).await?;
     let wanted = EventsOf {
         node: args.node.clone(),
         kind: args.kind.clone(),

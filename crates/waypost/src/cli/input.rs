@@ -20,6 +20,12 @@ pub(super) fn payload(what: &str, text: &str) -> Result<Json> {
     payload.map_err(|error| Usage(format!("{what} cannot be used: {error:#}")).into())
 }
 
+/// Reads events to publish.
+pub(super) fn events(text: &str) -> Result<Json> {
+    let events = read(text, waypost_server::cloud_events::EVENTS_BYTES_MAX);
+    events.map_err(|error| Usage(format!("the events cannot be used: {error:#}")).into())
+}
+
 /// Reads the input of a new execution, which the engine keeps as a blob if it is large.
 pub(super) fn of_execution(text: &str) -> Result<Json> {
     let input = read(text, OUTPUT_BYTES_MAX);

@@ -13,6 +13,10 @@ use crate::target::Target;
 const REASONS_MAX: usize = 10;
 
 pub(crate) async fn run(args: &find::Named, context: &Context) -> Result<Exit> {
+    // No execution has a slash in its id.
+    if let Some(trigger) = args.execution.split_once('/') {
+        return super::triggers::why(trigger, context).await;
+    }
     let (target, id) = args.open(context).await?;
     let why = target.why(&id).await?;
     if context.format == Format::Json {

@@ -130,6 +130,9 @@ settings! {
         tls_key: tls.key, Serve("--tls-key <FILE>"), BeAnything, "The certificate's private key, PEM.";
         reply_bytes_max: server.reply_bytes_max, Serve("--reply-bytes-max <BYTES>"), Between("4194304", "2147483648"), "Maximum bytes of responses and streams in transit, over all connections. Slow clients share them; a response that does not fit waits without using memory.";
         rate_limit: server.requests_per_second, Serve("--rate-limit <N>"), AtLeast("1"), "Requests per second of one key; bursts may be twice as large.";
+        trusted_proxies: server.trusted_proxies, Set("NETWORK..."), BeAnything, "Addresses and networks of proxies whose header `X-Forwarded-For` names the sender of a request, for the audit log and for limits by address.";
+        allow_unsigned_hooks: server.allow_unsigned_hooks, Set("BOOL"), BeAnything, "Whether webhook triggers of scheme `none` take requests from other machines. Everyone who reaches the server could start their executions.";
+        hook_rate_limit: server.hook_requests_per_second, Set("N"), AtLeast("1"), "Signed requests per second to one webhook trigger; bursts may be twice as large.";
         webhook_timeout: server.webhook_timeout, Set("DURATION"), Between("1s", "1m"), "How long a webhook endpoint may take to answer. A message whose sender died is sent again after three times as long.";
         drain_timeout: server.drain_timeout, Serve("--drain-timeout <DURATION>"), BeAnything, "How long running attempts may take to finish after SIGTERM. The reports of `waypost worker` have [10 minutes](limits.md#waypost-worker) more.";
     }

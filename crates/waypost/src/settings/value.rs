@@ -1,11 +1,12 @@
 //! The types of settings: how each is read from text and shown.
 
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use ipnet::IpNet;
 use waypost_core::time::Millis;
 
 /// A type of settings. An empty text is an absent value where the type has one.
@@ -56,6 +57,7 @@ values! {
     String: |text| text.to_owned(), |value| value.clone(), value.len() as u64;
     PathBuf: |text| text.into(), |value| value.display().to_string(), value.as_os_str().len() as u64;
     Vec<String>: |text| items(text), |value| value.join(","), value.len() as u64;
+    Vec<IpNet>: |text| networks(text)?, |value| networks_text(value), value.len() as u64;
     SocketAddr: |text| address(text)?, |value| value.to_string(), u64::from(value.port());
 }
 
@@ -67,6 +69,20 @@ fn millis(span: &Duration) -> Millis {
 fn items(text: &str) -> Vec<String> {
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
     items.map(str::to_owned).collect()
+}
+
+/// Addresses and networks: `10.0.0.0/8`, `::1`.
+fn networks(text: &str) -> Result<Vec<IpNet>> {
+    const WRONG: &str = "not an address or a network like 10.0.0.0/8";
+    let network = |item: String| {
+        let address = item.parse::<IpAddr>().map(IpNet::from);
+        address.or_else(|_| item.parse()).context(WRONG)
+    };
+    items(text).into_iter().map(network).collect()
+}
+
+fn networks_text(networks: &[IpNet]) -> String {
+    networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// `127.0.0.1:7070`, `localhost:7070`, `[::1]:7070` or `:7070`.

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use waypost_engine::triggers::{Firing, TriggerControl, TriggerWakeups};
 use waypost_engine::{Engine, Plans};
 use waypost_ports::access::{Access, Role};
 use waypost_ports::blobs::MemoryBlobs;
@@ -11,7 +12,7 @@ use waypost_ports::clock::SystemClock;
 use waypost_ports::memory::{MemoryStore, MemoryTasks};
 use waypost_ports::mirror::NoMirror;
 use waypost_ports::nudge::Alone;
-use waypost_ports::secret::NoSecrets;
+use waypost_ports::secret::{Grant, NoSecrets, SecretRefused, SecretText, Secrets, WorkerGrants};
 use waypost_server::access::keys;
 use waypost_server::config::Config;
 use waypost_server::http::listen::{Listener, serve};
@@ -32,6 +33,9 @@ pub(crate) const KEYED: &str = "keyed";
 pub(crate) const REJECTING: &str = "rejecting";
 /// A workflow whose input must have a number `amount`.
 pub(crate) const CHOOSY: &str = "choosy";
+
+/// The value of the secret `hook`.
+pub(crate) const HOOK_SECRET: &str = "hook-secret";
 
 /// What links begin with.
 pub(crate) const PUBLIC_URL: &str = "https://flows.example.com/waypost";
@@ -106,8 +110,16 @@ impl House {
                 ..waypost_engine::config::Config::default()
             },
         });
+        let engine = Arc::new(engine.unwrap());
+        let firing = Firing {
+            engine: Arc::clone(&engine),
+            store: Arc::clone(&failing) as Arc<_>,
+            triggers: Arc::clone(&store) as Arc<_>,
+            plans: Arc::clone(&plans),
+        };
+        let wakeups = TriggerWakeups::default();
         let server = Server::new(Parts {
-            engine: engine.unwrap(),
+            engine,
             backend: Arc::clone(&store) as Arc<_>,
             blobs: Arc::new(blobs.clone()),
             plans,
@@ -122,6 +134,8 @@ impl House {
                 waypost_ports::webhook::DELIVERY_TIMEOUT,
             )),
             wakeups: waypost_engine::dispatcher::DispatcherWakeups::default(),
+            triggers: Some(TriggerControl { firing, wakeups }),
+            secrets: Arc::new(HookSecrets),
             config,
             limits: Vec::new(),
         });
@@ -186,6 +200,27 @@ impl Drop for House {
 /// The defaults, but for tests that try every link many times.
 fn relaxed() -> Config {
     Config { link_requests_per_second: 10_000, ..Config::default() }
+}
+
+/// Secrets of webhook triggers: `hook` and `hook_old`; `task` is not for them.
+struct HookSecrets;
+
+impl Secrets for HookSecrets {
+    fn resolve(&self, name: &str, _: &str) -> Result<Grant, SecretRefused> {
+        let value = match name {
+            "hook" => HOOK_SECRET,
+            "hook_old" | "task" => "old-hook-secret",
+            _ => return Err(SecretRefused::Unknown(name.into())),
+        };
+        Ok(Grant {
+            name: name.into(),
+            value: SecretText::new(value).unwrap(),
+            hosts: [].into(),
+            shell: false,
+            workers: WorkerGrants::default(),
+            verify: name != "task",
+        })
+    }
 }
 
 fn plans() -> Plans {

@@ -41,7 +41,7 @@ pub(crate) fn target(route: &Route) -> String {
 pub(crate) fn ask(route: &Route) -> Ask {
     let ask = Ask::new(route.method.as_str(), &target(route));
     match route.body {
-        Body::None => ask,
+        Body::None | Body::Raw { .. } => ask,
         Body::Upload => ask.body("content"),
         Body::Json { .. } | Body::Form { .. } | Body::Definition => {
             ask.json(&serde_json::json!({ "no such field": 1 }))

@@ -72,6 +72,9 @@ fn section(page: &mut String, route: &Route, operation: &Value) {
     let who = match route.access {
         Access::Public => "Anybody, without a key".to_owned(),
         Access::Link(_) => "The bearer of the link, without a key".to_owned(),
+        Access::Signed => {
+            "Whoever signs requests as the trigger wants it, without a key".to_owned()
+        }
         Access::Roles(roles) => {
             let names: Vec<_> = roles.iter().map(|role| format!("`{}`", role.name())).collect();
             names.join(", ")
@@ -85,6 +88,7 @@ fn section(page: &mut String, route: &Route, operation: &Value) {
     }
     match route.body {
         Body::None => {}
+        Body::Raw { .. } => page.push_str("Body: of any type.\n\n"),
         Body::Upload => page.push_str("Body: the content, of any type; it is streamed.\n\n"),
         Body::Definition => page.push_str("Body: a [definition](definition.md), YAML or JSON.\n\n"),
         Body::Form { .. } => {

@@ -1,0 +1,251 @@
+//! Published events: to the triggers that want them.
+//!
+//! The answer comes when everything that an event led to is durable. A publisher that gets none publishes
+//! again: its events are known by source and id.
+
+use std::sync::Arc;
+
+use futures_util::{StreamExt, stream};
+use waypost_core::trigger::Payload;
+use waypost_engine::triggers::{FireResult, Firing, Occurrence};
+use waypost_ports::triggers::{Arrival, Arrived, FireOutcome};
+
+use super::triggers::{busy, control, definition, id_of};
+use crate::cloud_events::{CloudEvent, parse};
+use crate::event_triggers::{EventTriggerEntry, EventTriggers};
+use crate::http::call::{Call, Reply};
+use crate::problem::{Code, FaultAt, Problem};
+use crate::server::Server;
+use crate::wire;
+
+/// Triggers that one event may reach.
+pub(crate) const MATCHES_MAX: usize = 100;
+/// Fires of one request that are under way at once.
+const FIRES_AT_ONCE: usize = 32;
+/// How often triggers are read again that change while they fire.
+const TRIES: usize = 3;
+
+/// An event for a trigger.
+type Match = (usize, Arc<CloudEvent>, Arc<EventTriggerEntry>);
+
+pub(crate) async fn publish(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
+    let events = parse(&call.headers, &call.body)?;
+    let events: Vec<_> = events.into_iter().map(Arc::new).collect();
+    let firing = &control(&server)?.firing;
+    let mut published = wire::EventsPublished {
+        accepted: events.len() as u64,
+        started: Vec::new(),
+        held: 0,
+        duplicates: 0,
+        filtered: 0,
+        skipped: 0,
+        dead: 0,
+    };
+    let mut open: Option<Vec<(usize, Arc<str>, Arc<str>)>> = None;
+    for _ in 0..TRIES {
+        let triggers = server.event_triggers.current(firing).await.map_err(definition)?;
+        let mut matches = matches(&triggers, &events)?;
+        // Another try is for those alone whose trigger had changed.
+        if let Some(open) = &open {
+            matches.retain(|(at, _, to)| {
+                let is_open = |(event, workflow, name): &(usize, Arc<str>, Arc<str>)| {
+                    event == at && *workflow == to.row.workflow && *name == to.row.name
+                };
+                open.iter().any(is_open)
+            });
+        }
+        let stale = deliver(&server, firing, matches, &mut published).await?;
+        if stale.is_empty() {
+            return Reply::ok(&published);
+        }
+        open = Some(stale);
+    }
+    Err(busy())
+}
+
+/// Every trigger of every event, in the order of the events.
+fn matches(triggers: &EventTriggers, events: &[Arc<CloudEvent>]) -> Result<Vec<Match>, Problem> {
+    let (mut all, mut faults) = (Vec::new(), Vec::new());
+    for (at, event) in events.iter().enumerate() {
+        let found = triggers.of(&event.kind, &event.source);
+        if found.len() > MATCHES_MAX {
+            faults.push(FaultAt {
+                message: format!(
+                    "{} triggers want events of this type and source; at most {MATCHES_MAX} may",
+                    found.len()
+                ),
+                pointer: Some(format!("/{at}")),
+                ..FaultAt::default()
+            });
+        }
+        all.extend(found.into_iter().map(|to| (at, Arc::clone(event), to)));
+    }
+    match faults.is_empty() {
+        true => Ok(all),
+        false => {
+            let detail = "an event has too many triggers; no event was taken";
+            Err(Problem::new(Code::BadEvent, detail).errors(faults))
+        }
+    }
+}
+
+/// Fires and collects. Returns what is to be done again, since its trigger has changed.
+async fn deliver(
+    server: &Arc<Server>,
+    firing: &Firing,
+    matches: Vec<Match>,
+    published: &mut wire::EventsPublished,
+) -> Result<Vec<(usize, Arc<str>, Arc<str>)>, Problem> {
+    let (collected, fired): (Vec<_>, Vec<_>) =
+        matches.into_iter().partition(|(_, _, to)| to.window().is_some());
+    let mut stale = collect(server, firing, collected, published).await?;
+    let fires = fired.into_iter().map(|found| fire(firing, found));
+    let mut results = stream::iter(fires).buffered(FIRES_AT_ONCE);
+    let mut failed = None;
+    while let Some((at, to, result)) = results.next().await {
+        let name = || (at, Arc::clone(&to.row.workflow), Arc::clone(&to.row.name));
+        match result {
+            Ok(FireResult::Started(started)) => {
+                published.started.push(wire::StartedByTrigger {
+                    workflow: to.row.workflow.to_string(),
+                    trigger: to.row.name.to_string(),
+                    id: id_of(&started).unwrap_or_default(),
+                });
+            }
+            Ok(FireResult::Known(_)) => published.duplicates += 1,
+            Ok(FireResult::Filtered) => published.filtered += 1,
+            Ok(FireResult::Rejected { .. }) => published.skipped += 1,
+            Ok(FireResult::Dead { .. }) => published.dead += 1,
+            Ok(FireResult::Stale) => stale.push(name()),
+            Ok(FireResult::Retry { why }) => failed = Some(not_now(&why)),
+            Err(problem) => failed = Some(problem),
+        }
+    }
+    failed.map_or(Ok(stale), Err)
+}
+
+fn not_now(why: &str) -> Problem {
+    tracing::warn!(why, "a published event could not start an execution");
+    let detail = "not everything could be started; publish the same events again";
+    Problem::new(Code::StoreUnavailable, detail).retry_after(1)
+}
+
+fn occurrence(event: &CloudEvent) -> Occurrence {
+    let occurrence = Occurrence::new(&event.key(), Payload::event(&event.json));
+    match waypost_core::json::Json::object([("event", event.attributes())].into_iter()) {
+        Ok(details) => occurrence.with_details(details),
+        Err(_) => occurrence,
+    }
+}
+
+async fn fire(
+    firing: &Firing,
+    (at, event, to): Match,
+) -> (usize, Arc<EventTriggerEntry>, Result<FireResult, Problem>) {
+    let occurrence = occurrence(&event);
+    let result = match firing.fire(&to.row, &occurrence, None, None).await {
+        Err(error) => Err(definition(error)),
+        Ok(result) => settle(firing, &to, &occurrence, result).await,
+    };
+    (at, to, result)
+}
+
+/// Records what started nothing; a trigger that has changed meanwhile gets the event again.
+async fn settle(
+    firing: &Firing,
+    to: &EventTriggerEntry,
+    occurrence: &Occurrence,
+    result: FireResult,
+) -> Result<FireResult, Problem> {
+    let (outcome, reason) = match &result {
+        FireResult::Dead { reason } => (FireOutcome::Dead, reason.clone()),
+        FireResult::Rejected { holding } => {
+            let reason = format!("{holding} executions of its concurrency key were under way");
+            (FireOutcome::Skipped, reason)
+        }
+        _ => return Ok(result),
+    };
+    let settled = firing.settle(&to.row, occurrence, outcome, Some(&reason)).await?;
+    Ok(if settled { result } else { FireResult::Stale })
+}
+
+/// Puts events into the windows of triggers, in order.
+async fn collect(
+    server: &Arc<Server>,
+    firing: &Firing,
+    matches: Vec<Match>,
+    published: &mut wire::EventsPublished,
+) -> Result<Vec<(usize, Arc<str>, Arc<str>)>, Problem> {
+    let (mut names, mut arrivals, mut stale) = (Vec::new(), Vec::new(), Vec::new());
+    for (at, event, to) in matches {
+        let name = (at, Arc::clone(&to.row.workflow), Arc::clone(&to.row.name));
+        match arrival(&event, &to) {
+            Ok(arrival) => {
+                names.push(name);
+                arrivals.push(arrival);
+            }
+            Err(reason) => {
+                let (occurrence, dead) = (occurrence(&event), FireOutcome::Dead);
+                match firing.settle(&to.row, &occurrence, dead, Some(&reason)).await? {
+                    true => published.dead += 1,
+                    false => stale.push(name),
+                }
+            }
+        }
+    }
+    if arrivals.is_empty() {
+        return Ok(stale);
+    }
+    let triggers = Arc::clone(&firing.triggers);
+    let arrived = server.blocking(move |_| Ok(triggers.arrive(&arrivals)?)).await?;
+    let mut is_full = false;
+    for (name, arrived) in names.into_iter().zip(arrived) {
+        match arrived {
+            Arrived::Held => published.held += 1,
+            Arrived::Duplicate => published.duplicates += 1,
+            Arrived::Stale => stale.push(name),
+            Arrived::Full => is_full = true,
+        }
+    }
+    if is_full {
+        let detail = "the window of a trigger holds as many groups as it may";
+        return Err(Problem::new(Code::RateLimited, detail)
+            .hint("publish the same events again later")
+            .retry_after(60));
+    }
+    Ok(stale)
+}
+
+/// An event on its way into a window; a reason, where its group cannot be told.
+fn arrival(event: &CloudEvent, to: &EventTriggerEntry) -> Result<Arrival, String> {
+    let window = to.window().ok_or("the trigger has no window")?;
+    let occurrence = occurrence(event);
+    let group: Arc<str> = match &window.key {
+        None => "".into(),
+        Some(key) => {
+            let value = key.eval(&occurrence.payload.scope(None));
+            let value =
+                value.map_err(|failure| format!("the window's key: {}", failure.message))?;
+            match value.to_value() {
+                Ok(serde_json::Value::String(text)) => text.into(),
+                Ok(serde_json::Value::Number(_) | serde_json::Value::Bool(_)) => {
+                    value.text().into()
+                }
+                _ => {
+                    return Err("the window's key must be a text, a number or a boolean".to_owned());
+                }
+            }
+        }
+    };
+    if group.len() > waypost_engine::triggers::ITEM_KEY_BYTES_MAX {
+        return Err("the window's key is too long".to_owned());
+    }
+    Ok(Arrival {
+        at: to.row.at(),
+        group,
+        item: occurrence.item(&to.row).digest(),
+        label: Arc::clone(&occurrence.label),
+        rule: window.mode,
+        payload: event.json.text().into(),
+    })
+}
