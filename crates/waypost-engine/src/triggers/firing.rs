@@ -180,14 +180,33 @@ impl Firing {
     /// Stores a settlement. `false` where the trigger has changed since its row was read.
     pub async fn store(&self, settlement: Settlement) -> Result<bool, StoreError> {
         let outcomes: Vec<FireOutcome> = settlement.fires.iter().map(|fire| fire.outcome).collect();
-        let stored = self.call(move |triggers| triggers.settle_trigger(&settlement)).await?;
-        if stored {
-            let metrics = self.engine.metrics();
-            outcomes
-                .into_iter()
-                .for_each(|outcome| metrics.trigger_fires_total.add(outcome.name(), 1));
+        let cancelled: Vec<ExecutionNo> =
+            settlement.cancel.iter().map(|(execution, _)| *execution).collect();
+        if !self.call(move |triggers| triggers.settle_trigger(&settlement)).await? {
+            return Ok(false);
         }
-        Ok(stored)
+        let metrics = self.engine.metrics();
+        let count = |outcome: FireOutcome| metrics.trigger_fires_total.add(outcome.name(), 1);
+        outcomes.into_iter().for_each(count);
+        self.announce(cancelled).await;
+        Ok(true)
+    }
+
+    /// Announces mail to the owners of these executions. Best effort: without it, the mail is read with the
+    /// next poll.
+    async fn announce(&self, executions: Vec<ExecutionNo>) {
+        if executions.is_empty() {
+            return;
+        }
+        let (store, count) = (Arc::clone(&self.store), executions.len());
+        match blocking(move || store.owners(&executions)).await {
+            Ok(owners) => {
+                let unowned = (owners.len() < count).then_some(None);
+                let owners = owners.into_iter().map(|(_, owner)| Some(owner));
+                self.engine.announce_mail(owners.chain(unowned));
+            }
+            Err(error) => tracing::debug!(%error, "the owners of executions cannot be read"),
+        }
     }
 
     /// The row of a trigger, as it is now.

@@ -128,6 +128,7 @@ impl Occurrence {
     /// was kept that can be fired.
     pub fn again(dead: &DeadFireRow) -> Option<Self> {
         #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
         struct Kept {
             payload: Json,
             nominal: Option<i64>,
@@ -136,7 +137,13 @@ impl Occurrence {
             #[serde(default)]
             depth: u32,
         }
-        let kept: Kept = serde_json::from_str(&dead.payload).ok()?;
+        let key = format!("dead letter {}", dead.id);
+        let Ok(kept) = serde_json::from_str::<Kept>(&dead.payload) else {
+            // An event whose window is gone: the store has nothing but the event.
+            let event = Json::parse_own(&dead.payload).ok()?;
+            let again = Self::new(&key, Payload::event(&event));
+            return Some(Self { label: Arc::clone(&dead.label), ..again });
+        };
         let payload = Payload::kept(kept.payload.text())?;
         Some(Self {
             label: Arc::clone(&dead.label),
@@ -144,7 +151,7 @@ impl Occurrence {
             previous_at: kept.previous.map(Timestamp),
             details: kept.details,
             depth: kept.depth,
-            ..Self::new(&format!("dead letter {}", dead.id), payload)
+            ..Self::new(&key, payload)
         })
     }
 }

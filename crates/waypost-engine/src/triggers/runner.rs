@@ -90,13 +90,37 @@ impl UnderWay {
 }
 
 impl TriggerRunner {
+    /// Does what is due now, and returns when it is done.
+    pub async fn run_due(&self) -> Result<(), StoreError> {
+        let (work, mut under_way) = self.begin();
+        loop {
+            work.look_at_ended(&mut under_way);
+            work.turn(&mut under_way).await?;
+            if under_way.tasks.is_empty() {
+                return Ok(());
+            }
+            while let Some(ended) = under_way.tasks.join_next().await {
+                under_way.take(ended);
+            }
+        }
+    }
+
+    fn begin(&self) -> (Arc<Work>, UnderWay) {
+        let Self { firing, pages, wakeups } = self;
+        let work = Work {
+            firing: firing.clone(),
+            pages: Arc::clone(pages),
+            wakeups: wakeups.clone(),
+            successes: Successes::default(),
+        };
+        let clock = (work.firing.now(), Instant::now());
+        let (tasks, book) = (JoinSet::new(), TriggerBook::default());
+        (Arc::new(work), UnderWay { tasks, book, clock })
+    }
+
     /// Runs until it is stopped.
     pub async fn run(self, stop: CancellationToken) {
-        let Self { firing, pages, wakeups } = self;
-        let clock = (firing.now(), Instant::now());
-        let work = Arc::new(Work { firing, pages, wakeups, successes: Successes::default() });
-        let (tasks, book) = (JoinSet::new(), TriggerBook::default());
-        let mut under_way = UnderWay { tasks, book, clock };
+        let (work, mut under_way) = self.begin();
         let mut wake_at = Instant::now();
         let mut trim_at = Instant::now() + TRIM_EVERY;
         loop {

@@ -13,3 +13,4 @@ mod remote_secrets;
 mod requests;
 mod stopping;
 mod store_faults;
+mod triggers;

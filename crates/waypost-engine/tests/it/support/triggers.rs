@@ -1,0 +1,202 @@
+//! Engines with triggers, over one store in memory and a clock that stands still.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use waypost_core::expr::{Expression, Template};
+use waypost_core::failure::Failure;
+use waypost_core::flow;
+use waypost_core::id::{DefinitionHash, ExecutionNo};
+use waypost_core::json::Json;
+use waypost_core::plan::Plan;
+use waypost_core::schedule::{Schedule, ScheduleSpec};
+use waypost_core::time::Millis;
+use waypost_core::trigger::{
+    EventTrigger, Overlap, PollTrigger, ScheduleTrigger, Trigger, TriggerKind, Window, WindowMode,
+};
+use waypost_engine::driver::Committed;
+use waypost_engine::triggers::{
+    Firing, TriggerControl, TriggerRunner, TriggerWakeups, registrations,
+};
+use waypost_engine::{Engine, Observer, Plans};
+use waypost_ports::source::{PageRequest, PageSource, SourcePage};
+use waypost_ports::store::{NewDefinition, Store};
+use waypost_ports::triggers::{FireOutcome, FireRow, FiresRequest, TriggerRow, Triggers};
+
+use super::lab::Lab;
+
+/// The name of the workflow and of its trigger.
+pub(crate) const WORKFLOW: &str = "flow";
+pub(crate) const TRIGGER: &str = "it";
+
+/// An instance: its engine, and its runner, which works when it is told to.
+pub(crate) struct Instance {
+    pub(crate) runner: TriggerRunner,
+    pub(crate) control: TriggerControl,
+    pub(crate) source: Arc<Source>,
+}
+
+/// The pages that polls are given, in order; after the last one, an empty one.
+#[derive(Default)]
+pub(crate) struct Source {
+    pub(crate) pages: Mutex<VecDeque<Result<Value, Failure>>>,
+    pub(crate) requests: Mutex<Vec<String>>,
+}
+
+impl PageSource for Source {
+    fn read(&self, request: PageRequest) -> BoxFuture<'static, Result<SourcePage, Failure>> {
+        self.requests.lock().push(request.config.text().to_owned());
+        let page = self.pages.lock().pop_front().unwrap_or_else(|| Ok(json!({ "items": [] })));
+        let page = page.map(|body| SourcePage {
+            status: 200,
+            headers: Json::from_value(&json!({})),
+            body: Json::from_value(&body),
+        });
+        std::future::ready(page).boxed()
+    }
+}
+
+/// A definition: a line with its trigger as JSON, then the flow.
+fn compile(text: &str) -> Result<Plan, String> {
+    let Some((trigger, rest)) = text.split_once('\n') else { return flow::compile(text) };
+    let mut plan = flow::compile(rest)?;
+    plan.hash = DefinitionHash::of(text.as_bytes());
+    plan.triggers = vec![Arc::new(compile_trigger(&serde_json::from_str(trigger).unwrap()))];
+    Ok(plan)
+}
+
+fn compile_trigger(fields: &Value) -> Trigger {
+    let expression =
+        |name: &str| fields[name].as_str().map(|text| Expression::compile(text).unwrap());
+    let template = |name: &str| fields.get(name).map(|value| Template::compile(value).unwrap());
+    let kind = if let Some(spec) = fields.get("schedule") {
+        let spec: ScheduleSpec = serde_json::from_value(spec.clone()).unwrap();
+        let overlap =
+            fields["overlap"].as_str().map_or(Overlap::Allow, |text| Overlap::parse(text).unwrap());
+        let schedule = Schedule::compile(&spec).unwrap();
+        TriggerKind::Schedule(Box::new(ScheduleTrigger { spec, schedule, overlap }))
+    } else if fields.get("event").is_some() {
+        let mode = match fields["batch"].as_u64() {
+            Some(size) => WindowMode::Batch { size: size as u32, wait: Millis(10_000) },
+            None => WindowMode::Debounce { period: Millis(10_000), max: Millis(60_000) },
+        };
+        let window = Some(Window { key: None, mode });
+        TriggerKind::Event(Box::new(EventTrigger {
+            types: vec!["order.*".into()],
+            source: None,
+            window,
+        }))
+    } else {
+        TriggerKind::Poll(Box::new(PollTrigger {
+            every: Millis::from_secs(60),
+            request: Template::compile(&json!({ "since": "${{ cursor }}" })).unwrap(),
+            items: Expression::compile("body['items']").unwrap(),
+            key: Some(Expression::compile("item.id").unwrap()),
+            next: Some(
+                Template::compile(&json!({ "at": "${{ body.next | default(0) }}" })).unwrap(),
+            ),
+            more: Some(Expression::compile("body.more | default(false)").unwrap()),
+            lookback: None,
+            start: None,
+        }))
+    };
+    Trigger {
+        name: TRIGGER.into(),
+        description: None,
+        node: None,
+        enabled: true,
+        condition: expression("if"),
+        input: template("input"),
+        id: template("id"),
+        labels: Vec::new(),
+        kind,
+    }
+}
+
+impl Lab {
+    /// Deploys a flow with a trigger.
+    pub(crate) fn deploy(&self, trigger: &Value, flow: &str) {
+        let text = format!("{trigger}\n{flow}");
+        let plan = compile(&text).unwrap();
+        let now = waypost_ports::clock::Clock::now(&*self.clock);
+        let definition = NewDefinition {
+            name: WORKFLOW.into(),
+            hash: plan.hash,
+            canonical: text.as_str().into(),
+            make_current: true,
+            triggers: registrations(&plan, WORKFLOW, now),
+            paused: false,
+        };
+        self.store.define(&definition).unwrap();
+    }
+
+    /// An instance with a trigger runner.
+    pub(crate) fn instance(&self) -> Instance {
+        let wakeups = TriggerWakeups::default();
+        let plans = Arc::new(Plans::new(Box::new(compile)));
+        let engine = self.engine_with(|parts| {
+            parts.plans = Arc::clone(&plans);
+            let (log, ends) = (parts.observer.take().unwrap(), wakeups.clone());
+            let observer: Observer = Arc::new(move |committed: &Committed| {
+                log(committed);
+                ends.committed(committed);
+            });
+            parts.observer = Some(observer);
+        });
+        let firing = Firing {
+            engine: Arc::new(engine),
+            store: Arc::clone(&self.store) as Arc<dyn Store>,
+            triggers: Arc::new(self.store.inner.clone()),
+            plans,
+        };
+        let source = Arc::new(Source::default());
+        let pages = Arc::clone(&source) as Arc<dyn PageSource>;
+        let control = TriggerControl { firing: firing.clone(), wakeups: wakeups.clone() };
+        Instance { runner: TriggerRunner { firing, pages, wakeups }, control, source }
+    }
+
+    pub(crate) fn trigger(&self) -> TriggerRow {
+        self.store.inner.trigger(WORKFLOW, TRIGGER).unwrap().unwrap()
+    }
+
+    /// What the trigger did, the oldest first.
+    pub(crate) fn fires(&self) -> Vec<FireRow> {
+        let trigger = self.trigger().number;
+        let request = FiresRequest { trigger, outcome: None, before: None, limit: 10_000 };
+        let mut rows = self.store.inner.fires(&request).unwrap().rows;
+        rows.reverse();
+        rows
+    }
+
+    /// The outcomes of its items, in order, with how often each came in a row.
+    pub(crate) fn outcomes(&self) -> Vec<(FireOutcome, usize)> {
+        let mut runs: Vec<(FireOutcome, usize)> = Vec::new();
+        for fire in self.fires() {
+            match runs.last_mut() {
+                Some((outcome, count)) if *outcome == fire.outcome => *count += 1,
+                _ => runs.push((fire.outcome, 1)),
+            }
+        }
+        runs
+    }
+
+    /// The executions that the trigger started, in order.
+    pub(crate) fn started(&self) -> Vec<ExecutionNo> {
+        self.fires().into_iter().filter_map(|fire| fire.execution).collect()
+    }
+}
+
+impl Instance {
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.runner.firing.engine
+    }
+
+    /// Does what is due.
+    pub(crate) async fn run_due(&self) {
+        self.runner.run_due().await.unwrap();
+    }
+}
