@@ -7,12 +7,14 @@
 //! | `entry` | who sends a request, by key or by link |
 //! | `guard` | requests that a browser was tricked into |
 //! | `route`, `parameter` | the row of a route; its parameters |
+//! | `body` | bodies: their limits and kinds |
 //! | `call` | an admitted request, and its reply |
 //! | `client_address` | whose request it is, where proxies pass it on |
 //! | `openapi` | the description of all routes |
 //! | `upload` | bodies of any length, passed on as they come |
 //! | `stall` | peers that stop reading |
 
+pub mod body;
 pub mod call;
 mod client_address;
 pub mod dispatch;

@@ -373,7 +373,11 @@ pub(super) fn by_hand(kind: &TriggerKind, payload: &Json) -> Result<Payload, Str
     let empty = || Json::from_value(&serde_json::json!({}));
     Ok(match kind {
         TriggerKind::Schedule(_) => Payload::nothing(),
-        TriggerKind::Webhook(_) => Payload::request(payload, &empty(), &empty()),
+        TriggerKind::Webhook(webhook) => {
+            let headers = webhook.headers.iter().map(|name| (name, Json::null()));
+            let headers = Json::object(headers).map_err(|error| error.to_string())?;
+            Payload::request(payload, &headers, &empty())
+        }
         TriggerKind::Event(event) => match event.window.as_ref().map(|window| window.mode) {
             Some(WindowMode::Batch { .. }) => {
                 let events = std::slice::from_ref(payload);

@@ -6,7 +6,7 @@ use hyper::{HeaderMap, header};
 use serde_json::{Map, Value};
 use waypost_core::json::Json;
 
-use crate::http::dispatch::FORM;
+use crate::http::body::FORM;
 use crate::http::parameter::{Plus, decode};
 use crate::problem::{Code, Problem};
 
@@ -69,9 +69,9 @@ pub(crate) fn headers(headers: &HeaderMap, named: &[Arc<str>]) -> Json {
         let values = headers.get_all(name).iter();
         let values: Vec<_> =
             values.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
-        if !values.is_empty() {
-            seen.insert(name.to_owned(), values.join(", ").into());
-        }
+        // A condition can ask about a header that this request does not have.
+        let value = Some(values.join(", ")).filter(|_| !values.is_empty());
+        seen.insert(name.to_owned(), value.into());
     }
     Json::from_value(&Value::Object(seen))
 }
@@ -154,6 +154,9 @@ mod tests {
         let named: Vec<Arc<str>> =
             NEVER.into_iter().chain(["x-github-event"]).map(Into::into).collect();
         let seen = headers(&given, &named);
-        assert_eq!(seen.text(), r#"{"user-agent":"v","x-github-event":"v, w"}"#);
+        assert_eq!(
+            seen.text(),
+            r#"{"content-type":null,"user-agent":"v","x-github-event":"v, w"}"#
+        );
     }
 }

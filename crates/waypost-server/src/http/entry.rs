@@ -55,7 +55,7 @@ pub(super) fn enter(
         Matched::Route(route, path) => match route.access {
             Access::Public => return Ok(Entered { identity: Identity::local(), link: None }),
             Access::Link(purpose) => return by_link(server, purpose, path, peer, known),
-            Access::Signed => return by_signature(server, path, peer, known),
+            Access::Signed => return by_signature(server, peer),
             Access::Roles(_) => {}
         },
         Matched::Methods(_) | Matched::Nothing => {}
@@ -99,14 +99,7 @@ fn by_link(
 
 /// A request that its action verifies. Its sender is nobody yet; one whose requests failed too often is not
 /// listened to.
-fn by_signature(
-    server: &Server,
-    path: &BTreeMap<&'static str, String>,
-    peer: &Peer,
-    known: &mut Known,
-) -> Result<Entered, Problem> {
-    let part = |name| path.get(name).map(String::as_str).unwrap_or_default();
-    known.subject = Some(format!("{}/{}", part("workflow"), part("trigger")).into());
+fn by_signature(server: &Server, peer: &Peer) -> Result<Entered, Problem> {
     let limit = server.config.hook_failures_per_second;
     let sender: Arc<str> = network(peer.address.ip()).into();
     server.hook_failures.check(&sender, Instant::now()).map_err(|wait| too_many(limit, wait))?;

@@ -4,7 +4,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::dispatch::{FORM, YAML};
+use super::body::{FORM, YAML};
 use super::parameter::{Parameter, ParameterPlace, REPEATED_MAX};
 use super::route::{Access, Body, Content, Route};
 use crate::problem::{self, Code, WireProblem};

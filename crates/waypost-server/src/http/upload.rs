@@ -11,7 +11,7 @@ use hyper::{HeaderMap, header};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use super::dispatch::check_encoding;
+use super::body::check_encoding;
 use crate::problem::{Code, Problem};
 use crate::server::Server;
 

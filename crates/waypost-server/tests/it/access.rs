@@ -2,7 +2,7 @@
 
 use hyper::Method;
 use waypost_ports::access::{Access as _, Role};
-use waypost_server::http::route::{Access, Route};
+use waypost_server::http::route::{Access, Effect, Route};
 use waypost_server::table::routes;
 
 use crate::support::{Ask, House, samples};
@@ -40,7 +40,7 @@ async fn every_route_asks_for_a_key_of_the_right_role() {
             match route.access {
                 Access::Public => drop(answer.expect(200)),
                 Access::Link(_) => drop(answer.refused(404, "not_found")),
-                Access::Signed => drop(answer.refused(404, "unknown_trigger")),
+                Access::Signed => drop(answer.refused(404, "unknown_hook")),
                 Access::Roles(_) => {
                     let answer = answer.refused(401, "unauthenticated");
                     let asked = answer.header("www-authenticate");
@@ -65,7 +65,8 @@ async fn rights_follow_the_roles() {
         allowed.map(|route| route.name).collect()
     };
     assert_eq!(may(Role::Admin).len(), routes().len(), "an admin may do everything");
-    for route in routes().iter().filter(|route| !matches!(route.access, Access::Link(_))) {
+    let by_own_proof = |route: &&Route| matches!(route.access, Access::Link(_) | Access::Signed);
+    for route in routes().iter().filter(|route| !by_own_proof(route)) {
         let changes = route.method != Method::GET;
         assert!(!changes || !route.access.allows(Role::Viewer), "{}", route.name);
         let administers = ["/v1/keys", "/v1/audit", "/v1/webhook-endpoints", "/v1/dead-letters"]
@@ -132,10 +133,14 @@ async fn an_odd_spelling_of_a_path_opens_nothing() {
         for path in odd_spellings(route) {
             let ask = Ask::new(route.method.as_str(), &path);
             let said = stranger.ask(&ask).await.unwrap();
-            assert_eq!(said.status, 401, "{} {path} without a key", route.method);
-            assert_eq!(said.code(), "unauthenticated");
+            // What follows the path of a webhook trigger may be a token.
+            let is_hook = route.access == Access::Signed && path.starts_with("/v1/hooks/");
+            if !(is_hook && matches!(&*said.code(), "unknown_hook" | "bad_parameter")) {
+                assert_eq!(said.status, 401, "{} {path} without a key", route.method);
+                assert_eq!(said.code(), "unauthenticated");
+            }
             let said = insider.ask(&ask.key(&admin)).await.unwrap();
-            let nowhere = matches!(said.status, 404 | 405);
+            let nowhere = matches!(said.status, 404 | 405) || said.code() == "bad_parameter";
             assert!(nowhere, "{} {path} with a key: {said:?}", route.method);
         }
     }
@@ -152,7 +157,12 @@ async fn a_path_knows_its_methods_and_no_others() {
         let methods =
             ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "get", "X"];
         for method in methods {
-            let got = method == "HEAD" && known.contains(&"GET");
+            let reads = routes().iter().any(|other| {
+                other.path == route.path
+                    && other.method == Method::GET
+                    && other.effect == Effect::Reads
+            });
+            let got = method == "HEAD" && reads;
             let exists = known.contains(&method) || got;
             let said = house.ask(&Ask::new(method, &path)).await;
             let expected = match route.access {

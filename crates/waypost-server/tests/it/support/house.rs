@@ -21,6 +21,7 @@ use waypost_server::watchers::Watchers;
 
 use super::events::Events;
 use super::failing::Failing;
+use super::triggered::triggers_of;
 use super::{Answer, Ask, Client};
 
 /// A workflow that ends at once.
@@ -199,7 +200,11 @@ impl Drop for House {
 
 /// The defaults, but for tests that try every link many times.
 fn relaxed() -> Config {
-    Config { link_requests_per_second: 10_000, ..Config::default() }
+    Config {
+        link_requests_per_second: 10_000,
+        hook_failures_per_second: 10_000,
+        ..Config::default()
+    }
 }
 
 /// Secrets of webhook triggers: `hook` and `hook_old`; `task` is not for them.
@@ -225,8 +230,18 @@ impl Secrets for HookSecrets {
 
 fn plans() -> Plans {
     Plans::new(Box::new(|canonical| {
-        waypost_lang::compile_canonical(canonical.as_bytes(), &waypost_nodes::catalog())
-            .map_err(|faults| faults.to_string())
+        let compiled =
+            waypost_lang::compile_canonical(canonical.as_bytes(), &waypost_nodes::catalog());
+        let mut plan = compiled.map_err(|faults| faults.to_string())?;
+        plan.triggers = triggers_of(&plan.workflow).into_iter().map(Arc::new).collect();
+        Ok(plan)
+    }))
+    .checking(Box::new(|plan, input| {
+        let Some(schema) = &plan.input_schema else { return Ok(()) };
+        let schema = waypost_lang::InputSchema::compile(schema).unwrap();
+        schema
+            .check(input)
+            .map_err(|faults| faults.into_iter().map(|fault| fault.message).collect())
     }))
 }
 

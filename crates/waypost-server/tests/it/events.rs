@@ -1,0 +1,106 @@
+//! Published events, and the triggers that they reach.
+
+use serde_json::{Value, json};
+use waypost_ports::access::Role;
+use waypost_server::config::Config;
+
+use super::support::triggered::{HOOKED, PICKY, deploy};
+use super::support::{Answer, Ask, House};
+
+fn event(kind: &str, id: &str, data: &Value) -> Value {
+    json!({ "specversion": "1.0", "type": kind, "source": "/shop", "id": id, "subject": "s", "data": data })
+}
+
+async fn publish(house: &House, events: &Value) -> Answer {
+    house.ask(&Ask::post("/v1/events", events)).await
+}
+
+async fn house() -> House {
+    let house = House::empty(Config::default()).await;
+    [HOOKED, PICKY].into_iter().for_each(|workflow| deploy(&house, workflow));
+    house
+}
+
+#[tokio::test]
+async fn event_starts_one_execution_for_each_trigger_that_wants_it() {
+    let house = house().await;
+    let paid = event("order.paid", "1", &json!({ "n": 1 }));
+    let published = publish(&house, &paid).await.expect(200).json();
+    let started = published["started"].as_array().unwrap();
+    let triggers: Vec<_> = started.iter().map(|one| one["trigger"].as_str().unwrap()).collect();
+    assert_eq!(
+        triggers,
+        ["also", "paid"],
+        "each trigger once, though `paid` has two patterns that fit"
+    );
+    let again = publish(&house, &paid).await.expect(200).json();
+    assert_eq!((again["started"].clone(), again["duplicates"].clone()), (json!([]), json!(2)));
+    let id = started[0]["id"].as_str().unwrap();
+    let shown = house.get(&format!("/v1/executions/{id}")).await.json();
+    assert_eq!(shown["input"], json!({ "n": 1 }), "{shown}");
+    let other = publish(&house, &event("stock.low", "1", &json!(null))).await.expect(200).json();
+    assert_eq!((other["accepted"].clone(), other["started"].clone()), (json!(1), json!([])));
+}
+
+#[tokio::test]
+async fn batch_is_taken_as_a_whole_or_not_at_all() {
+    let house = house().await;
+    let wrong = json!([event("order.paid", "1", &json!(1)), { "id": "2" }]);
+    let refused = publish(&house, &wrong).await.refused(400, "bad_event");
+    assert_eq!(refused.json()["errors"].as_array().unwrap().len(), 3, "{}", refused.text());
+    let fires = house.get("/v1/triggers/hooked/paid/fires").await.json();
+    assert_eq!(fires["fires"], json!([]));
+    let good: Vec<_> = (0..50).map(|n| event("order.new", &n.to_string(), &json!(n))).collect();
+    let published = publish(&house, &json!(good)).await.expect(200).json();
+    assert_eq!(published["started"].as_array().unwrap().len(), 100);
+}
+
+#[tokio::test]
+async fn events_of_a_window_are_held_once() {
+    let house = house().await;
+    let one = event("window", "1", &json!(1));
+    let held = publish(&house, &json!([one, event("window", "2", &json!(2))])).await.expect(200);
+    assert_eq!(held.json()["held"], 2);
+    assert_eq!(publish(&house, &one).await.expect(200).json()["duplicates"], 1);
+}
+
+#[tokio::test]
+async fn event_that_does_not_fit_is_dead_for_its_trigger_alone() {
+    let house = house().await;
+    let events = json!([
+        event("picky", "1", &json!({ "amount": "much" })),
+        event("picky", "2", &json!({ "amount": 2 })),
+    ]);
+    let published = publish(&house, &events).await.expect(200).json();
+    assert_eq!(
+        (published["dead"].clone(), published["started"].as_array().unwrap().len()),
+        (json!(1), 1)
+    );
+    let letters = house.get("/v1/triggers/picky/event/dead").await.json();
+    assert_eq!(letters["deadLetters"][0]["key"], "/shop 1", "{letters}");
+}
+
+#[tokio::test]
+async fn trigger_that_was_deployed_or_paused_before_is_known() {
+    let house = House::empty(Config::default()).await;
+    let paid = |id| event("order.paid", id, &json!({}));
+    let none = publish(&house, &paid("1")).await.expect(200).json();
+    assert_eq!(none["started"], json!([]));
+    deploy(&house, HOOKED);
+    assert_eq!(publish(&house, &paid("2")).await.json()["started"].as_array().unwrap().len(), 2);
+    house.post("/v1/triggers/hooked/also/pause", &json!({})).await.expect(200);
+    assert_eq!(publish(&house, &paid("3")).await.json()["started"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn publisher_may_publish_and_nothing_else() {
+    let house = House::locked().await;
+    let key = house.key(Role::Publisher);
+    let ask = Ask::post("/v1/events", &event("x", "1", &json!(1)));
+    house.ask(&ask.clone().key(&key)).await.expect(200);
+    house.ask(&ask.clone()).await.refused(401, "unauthenticated");
+    house.ask(&ask.key(&house.key(Role::Viewer))).await.refused(403, "forbidden");
+    for target in ["/v1/executions", "/v1/triggers"] {
+        house.ask(&Ask::get(target).key(&key)).await.refused(403, "forbidden");
+    }
+}
