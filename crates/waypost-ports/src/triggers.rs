@@ -85,7 +85,8 @@ pub trait Triggers: Send + Sync {
     /// A page of the history of a trigger, newest first.
     fn fires(&self, request: &FiresRequest) -> Result<FiresPage, StoreError>;
 
-    /// Which unfinished executions this trigger started, oldest first, at most `limit`.
+    /// Which unfinished executions this trigger started, oldest first, at most `limit`. One that had ended and
+    /// was retried may be left out.
     fn open_executions(
         &self,
         trigger: TriggerNo,

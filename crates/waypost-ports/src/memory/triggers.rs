@@ -81,6 +81,8 @@ impl TriggerTables {
                     if discards_groups {
                         self.discard_groups(trigger.row.number, now);
                     }
+                    let paused = trigger.row.state != TriggerState::Active;
+                    self.pause_groups(trigger.row.number, paused);
                     self.save(trigger);
                 }
             }
