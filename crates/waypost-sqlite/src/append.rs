@@ -14,7 +14,7 @@ use waypost_ports::store::{
 
 use crate::connection::{checksum, first, is_about_data, run, to_stored, value};
 use crate::store::Write;
-use crate::{blob_refs, mail, outbox, permits, queries, topics};
+use crate::{blob_refs, mail, outbox, permits, queries, topics, triggers};
 
 /// The fold that every control row can be assumed to need.
 const FIRST_LOG_FORMAT: u16 = 1;
@@ -99,6 +99,11 @@ fn append_one(
 ) -> rusqlite::Result<Appended> {
     let header = &append.header;
     let submission = append.side.submission.as_ref().filter(|_| header.parent.is_none());
+    if let Some(fire) = submission.and_then(|names| names.fire.as_deref())
+        && let Some(refusal) = triggers::refusal(write, fire)?
+    {
+        return Ok(committed_before(write, header)?.unwrap_or(refusal));
+    }
     if let Some(submission) = submission
         && !submit(write, header.execution, submission)?
     {
@@ -305,6 +310,10 @@ fn write_side(write: &Write<'_>, header: &FrameHeader, side: &Side) -> rusqlite:
         run(&write.tx, queries::SNAPSHOT_SAVE, row)?;
     }
     outbox::enqueue(write, header, &side.messages)?;
+    let first = side.submission.as_ref().filter(|_| header.parent.is_none());
+    if let Some(fire) = first.and_then(|names| names.fire.as_deref()) {
+        triggers::fire(write, fire, header.execution)?;
+    }
     // Last: it may be for what was born with this frame.
     mail::deliver(write, &side.mail)?;
     if let Some(changes) = &side.topics {

@@ -32,7 +32,7 @@ const PROJECTION_PAGES: u32 = 4_000;
 const CACHE_KIB: i32 = 16_000;
 
 /// Prepared statements in the cache; more than there are in `queries`.
-const STATEMENTS: usize = 160;
+const STATEMENTS: usize = 220;
 
 /// Idle readers that stay open. More may be in use at a time.
 const READERS_IDLE: usize = 4;

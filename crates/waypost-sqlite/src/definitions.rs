@@ -7,12 +7,15 @@ use waypost_ports::query::{DefinitionPage, DefinitionRow, DefinitionsRequest};
 use waypost_ports::store::{Defined, Definition, DefinitionRef, NewDefinition};
 
 use crate::connection::{all, first, limit_and_one, run};
-use crate::queries;
 use crate::store::Write;
+use crate::{queries, triggers};
 
 /// Keeps a definition, as the next version of its workflow unless its content is known, and moves the
-/// workflow's pointer.
-pub(crate) fn define(write: &Write<'_>, new: &NewDefinition) -> rusqlite::Result<Defined> {
+/// workflow's pointer. `None`, and nothing is stored, if there would be too many triggers.
+pub(crate) fn define(write: &Write<'_>, new: &NewDefinition) -> rusqlite::Result<Option<Defined>> {
+    if !triggers::has_room(write, new)? {
+        return Ok(None);
+    }
     let row = params![new.hash.0.as_slice(), &*new.name, &*new.canonical, write.now.0];
     let created = run(&write.tx, queries::DEFINITION_INSERT, row)? > 0;
     let definition = by_hash(&write.tx, new.hash)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
@@ -25,7 +28,10 @@ pub(crate) fn define(write: &Write<'_>, new: &NewDefinition) -> rusqlite::Result
     if previous != Some(current) {
         run(&write.tx, queries::CURRENT_VERSION_SET, params![name, current])?;
     }
-    Ok(Defined { definition, created, previous, current })
+    if new.make_current || previous.is_none() {
+        triggers::register(write, new, &definition)?;
+    }
+    Ok(Some(Defined { definition, created, previous, current }))
 }
 
 pub(crate) fn find(

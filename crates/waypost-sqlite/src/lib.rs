@@ -27,6 +27,7 @@
 //! | `access` | API keys and the audit log |
 //! | `breakers` | circuit breakers |
 //! | `outbox` | webhook endpoints and their messages |
+//! | `triggers` | triggers, the items that have fired, windows |
 //! | `blob_refs` | which executions name a blob |
 //! | `query` | lists and logs for people |
 //! | `inspect` | everything of every execution, for a checker |
@@ -65,6 +66,7 @@ mod queries;
 mod query;
 mod store;
 mod topics;
+mod triggers;
 
 pub use lock::{EngineProcess, engine_of};
 pub use migrate::{migrate, migrations};

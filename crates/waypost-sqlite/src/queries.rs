@@ -164,6 +164,45 @@ queries! {
     WEIGH_FEED = "weigh_feed";
     WEIGH_MAIL = "weigh_mail";
     WEIGH_STATE = "weigh_state";
+    DEAD_FIRE_INSERT = "dead_fire_insert";
+    DEAD_FIRE_SETTLE = "dead_fire_settle";
+    DEAD_FIRES_LIST = "dead_fires_list";
+    DEAD_FIRES_TRIM = "dead_fires_trim";
+    FIRE_CLOSED = "fire_closed";
+    FIRE_DEAD = "fire_dead";
+    FIRE_FIND = "fire_find";
+    FIRE_INSERT = "fire_insert";
+    FIRES_LIST = "fires_list";
+    FIRES_OPEN = "fires_open";
+    FIRES_TRIM = "fires_trim";
+    GROUP_CLAIM = "group_claim";
+    GROUP_CLOSE = "group_close";
+    GROUP_CURRENT = "group_current";
+    GROUP_DELETE = "group_delete";
+    GROUP_FIND = "group_find";
+    GROUP_INSERT = "group_insert";
+    GROUP_SAVE = "group_save";
+    GROUPS_COUNT = "groups_count";
+    GROUPS_DUE = "groups_due";
+    GROUPS_OF = "groups_of";
+    GROUPS_PAUSE = "groups_pause";
+    PENDING_DELETE = "pending_delete";
+    PENDING_INSERT = "pending_insert";
+    PENDING_LIST = "pending_list";
+    TRIGGER_CLAIM = "trigger_claim";
+    TRIGGER_FIND = "trigger_find";
+    TRIGGER_FIRED = "trigger_fired";
+    TRIGGER_INSERT = "trigger_insert";
+    TRIGGER_LOAD = "trigger_load";
+    TRIGGER_ROSTER = "trigger_roster";
+    TRIGGER_ROSTER_RAISE = "trigger_roster_raise";
+    TRIGGER_SAVE = "trigger_save";
+    TRIGGER_STATS = "trigger_stats";
+    TRIGGERS_COUNT = "triggers_count";
+    TRIGGERS_DUE = "triggers_due";
+    TRIGGERS_LIST = "triggers_list";
+    TRIGGERS_NEXT_DUE = "triggers_next_due";
+    TRIGGERS_OF_WORKFLOW = "triggers_of_workflow";
 }
 
 /// How SQLite would go about a statement, step by step.

@@ -17,6 +17,7 @@ use waypost_ports::store::{
     Mail, MailDelivery, MailOf, NewDefinition, Publication, Published, Receiver, Renewal, Store,
     StoreError, StoredFrame,
 };
+use waypost_ports::triggers::rules::too_many_triggers;
 
 use crate::cache::{self, PageCache};
 use crate::checkpoint::Checkpoints;
@@ -372,7 +373,7 @@ impl Store for SqliteStore {
     }
 
     fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {
-        self.write(|write| definitions::define(write, definition))
+        self.write(|write| definitions::define(write, definition))?.ok_or_else(too_many_triggers)
     }
 
     fn definition(&self, which: &DefinitionRef) -> Result<Option<Definition>, StoreError> {

@@ -22,6 +22,19 @@ fn queries_are_served_by_indexes() {
         (KEY_REVOKE, "SEARCH api_keys USING INDEX"),
         (AUDIT_LIST, "SEARCH audit USING INTEGER PRIMARY KEY (rowid<?)"),
         (AUDIT_BY_ACTOR, "USING INDEX audit_by_actor (actor=? AND id<?)"),
+        (TRIGGERS_LIST, "USING INDEX sqlite_autoindex_triggers_1 ((workflow,name)>(?,?))"),
+        (TRIGGERS_DUE, "USING INDEX triggers_claimable (claimable_at<?)"),
+        (TRIGGERS_NEXT_DUE, "USING COVERING INDEX triggers_claimable"),
+        (FIRE_FIND, "USING INDEX sqlite_autoindex_trigger_fires_1 (trigger=? AND item=?)"),
+        (FIRES_LIST, "USING INDEX trigger_fires_listed (trigger=? AND place<?)"),
+        (FIRES_OPEN, "USING INDEX trigger_fires_open (trigger=? AND place>?)"),
+        (FIRES_TRIM, "USING INDEX trigger_fires_old (at<?)"),
+        (GROUP_CURRENT, "USING INDEX trigger_groups_current (trigger=? AND key=?)"),
+        (GROUP_FIND, "USING COVERING INDEX trigger_groups_of (trigger=? AND key=? AND seq=?)"),
+        (GROUPS_DUE, "USING INDEX trigger_groups_claimable (claimable_at<?)"),
+        (PENDING_LIST, "USING INDEX trigger_pending_of (in_group=?)"),
+        (DEAD_FIRES_LIST, "SEARCH dead_fires USING INTEGER PRIMARY KEY (rowid<?)"),
+        (DEAD_FIRES_TRIM, "INDEX dead_fires_old (at<?)"),
     ] {
         let steps = plan(&connection, sql);
         assert!(steps.iter().any(|step| step.contains(index)), "{sql}\n{steps:#?}");

@@ -1,0 +1,4 @@
+-- dead_fires: a page, newest first. Served by the key of dead_fires.
+SELECT id, trigger, item, label, at, reason, payload, state FROM dead_fires
+WHERE id < ?1 AND (?2 IS NULL OR trigger = ?2) AND (?3 IS NULL OR state = ?3) AND (?4 IS NULL OR id = ?4)
+ORDER BY id DESC LIMIT ?5

@@ -1,0 +1,294 @@
+//! Triggers. Everything that changes them holds the file's write lock, so that fires, deploys and changes by
+//! people take turns.
+
+mod lists;
+mod rows;
+mod windows;
+
+use rusqlite::{Connection, params};
+use waypost_core::id::ExecutionNo;
+use waypost_core::time::{Millis, Timestamp};
+use waypost_core::trigger::ItemDigest;
+use waypost_ports::store::{Appended, Definition, NewDefinition, StoreError, TakenName};
+use waypost_ports::triggers::rules::{Registered, StoredTrigger, cancel_mail, register as rule};
+use waypost_ports::triggers::{
+    Arrival, Arrived, ClaimedTriggers, DeadFireRow, DeadFireState, DeadFiresRequest, DueGroup,
+    Fire, FireOutcome, FireRow, FiresPage, FiresRequest, SettledFire, Settlement, TRIGGERS_MAX,
+    TriggerAt, TriggerChange, TriggerClaim, TriggerNo, TriggerRow, TriggerState, TriggerStats,
+    Triggers, TriggersPage, TriggersRequest,
+};
+
+use crate::connection::{all, first, from_stored, run, value};
+use crate::store::{SqliteStore, Write};
+use crate::{mail, queries};
+
+impl Triggers for SqliteStore {
+    fn claim_triggers(&self, request: &TriggerClaim) -> Result<ClaimedTriggers, StoreError> {
+        let at = self.time();
+        let (next_due, next_group) = self.readers.read(next_due)?;
+        if next_due.is_none_or(|due| due > at) {
+            return Ok(ClaimedTriggers { triggers: Vec::new(), next_due, next_group, at });
+        }
+        self.write(|write| claim(write, request))
+    }
+
+    fn settle_trigger(&self, settlement: &Settlement) -> Result<bool, StoreError> {
+        self.write(|write| settle(write, settlement))
+    }
+
+    fn trigger(&self, workflow: &str, name: &str) -> Result<Option<TriggerRow>, StoreError> {
+        let names = [workflow, name];
+        let stored =
+            self.readers.read(|db| first(db, queries::TRIGGER_FIND, names, rows::stored))?;
+        Ok(stored.map(|stored| stored.row))
+    }
+
+    fn triggers(&self, request: &TriggersRequest) -> Result<TriggersPage, StoreError> {
+        let at = self.time();
+        self.readers.read(|db| lists::triggers(db, request, at))
+    }
+
+    fn roster_revision(&self) -> Result<u64, StoreError> {
+        self.readers.read(|db| value(db, queries::TRIGGER_ROSTER, []).map(from_stored))
+    }
+
+    fn change_trigger(
+        &self,
+        at: TriggerAt,
+        change: &TriggerChange,
+    ) -> Result<Option<TriggerRow>, StoreError> {
+        self.write(|write| {
+            let Some(mut stored) = load(&write.tx, at.trigger)? else { return Ok(None) };
+            if !stored.change(at, change) {
+                return Ok(None);
+            }
+            save(write, &stored)?;
+            windows::pause(write, at.trigger, stored.row.state != TriggerState::Active)?;
+            run(&write.tx, queries::TRIGGER_ROSTER_RAISE, [])?;
+            Ok(Some(stored.row))
+        })
+    }
+
+    fn fired(
+        &self,
+        trigger: TriggerNo,
+        items: &[ItemDigest],
+    ) -> Result<Vec<Option<FireRow>>, StoreError> {
+        self.readers.read(|db| items.iter().map(|item| known(db, trigger, item)).collect())
+    }
+
+    fn fires(&self, request: &FiresRequest) -> Result<FiresPage, StoreError> {
+        self.readers.read(|db| lists::fires(db, request))
+    }
+
+    fn open_executions(
+        &self,
+        trigger: TriggerNo,
+        limit: usize,
+    ) -> Result<Vec<ExecutionNo>, StoreError> {
+        let found = self.readers.read(|db| lists::open(db, trigger, limit))?;
+        if !found.ended.is_empty() {
+            // So that they are not looked at again.
+            self.write(|write| lists::close(write, &found.ended))?;
+        }
+        Ok(found.open)
+    }
+
+    fn arrive(&self, arrivals: &[Arrival]) -> Result<Vec<Arrived>, StoreError> {
+        self.write(|write| arrivals.iter().map(|one| windows::arrive(write, one)).collect())
+    }
+
+    fn claim_groups(&self, limit: usize, lease: Millis) -> Result<Vec<DueGroup>, StoreError> {
+        let (_, next_group) = self.readers.read(next_due)?;
+        if next_group.is_none_or(|due| due > self.time()) {
+            return Ok(Vec::new());
+        }
+        self.write(|write| windows::claim(write, limit, lease))
+    }
+
+    fn dead_fires(&self, request: &DeadFiresRequest) -> Result<Vec<DeadFireRow>, StoreError> {
+        self.readers.read(|db| lists::dead_fires(db, request))
+    }
+
+    fn settle_dead_fire(&self, id: i64, state: DeadFireState) -> Result<bool, StoreError> {
+        let row = params![id, state.code()];
+        self.write(|write| Ok(run(&write.tx, queries::DEAD_FIRE_SETTLE, row)? > 0))
+    }
+
+    fn trim_triggers(&self) -> Result<u64, StoreError> {
+        self.write(lists::trim)
+    }
+
+    fn trigger_stats(&self) -> Result<TriggerStats, StoreError> {
+        let now = self.time();
+        self.readers.read(|db| lists::stats(db, now))
+    }
+}
+
+/// When the next trigger, and the next group, may be claimed.
+fn next_due(db: &Connection) -> rusqlite::Result<(Option<Timestamp>, Option<Timestamp>)> {
+    let read = |row: &rusqlite::Row<'_>| Ok((rows::time(row, 0)?, rows::time(row, 1)?));
+    Ok(first(db, queries::TRIGGERS_NEXT_DUE, [], read)?.unwrap_or_default())
+}
+
+fn load(db: &Connection, trigger: TriggerNo) -> rusqlite::Result<Option<StoredTrigger>> {
+    first(db, queries::TRIGGER_LOAD, [trigger.0], rows::stored)
+}
+
+/// Writes a row back, and ends its claim.
+fn save(write: &Write<'_>, stored: &StoredTrigger) -> rusqlite::Result<()> {
+    rows::save(&write.tx, stored)
+}
+
+fn known(
+    db: &Connection,
+    trigger: TriggerNo,
+    item: &ItemDigest,
+) -> rusqlite::Result<Option<FireRow>> {
+    first(db, queries::FIRE_FIND, params![trigger.0, item.0.as_slice()], rows::fire)
+}
+
+/// Would there be at most as many triggers as there may be?
+pub(crate) fn has_room(write: &Write<'_>, new: &NewDefinition) -> rusqlite::Result<bool> {
+    if new.triggers.is_empty() {
+        return Ok(true);
+    }
+    let mut find = write.tx.prepare_cached(queries::TRIGGER_FIND)?;
+    let mut count = from_stored(value(&write.tx, queries::TRIGGERS_COUNT, [])?);
+    for trigger in &new.triggers {
+        count += u64::from(!find.exists([&*new.name, &*trigger.name])?);
+    }
+    Ok(count <= TRIGGERS_MAX)
+}
+
+/// What the deploy of a version that has become the current one does.
+pub(crate) fn register(
+    write: &Write<'_>,
+    new: &NewDefinition,
+    version: &Definition,
+) -> rusqlite::Result<()> {
+    let tx = &write.tx;
+    let known = all(tx, queries::TRIGGERS_OF_WORKFLOW, [&*version.name], rows::stored)?;
+    let registered = rule(known, new, version, write.now);
+    if registered.is_empty() {
+        return Ok(());
+    }
+    for registered in registered {
+        match registered {
+            Registered::New(trigger) => rows::insert(tx, &trigger)?,
+            Registered::Known { trigger, discards_groups } => {
+                let number = trigger.row.number;
+                if discards_groups {
+                    windows::discard(write, number)?;
+                }
+                windows::pause(write, number, trigger.row.state != TriggerState::Active)?;
+                save(write, &trigger)?;
+            }
+        }
+    }
+    run(tx, queries::TRIGGER_ROSTER_RAISE, [])?;
+    Ok(())
+}
+
+/// Why a first frame with this fire does not go in, if the fire is a reason.
+pub(crate) fn refusal(write: &Write<'_>, fire: &Fire) -> rusqlite::Result<Option<Appended>> {
+    let trigger = fire.at.trigger;
+    if let Some(known) = known(&write.tx, trigger, &fire.item)? {
+        let taken = TakenName::Item;
+        return Ok(Some(match known.execution {
+            Some(execution) => Appended::Duplicate { execution, taken },
+            None => Appended::ItemSettled(known.outcome),
+        }));
+    }
+    let stored = load(&write.tx, trigger)?;
+    let admitted = stored.is_some_and(|row| row.admits(fire.at, fire.advance.as_ref()))
+        && windows::has(write, trigger, fire.group.as_ref())?;
+    Ok((!admitted).then_some(Appended::Stale))
+}
+
+/// The rows of a fire whose frame went in.
+pub(crate) fn fire(write: &Write<'_>, fire: &Fire, execution: ExecutionNo) -> rusqlite::Result<()> {
+    let trigger = fire.at.trigger;
+    let row = params![
+        trigger.0,
+        fire.item.0.as_slice(),
+        &*fire.label,
+        write.now.0,
+        fire.nominal.map(|at| at.0),
+        FireOutcome::Started.code(),
+        None::<&str>,
+        execution.0
+    ];
+    run(&write.tx, queries::FIRE_INSERT, row)?;
+    windows::delete(write, trigger, fire.group.as_ref())?;
+    let Some(mut stored) = load(&write.tx, trigger)? else { return Ok(()) };
+    let changed = stored.fire(fire, write.now);
+    match fire.advance {
+        Some(_) => save(write, &stored),
+        None if changed => {
+            run(&write.tx, queries::TRIGGER_FIRED, [trigger.0, write.now.0]).map(drop)
+        }
+        None => Ok(()),
+    }
+}
+
+fn settle(write: &Write<'_>, settlement: &Settlement) -> rusqlite::Result<bool> {
+    let (tx, trigger) = (&write.tx, settlement.at.trigger);
+    let Some(mut stored) = load(tx, trigger)? else { return Ok(false) };
+    if !stored.admits(settlement.at, settlement.advance.as_ref())
+        || !windows::has(write, trigger, settlement.group.as_ref())?
+    {
+        return Ok(false);
+    }
+    stored.settle(settlement);
+    for fire in &settlement.fires {
+        settle_item(write, trigger, fire)?;
+    }
+    windows::delete(write, trigger, settlement.group.as_ref())?;
+    if settlement.advance.is_some() || settlement.broken.is_some() {
+        save(write, &stored)?;
+    }
+    if settlement.broken.is_some() {
+        windows::pause(write, trigger, true)?;
+        run(tx, queries::TRIGGER_ROSTER_RAISE, [])?;
+    }
+    for (execution, reason) in &settlement.cancel {
+        let cancel = cancel_mail(trigger, stored.row.seq, *execution, reason);
+        mail::deliver(write, &[cancel])?;
+    }
+    Ok(true)
+}
+
+fn settle_item(write: &Write<'_>, trigger: TriggerNo, fire: &SettledFire) -> rusqlite::Result<()> {
+    let (item, reason) = (fire.item.0.as_slice(), fire.reason.as_deref());
+    let row = params![
+        trigger.0,
+        item,
+        &*fire.label,
+        write.now.0,
+        fire.nominal.map(|at| at.0),
+        fire.outcome.code(),
+        reason,
+        None::<i64>
+    ];
+    let is_new = run(&write.tx, queries::FIRE_INSERT, row)? > 0;
+    if let Some(dead) = fire.dead.as_ref().filter(|_| is_new) {
+        let reason = reason.unwrap_or_default();
+        let row = params![trigger.0, item, &*fire.label, write.now.0, reason, &*dead.payload];
+        run(&write.tx, queries::DEAD_FIRE_INSERT, row)?;
+    }
+    Ok(())
+}
+
+fn claim(write: &Write<'_>, request: &TriggerClaim) -> rusqlite::Result<ClaimedTriggers> {
+    let (tx, now) = (&write.tx, write.now);
+    let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
+    let due = all(tx, queries::TRIGGERS_DUE, [now.0, limit], rows::stored)?;
+    for stored in &due {
+        let until = now.plus(request.lease).0;
+        run(tx, queries::TRIGGER_CLAIM, [stored.row.number.0, until])?;
+    }
+    let (next_due, next_group) = next_due(tx)?;
+    let triggers = due.into_iter().map(|stored| stored.row).collect();
+    Ok(ClaimedTriggers { triggers, next_due, next_group, at: now })
+}

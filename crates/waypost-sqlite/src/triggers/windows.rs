@@ -1,0 +1,178 @@
+//! Windows: groups of events that wait.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, params};
+use waypost_core::time::{Millis, Timestamp};
+use waypost_core::trigger::ItemDigest;
+use waypost_ports::triggers::rules::WINDOW_GONE;
+use waypost_ports::triggers::{
+    Arrival, Arrived, DueGroup, FireOutcome, GROUPS_MAX, GroupFence, StoredGroup, TriggerNo,
+};
+
+use super::{known, load, rows};
+use crate::connection::{all, first, from_stored, run, to_stored, value};
+use crate::queries;
+use crate::store::Write;
+
+/// An event of a group: its item, its label and its payload.
+type Event = (ItemDigest, Arc<str>, Arc<str>);
+
+pub(super) fn pause(write: &Write<'_>, trigger: TriggerNo, paused: bool) -> rusqlite::Result<()> {
+    run(&write.tx, queries::GROUPS_PAUSE, params![trigger.0, paused]).map(drop)
+}
+
+/// The number of a group that is still as it was read.
+fn find(
+    write: &Write<'_>,
+    trigger: TriggerNo,
+    fence: &GroupFence,
+) -> rusqlite::Result<Option<i64>> {
+    let names = params![trigger.0, &*fence.group, to_stored(fence.seq)?];
+    first(&write.tx, queries::GROUP_FIND, names, |row| row.get(0))
+}
+
+/// Is the group still as it was read, if one is named?
+pub(super) fn has(
+    write: &Write<'_>,
+    trigger: TriggerNo,
+    fence: Option<&GroupFence>,
+) -> rusqlite::Result<bool> {
+    let Some(fence) = fence else { return Ok(true) };
+    Ok(find(write, trigger, fence)?.is_some())
+}
+
+pub(super) fn delete(
+    write: &Write<'_>,
+    trigger: TriggerNo,
+    fence: Option<&GroupFence>,
+) -> rusqlite::Result<()> {
+    let Some(fence) = fence else { return Ok(()) };
+    match find(write, trigger, fence)? {
+        Some(group) => delete_one(write, group),
+        None => Ok(()),
+    }
+}
+
+fn delete_one(write: &Write<'_>, group: i64) -> rusqlite::Result<()> {
+    run(&write.tx, queries::PENDING_DELETE, [group])?;
+    run(&write.tx, queries::GROUP_DELETE, [group]).map(drop)
+}
+
+fn events(db: &Connection, group: i64) -> rusqlite::Result<Vec<Event>> {
+    all(db, queries::PENDING_LIST, [group], |row| {
+        Ok((rows::item(row, 0)?, rows::text(row, 1)?, rows::text(row, 2)?))
+    })
+}
+
+/// The events of all groups of a trigger become dead letters.
+pub(super) fn discard(write: &Write<'_>, trigger: TriggerNo) -> rusqlite::Result<()> {
+    let tx = &write.tx;
+    let groups: Vec<i64> = all(tx, queries::GROUPS_OF, [trigger.0], |row| row.get(0))?;
+    for group in groups {
+        for (item, label, payload) in events(tx, group)? {
+            let item = item.0.as_slice();
+            let row = params![trigger.0, item, FireOutcome::Dead.code(), WINDOW_GONE];
+            run(tx, queries::FIRE_DEAD, row)?;
+            let row = params![trigger.0, item, &*label, write.now.0, WINDOW_GONE, &*payload];
+            run(tx, queries::DEAD_FIRE_INSERT, row)?;
+        }
+        delete_one(write, group)?;
+    }
+    Ok(())
+}
+
+/// Puts an event into its window.
+pub(super) fn arrive(write: &Write<'_>, arrival: &Arrival) -> rusqlite::Result<Arrived> {
+    let (tx, now, trigger) = (&write.tx, write.now, arrival.at.trigger);
+    if known(tx, trigger, &arrival.item)?.is_some() {
+        return Ok(Arrived::Duplicate);
+    }
+    if !load(tx, trigger)?.is_some_and(|row| row.admits(arrival.at, None)) {
+        return Ok(Arrived::Stale);
+    }
+    let names = params![trigger.0, &*arrival.group];
+    let open = first(tx, queries::GROUP_CURRENT, names, |row| Ok((row.get(0)?, group(row)?)))?;
+    let with = open.and_then(|(number, group)| Some((number, group.with(arrival, now)?)));
+    let (number, stored) = match with {
+        Some((number, group)) => {
+            if arrival.replaces() {
+                run(tx, queries::PENDING_DELETE, [number])?;
+            }
+            (number, group)
+        }
+        None => {
+            if from_stored(value(tx, queries::GROUPS_COUNT, [trigger.0])?) >= GROUPS_MAX {
+                return Ok(Arrived::Full);
+            }
+            if let Some((number, _)) = open {
+                run(tx, queries::GROUP_CLOSE, [number, now.0])?;
+            }
+            let group = StoredGroup::of(arrival, now);
+            run(
+                tx,
+                queries::GROUP_INSERT,
+                params![
+                    trigger.0,
+                    &*arrival.group,
+                    group.first_at.0,
+                    group.last_at.0,
+                    group.events,
+                    bytes(group),
+                    group.due.0
+                ],
+            )?;
+            (tx.last_insert_rowid(), group)
+        }
+    };
+    let (item, label) = (arrival.item.0.as_slice(), &*arrival.label);
+    run(tx, queries::PENDING_INSERT, params![number, item, label, &*arrival.payload])?;
+    let seq = tx.last_insert_rowid();
+    let StoredGroup { first_at, last_at, events, due, .. } = stored;
+    let row = params![number, seq, first_at.0, last_at.0, events, bytes(stored), due.0];
+    run(tx, queries::GROUP_SAVE, row)?;
+    let outcome = FireOutcome::Collected.code();
+    let row =
+        params![trigger.0, item, label, now.0, None::<i64>, outcome, None::<&str>, None::<i64>];
+    run(tx, queries::FIRE_INSERT, row)?;
+    Ok(Arrived::Held)
+}
+
+fn bytes(group: StoredGroup) -> i64 {
+    i64::try_from(group.bytes).unwrap_or(i64::MAX)
+}
+
+/// What is kept of a group, from the third column on.
+fn group(row: &rusqlite::Row<'_>) -> rusqlite::Result<StoredGroup> {
+    Ok(StoredGroup {
+        first_at: Timestamp(row.get(2)?),
+        last_at: Timestamp(row.get(3)?),
+        events: row.get(4)?,
+        bytes: usize::try_from(row.get::<_, i64>(5)?).unwrap_or_default(),
+        due: Timestamp(row.get(6)?),
+    })
+}
+
+/// Takes groups that are due, and closes them.
+pub(super) fn claim(
+    write: &Write<'_>,
+    limit: usize,
+    lease: Millis,
+) -> rusqlite::Result<Vec<DueGroup>> {
+    let (tx, now) = (&write.tx, write.now);
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let due = all(tx, queries::GROUPS_DUE, [now.0, limit], |row| {
+        let fence = GroupFence { group: rows::text(row, 2)?, seq: from_stored(row.get(3)?) };
+        let times = (Timestamp(row.get(4)?), Timestamp(row.get(5)?));
+        Ok((row.get(0)?, TriggerNo(row.get(1)?), fence, times))
+    })?;
+    let mut claimed = Vec::with_capacity(due.len());
+    for (number, trigger, fence, (first_at, last_at)) in due {
+        run(tx, queries::GROUP_CLAIM, [number, now.plus(lease).0])?;
+        let Some(stored) = load(tx, trigger)? else { continue };
+        let payloads = events(tx, number)?.into_iter().map(|(_, label, payload)| (payload, label));
+        let (row, payloads) = (Arc::new(stored.row), payloads.collect());
+        claimed.push(DueGroup { row, fence, first_at, last_at, payloads });
+    }
+    Ok(claimed)
+}
