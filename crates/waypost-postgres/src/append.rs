@@ -14,20 +14,24 @@
 
 mod rows;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use waypost_core::id::ExecutionNo;
 use waypost_core::outbox::are_awaited;
 use waypost_core::time::Timestamp;
+use waypost_core::trigger::ItemDigest;
 use waypost_ports::store::{
-    Append, Appended, ControlChange, Mail, MailDelivery, Side, StoreError, Submission, TakenName,
+    Append, Appended, ControlChange, Fire, Mail, MailDelivery, Side, StoreError, Submission,
+    TakenName,
 };
+use waypost_ports::triggers::TriggerNo;
 
 use crate::connection::{Connection, Role};
 use crate::error::{DbError, Result, in_spite_of_others};
 use crate::queries::sql;
 use crate::store::PostgresStore;
 use crate::text::get;
+use crate::triggers::fires;
 use crate::{blob_refs, mail, outbox, permits, topics};
 
 /// Frames in one statement. Their places share 16 bits, and arrays of this length fill a round trip.
@@ -78,6 +82,10 @@ enum Claim<'a> {
     Key(&'a str),
     Idempotency(&'a str),
     Permit(&'a str),
+    Item(TriggerNo, ItemDigest),
+    /// The cursor of a trigger.
+    Cursor(TriggerNo),
+    Group(TriggerNo, u64),
 }
 
 fn claims(append: &Append) -> impl Iterator<Item = Claim<'_>> {
@@ -86,7 +94,12 @@ fn claims(append: &Append) -> impl Iterator<Item = Claim<'_>> {
     let idempotency = names.and_then(|names| names.idempotency.as_ref());
     let idempotency = idempotency.map(|idempotency| Claim::Idempotency(&idempotency.key));
     let permit = append.side.permit.as_ref().map(|permit| Claim::Permit(&permit.key));
-    [key, idempotency, permit].into_iter().flatten()
+    let fire = fires::of(append);
+    let item = fire.map(|fire| Claim::Item(fire.at.trigger, fire.item));
+    let moving = fire.filter(|fire| fire.advance.is_some());
+    let cursor = moving.map(|fire| Claim::Cursor(fire.at.trigger));
+    let group = fire.and_then(|fire| Some(Claim::Group(fire.at.trigger, fire.group.as_ref()?.seq)));
+    [key, idempotency, permit, item, cursor, group].into_iter().flatten()
 }
 
 /// A round in statements of bounded size; frames that want permits, name blobs, or come with births or mail
@@ -126,6 +139,7 @@ fn needs_transaction(side: &Side) -> bool {
         || !side.mail.is_empty()
         || side.topics.is_some()
         || are_awaited(&side.messages)
+        || side.submission.as_ref().is_some_and(|names| names.fire.is_some())
 }
 
 /// Appends frames of different executions; where the data of one is refused, the others in halves.
@@ -188,9 +202,12 @@ async fn append_in_transaction(
     part: &[usize],
 ) -> Result<Vec<Appended>> {
     db.begin().await?;
-    let inserted = insert(db, batch, part).await?;
-    write_further_rows(db, batch, part, &inserted).await?;
+    let admitted = fires::admit(db, batch, part).await?;
+    let mut inserted = insert(db, batch, &admitted.entering).await?;
+    fires::finish(db, batch, &admitted, &inserted).await?;
+    write_further_rows(db, batch, &admitted.entering, &inserted).await?;
     db.commit().await?;
+    inserted.refused = admitted.refused;
     let outcomes = outcomes(db, batch, part, &inserted).await?;
     after_commit(db, batch, part, &inserted).await;
     Ok(outcomes)
@@ -233,6 +250,8 @@ pub(crate) async fn write_further_rows(
 pub(crate) struct Inserted {
     /// When each frame was committed, by execution.
     pub(crate) at: HashMap<i64, i64>,
+    /// Executions whose fires were refused, and so their frames.
+    pub(crate) refused: HashSet<i64>,
     /// Concurrency keys in which a row may be promoted after the commit.
     pub(crate) released: Vec<i64>,
 }
@@ -249,6 +268,9 @@ pub(crate) async fn insert(
 
 /// As `insert`, after so many other frames of the same transaction.
 async fn insert_after(db: &mut Connection, appends: &[&Append], others: usize) -> Result<Inserted> {
+    if appends.is_empty() {
+        return Ok(Inserted::default());
+    }
     let mut frames = rows::Frames::default();
     appends.iter().for_each(|append| frames.push(append));
     let mut inserted = Inserted::default();
@@ -283,7 +305,7 @@ pub(crate) async fn outcomes(
         part.iter().filter(|index| went_in(index).is_none()).map(|index| &batch[*index]).collect();
     let mut lost = match losers.is_empty() {
         true => Vec::new(),
-        false => look_up(db, &losers).await?,
+        false => look_up(db, &losers, &inserted.refused).await?,
     }
     .into_iter();
     let outcome = |index: &usize| match went_in(index) {
@@ -314,7 +336,11 @@ async fn committed_before(db: &mut Connection, appends: &[&Append]) -> Result<Ha
     Ok(committed)
 }
 
-async fn look_up(db: &mut Connection, losers: &[&Append]) -> Result<Vec<Appended>> {
+async fn look_up(
+    db: &mut Connection,
+    losers: &[&Append],
+    refused: &HashSet<i64>,
+) -> Result<Vec<Appended>> {
     let committed = committed_before(db, losers).await?;
     let mut outcomes: Vec<Appended> = losers
         .iter()
@@ -323,6 +349,14 @@ async fn look_up(db: &mut Connection, losers: &[&Append]) -> Result<Vec<Appended
             None => Appended::Fenced,
         })
         .collect();
+    let of_fires = losers.iter().enumerate().filter(|(at, append)| {
+        outcomes[*at] == Appended::Fenced && refused.contains(&append.header.execution.0)
+    });
+    let (places, fires): (Vec<usize>, Vec<&Fire>) =
+        of_fires.filter_map(|(at, append)| Some((at, fires::of(append)?))).unzip();
+    for (at, outcome) in places.into_iter().zip(fires::outcomes(db, &fires).await?) {
+        outcomes[at] = outcome;
+    }
     let nameless: Vec<(usize, &Submission)> = losers
         .iter()
         .enumerate()

@@ -8,6 +8,7 @@ use crate::connection::{Connection, Params};
 use crate::error::{DbError, Result};
 use crate::queries::sql;
 use crate::text::{array, narrow, text};
+use crate::triggers;
 
 /// How often to try again when an instance of an older version keeps another version of the workflow.
 const ATTEMPTS: u32 = 20;
@@ -26,6 +27,9 @@ pub(crate) async fn define(db: &mut Connection, new: &NewDefinition) -> Result<D
     };
     if previous != Some(current) {
         db.execute(sql!("current_version_set"), &[&name, &i64::from(current)]).await?;
+    }
+    if new.make_current || previous.is_none() {
+        triggers::register(db, new, &definition).await?;
     }
     db.commit().await?;
     Ok(Defined { definition, created, previous, current })

@@ -21,6 +21,7 @@
 //! | `access` | API keys and the audit log |
 //! | `breakers` | circuit breakers |
 //! | `outbox` | webhook endpoints and their messages |
+//! | `triggers` | triggers, the items that have fired, windows |
 //! | `blob_refs` | which executions name a blob |
 //! | `blobs` | blobs, where they are in the database |
 //! | `query`, `feed` | lists and logs for people |
@@ -70,6 +71,7 @@ mod store;
 mod tasks;
 mod text;
 mod topics;
+mod triggers;
 mod waiting;
 
 pub use blobs::PostgresBlobs;

@@ -39,6 +39,7 @@ const KNOWN: &[Migration] = &[
     Migration::new(19, "turns", include_str!("../migrations/0019_turns.sql")).additive(),
     Migration::new(20, "tree use", include_str!("../migrations/0020_tree_use.sql")).additive(),
     Migration::new(21, "publisher", include_str!("../migrations/0021_publisher.sql")).additive(),
+    Migration::new(22, "triggers", include_str!("../migrations/0022_triggers.sql")).additive(),
 ];
 
 /// The layout of a database, without changing it.

@@ -27,6 +27,7 @@ use crate::error::Result;
 use crate::mail;
 use crate::queries::sql;
 use crate::text::{count, get, narrow, text};
+use crate::triggers::fires;
 
 /// Appends frames that ask for permits, of different executions and different keys.
 pub(crate) async fn append(
@@ -35,11 +36,13 @@ pub(crate) async fn append(
     part: &[usize],
 ) -> Result<Vec<Appended>> {
     db.begin().await?;
-    let asking = lock_all(db, batch, part).await?;
+    let mut admitted = fires::admit(db, batch, part).await?;
+    let asking = lock_all(db, batch, &admitted.entering).await?;
     let rejected = reject(db, batch, &asking).await?;
-    let accepted: Vec<usize> =
-        part.iter().filter(|index| !rejected.contains_key(index)).copied().collect();
+    let is_accepted = |index: &&usize| !rejected.contains_key(index);
+    let accepted: Vec<usize> = admitted.entering.iter().filter(is_accepted).copied().collect();
     let mut inserted = append::insert(db, batch, &accepted).await?;
+    fires::finish(db, batch, &admitted, &inserted).await?;
     append::write_further_rows(db, batch, &accepted, &inserted).await?;
     let (stored, refused): (Vec<Asking<'_>>, Vec<Asking<'_>>) =
         asking.into_iter().partition(|asking| inserted.at.contains_key(&asking.execution.0));
@@ -62,7 +65,9 @@ pub(crate) async fn append(
     let waiting =
         decided.iter().filter(|(_, changes)| !changes.wakes).map(|(asking, _)| asking.key);
     inserted.released.extend(waiting.chain(refused.iter().map(|asking| asking.key)));
-    let mut outcomes = append::outcomes(db, batch, &accepted, &inserted).await?.into_iter();
+    inserted.refused = std::mem::take(&mut admitted.refused);
+    let judged: Vec<usize> = part.iter().filter(is_accepted).copied().collect();
+    let mut outcomes = append::outcomes(db, batch, &judged, &inserted).await?.into_iter();
     append::after_commit(db, batch, &accepted, &inserted).await;
     if !cancels.is_empty() {
         mail::wake(db, &cancels).await?;

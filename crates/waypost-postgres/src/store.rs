@@ -219,7 +219,10 @@ impl Store for PostgresStore {
     }
 
     fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {
-        self.run(Role::Api, async |db| definitions::define(db, definition).await)
+        // It locks the triggers of the workflow, which fires lock in another order.
+        Ok(in_spite_of_others(|| {
+            self.try_run(Role::Api, async |db| definitions::define(db, definition).await)
+        })?)
     }
 
     fn definition(&self, which: &DefinitionRef) -> Result<Option<Definition>, StoreError> {

@@ -41,9 +41,9 @@ use crate::watchers::Watchers;
 use crate::workflows::Workflows;
 
 /// Everything that a server needs of a store.
-pub trait Backend: Store + Query + Access + BlobRefs + Outbox {}
+pub trait Backend: Store + Query + Access + BlobRefs + Outbox + Triggers {}
 
-impl<T: Store + Query + Access + BlobRefs + Outbox> Backend for T {}
+impl<T: Store + Query + Access + BlobRefs + Outbox + Triggers> Backend for T {}
 
 /// Compiles a definition from its source.
 pub type Compiler = dyn Fn(&[u8]) -> Result<Compiled, Box<Diagnostics>> + Send + Sync;

@@ -118,10 +118,11 @@ fn migration_of_the_read_tables_derives_their_rows_again() {
          DROP INDEX wait_rows_listed, wait_rows_by_kind; ALTER TABLE wait_rows DROP COLUMN detail;
          DROP TABLE blob_refs, blob_sweep, blobs, blob_parts, blob_uploads;
          DROP TABLE outbox, webhook_endpoints, breakers, subscriptions, published, trees, outbox_awaited;
+         DROP TABLE triggers, trigger_roster, trigger_fires, trigger_groups, trigger_pending, dead_fires;
          DELETE FROM migrations
          WHERE name IN ('true rows', 'node ends', 'blobs', 'progress', 'outbox', 'waits', 'breakers',
                         'topics', 'notifications', 'approval links', 'trees', 'awaited',
-                        'turns', 'tree use')",
+                        'turns', 'tree use', 'triggers')",
     );
     let _store = database.open_with(options());
     let executions = rows.lines().filter(|line| line.starts_with("(life-")).count();

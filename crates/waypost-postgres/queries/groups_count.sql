@@ -1,0 +1,2 @@
+-- arrive: how many groups of a trigger wait. Served by trigger_groups_of.
+SELECT count(*) FROM trigger_groups WHERE trigger = $1

@@ -1,0 +1,2 @@
+-- roster_revision. One row.
+SELECT revision FROM trigger_roster

@@ -1,0 +1,2 @@
+-- define: how many triggers there are.
+SELECT count(*) FROM triggers

@@ -1,0 +1,20 @@
+-- trim_triggers: deletes items that are older than $1 ms and whose executions are not unfinished, and dead letters
+-- that are older than $2 ms; of each at most $3. Served by trigger_fires_old, dead_fires_old and the key of control.
+WITH clock AS MATERIALIZED (
+    SELECT waypost_now() AS now
+), items AS (
+    DELETE FROM trigger_fires WHERE ctid = ANY (ARRAY (
+        SELECT f.ctid FROM trigger_fires AS f
+        WHERE f.at < (SELECT now FROM clock) - $1::int8
+          AND NOT (f.open AND (SELECT true FROM control AS c WHERE c.execution = f.execution) IS TRUE)
+        LIMIT $3 FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING 1
+), letters AS (
+    DELETE FROM dead_fires WHERE id = ANY (ARRAY (
+        SELECT d.id FROM dead_fires AS d WHERE d.at < (SELECT now FROM clock) - $2::int8
+        LIMIT $3 FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING 1
+)
+SELECT (SELECT count(*) FROM items) + (SELECT count(*) FROM letters)
