@@ -22,6 +22,7 @@ use waypost_ports::outbox::Outbox;
 use waypost_ports::query::{Query, Read};
 use waypost_ports::secret::Secrets;
 use waypost_ports::store::Store;
+use waypost_ports::triggers::Triggers;
 use waypost_ports::webhook::WebhookSender;
 
 use crate::access::audit::AuditLog;
