@@ -127,6 +127,30 @@ pub const SCHEDULE_TIMES_MAX: usize = 1_000;
 pub const SCHEDULE_INTERVAL_MIN: Millis = Millis::from_secs(1);
 /// The maximum of `catchUp.max` of a schedule.
 pub const CATCH_UP_MAX: u32 = 1_000;
+/// Triggers of one definition.
+pub const TRIGGERS_MAX: usize = 100;
+/// Event types of one trigger.
+pub const EVENT_TYPES_MAX: usize = 20;
+/// Characters of an event's type, and of its source.
+pub const EVENT_TYPE_CHARS_MAX: usize = 256;
+/// The shortest span of a window of events.
+pub const WINDOW_SPAN_MIN: Millis = Millis(100);
+/// The longest span of a window of events.
+pub const WINDOW_SPAN_MAX: Millis = Millis::from_secs(7 * 24 * 3_600);
+/// The maximum of `size` of a batch.
+pub const BATCH_SIZE_MAX: u32 = 1_000;
+/// Secrets of one webhook trigger: more than one are for a rotation.
+pub const HOOK_SECRETS_MAX: usize = 4;
+/// Request headers that the expressions of a webhook trigger see.
+pub const HOOK_HEADERS_MAX: usize = 32;
+/// Bytes of a request to a webhook trigger that does not set `maxBodyBytes`.
+pub const HOOK_BODY_BYTES: usize = 1024 * 1024;
+/// The maximum of `maxBodyBytes`.
+pub const HOOK_BODY_BYTES_MAX: usize = 5 * 1024 * 1024;
+/// The shortest interval of a poll.
+pub const POLL_INTERVAL_MIN: Millis = Millis::from_secs(1);
+/// The maximum of `lookback`: items are remembered for longer.
+pub const LOOKBACK_MAX: Millis = Millis::from_secs(7 * 24 * 3_600);
 /// Times of one backfill.
 pub const BACKFILL_TIMES_MAX: usize = 10_000;
 /// Times of a schedule that are counted; of more, it is only known that there are more.

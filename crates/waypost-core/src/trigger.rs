@@ -20,6 +20,7 @@
 //! | `verify` | how requests to a webhook prove where they come from |
 //! | `window` | events that are collected before they fire |
 //! | `cursor` | how far a trigger is, as its row has it |
+//! | `fields` | the fields of each kind, as definitions write them |
 //! | `fired` | what an execution knows of the fire that started it; items |
 //! | `prepare` | from a fire to the execution that it starts |
 //! | `registration` | what a deploy registers |
@@ -27,6 +28,7 @@
 
 mod cursor;
 pub mod decide;
+mod fields;
 mod fired;
 mod prepare;
 mod registration;

@@ -31,6 +31,8 @@ pub(crate) fn text(definition: &ParsedDefinition<'_>, graph: &Graph) -> String {
     fields.put_some("concurrency", definition.concurrency.as_ref().map(concurrency_value));
     fields.put_some("budget", definition.budget.as_ref().map(budget_value));
     fields.put_some("callable", (!definition.callable).then_some(false));
+    let on = definition.on.iter().map(|parsed| Value::Object(parsed.canonical.clone()));
+    fields.put_unless("on", on.collect::<Value>(), json!([]));
     fields.put("nodes", nodes_value(definition, graph, 0));
     fields.finish().to_string()
 }

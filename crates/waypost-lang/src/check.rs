@@ -55,6 +55,7 @@ pub(crate) fn check(
     let order = shape::check(definition, &graph, faults);
     let paths = paths::Paths::find(definition, &graph, &order);
     paths.warn_about_mixed_merges(definition, faults);
+    references::check_triggers(definition, &scopes, &paths, source, faults);
     references::check(definition, &scopes, &paths, source, faults);
     inputs::check(definition, &scopes, source, faults);
     variables::check(definition, &scopes, &paths, faults);

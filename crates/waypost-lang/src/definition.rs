@@ -12,6 +12,7 @@ mod node;
 mod operation;
 mod retry;
 mod scopes;
+mod triggers;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -33,6 +34,7 @@ pub(crate) use budget::{BudgetBlock, MeterField, ON_EXHAUSTED, ParsedMeter};
 pub(crate) use concurrency::{ConcurrencyBlock, POLICIES};
 pub(crate) use operation::make_bodies;
 pub(crate) use retry::matcher_text;
+pub(crate) use triggers::{ParsedTrigger, Seen};
 #[cfg(test)]
 pub(crate) use {
     breaker::BREAKER_FIELDS, budget::BUDGET_FIELDS, concurrency::CONCURRENCY_FIELDS,
@@ -49,6 +51,7 @@ pub(crate) const FIELDS: &[&str] = &[
     "concurrency",
     "budget",
     "callable",
+    "on",
     "nodes",
     "$schema",
 ];
@@ -65,6 +68,8 @@ pub(crate) struct ParsedDefinition<'t> {
     pub(crate) budget: Option<BudgetBlock>,
     pub(crate) failure_policy: FailurePolicy,
     pub(crate) callable: bool,
+    /// The entries of `on`.
+    pub(crate) on: Vec<ParsedTrigger<'t>>,
     /// Its own nodes, after them those of the bodies.
     pub(crate) nodes: Vec<ParsedNode<'t>>,
     /// The definition itself, then the bodies, each after the scope that its container is in.
@@ -94,6 +99,8 @@ pub(crate) struct ParsedNode<'t> {
     pub(crate) config: serde_json::Map<String, serde_json::Value>,
     /// Absent where the kind is unknown or refuses the config.
     pub(crate) behaviour: Option<Behaviour>,
+    /// The trigger that it is, if it is one.
+    pub(crate) trigger: Option<Box<ParsedTrigger<'t>>>,
     /// All expressions of its config, its breaker and its variables.
     pub(crate) expressions: Vec<Located<'t>>,
     pub(crate) needs: Vec<Need>,
@@ -171,6 +178,8 @@ pub(crate) enum ExpressionUse {
     Breaker,
     /// The key of `concurrency`, which belongs to no node.
     Concurrency,
+    /// A field of a trigger, which sees these names and no others.
+    Trigger(Seen),
 }
 
 impl<'t> Located<'t> {
@@ -219,7 +228,11 @@ pub(crate) fn read<'t>(
         input::check_schema(&entry.value, context.faults);
         entry.value.to_json()
     });
+    let on = fields::present(entries, "on")
+        .map_or_else(Vec::new, |entry| triggers::read(entry, name, context));
     let (nodes, scopes) = scopes::read(required("nodes", context.faults)?, context)?;
+    let own = scopes.first().map_or(0, |scope| scope.nodes.end);
+    triggers::check_all(&on, &nodes, own, name, context.faults);
     Some(ParsedDefinition {
         name: name.unwrap_or_default().to_owned(),
         description,
@@ -233,6 +246,7 @@ pub(crate) fn read<'t>(
             _ => FailurePolicy::FailFast,
         },
         callable: callable.unwrap_or(true),
+        on,
         nodes,
         scopes,
     })

@@ -127,6 +127,30 @@ codes! {
     MixedMerge => "mixed_merge",
     /// A join that waits for more sources than there are.
     JoinTooLarge => "join_too_large",
+    /// A cron line that cannot be read.
+    BadCron => "bad_cron",
+    UnknownZone => "unknown_zone",
+    /// A schedule without a time, such as 30 February.
+    NeverFires => "never_fires",
+    /// A jitter as long as the interval, or longer.
+    BadJitter => "bad_jitter",
+    /// An interval that is too short or too long, or an offset beyond it.
+    BadInterval => "bad_interval",
+    /// Not a time, or two times in the wrong order.
+    BadTime => "bad_time",
+    BadCatchUp => "bad_catch_up",
+    /// Not exactly one of `cron`, `every` and `at`.
+    BadSchedule => "bad_schedule",
+    BadOverlap => "bad_overlap",
+    DuplicateTrigger => "duplicate_trigger",
+    /// A poll that cannot tell new items from known ones.
+    MissingKey => "missing_key",
+    /// Warning: a webhook that does not verify where requests come from.
+    UnsignedHook => "unsigned_hook",
+    /// A window of events that cannot be.
+    BadWindow => "bad_window",
+    /// A workflow that is started by its own end.
+    StartsItself => "starts_itself",
     /// Two nodes set one variable, and neither comes after the other.
     UnorderedWriters => "unordered_writers",
 }

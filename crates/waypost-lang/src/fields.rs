@@ -54,6 +54,10 @@ fn our_name(name: &str) -> Option<&'static str> {
         "name" => "id",
         "title" => "label",
         "inputs" | "inputschema" => "input",
+        "triggers" | "trigger" | "events" | "schedules" => "on",
+        "timezone" | "tz" => "zone",
+        "concurrencypolicy" => "overlap",
+        "interval" => "every",
         _ => return None,
     })
 }

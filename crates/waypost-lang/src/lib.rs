@@ -36,6 +36,7 @@ use waypost_core::id::{DefinitionHash, NodeIx};
 use waypost_core::json::Json;
 use waypost_core::kind::Catalog;
 use waypost_core::plan::{Concurrency, Plan, PlanDraft, PlanNode};
+use waypost_core::trigger::Trigger;
 
 use crate::check::Graph;
 use crate::definition::{ParsedDefinition, ReadContext};
@@ -121,9 +122,11 @@ fn plan(definition: ParsedDefinition<'_>, graph: Graph, hash: DefinitionHash) ->
     });
     let bodies = bodies.collect();
     let budget = definition.budget;
+    let mut triggers: Vec<Trigger> = definition.on.into_iter().map(|on| on.trigger).collect();
     let resolved = graph.conditions.into_iter().zip(graph.on_error);
     let nodes = definition.nodes.into_iter().zip(resolved).map(|(node, (needs, on_error))| {
         let kind = node.kind.expect("a node without a kind is an error");
+        triggers.extend(node.trigger.map(|parsed| parsed.trigger));
         PlanNode {
             id: node.id.into(),
             label: node.label.map(Into::into),
@@ -154,10 +157,11 @@ fn plan(definition: ParsedDefinition<'_>, graph: Graph, hash: DefinitionHash) ->
             body: None,
         }
     });
+    let nodes = nodes.collect();
     Plan::build(PlanDraft {
         workflow: definition.name.into(),
         hash,
-        nodes: nodes.collect(),
+        nodes,
         bodies,
         failure_policy: definition.failure_policy,
         concurrency: definition.concurrency.map(|block| Concurrency {
@@ -169,7 +173,7 @@ fn plan(definition: ParsedDefinition<'_>, graph: Graph, hash: DefinitionHash) ->
         input_schema: definition.input.as_ref().map(Json::from_value),
         callable: definition.callable,
         budget: budget.as_ref().map(|block| block.budget),
-        triggers: Vec::new(),
+        triggers,
     })
     .expect("duplicate ids, dangling edges and cycles are errors")
 }

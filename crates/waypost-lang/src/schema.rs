@@ -4,10 +4,12 @@
 //! stricter: the schema accepts everything that [`crate::parse`] accepts. Tests compare the two.
 
 mod blocks;
+mod triggers;
 
 use serde_json::{Map, Value, json};
 use waypost_core::kind::{BodyKind, Catalog, Family, Field, KindSpec, Shape};
 use waypost_core::limits::{ATTEMPTS_MAX, NODE_ID_CHARS_MAX, NODES_MAX, WORKFLOW_NAME_CHARS_MAX};
+use waypost_core::trigger::TriggerKindName;
 
 use self::blocks::{breaker, budget, concurrency};
 use crate::definition::FAILURE_POLICIES;
@@ -52,6 +54,7 @@ pub fn schema(catalog: &Catalog<'_>) -> Value {
                 "Whether `workflow` nodes of others may start it.",
                 json!({ "type": "boolean", "default": true }),
             ),
+            "on": optional("What starts executions.", triggers::on()),
             "nodes": described("The nodes of the graph.", reference("nodes")),
         },
         "$defs": {
@@ -203,11 +206,13 @@ fn named(name: &str, other: &str) -> Value {
 fn config_of(spec: &KindSpec) -> Value {
     let mut names = vec![spec.name];
     names.extend(spec.aliases);
-    let mut properties: Map<String, Value> = spec
-        .fields
-        .iter()
-        .map(|field| (field.name.to_owned(), described(field.summary, shape_of(field))))
-        .collect();
+    let fields = spec.fields.iter();
+    let fields =
+        fields.map(|field| (field.name.to_owned(), described(field.summary, shape_of(field))));
+    let mut properties: Map<String, Value> = match TriggerKindName::parse(spec.name) {
+        Some(kind) => triggers::properties(kind),
+        None => fields.collect(),
+    };
     let repeats = spec.body.is_some_and(BodyKind::is_repeated);
     let retry = || if repeats { of("null") } else { reference("retry") };
     properties.entry("retry").or_insert_with(retry);

@@ -67,6 +67,11 @@ macro_rules! kinds {
 
 kinds! {
     manual,
+    schedule,
+    webhook,
+    event,
+    poll,
+    workflow_ended,
     condition,
     switch,
     transform,

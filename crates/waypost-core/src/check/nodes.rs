@@ -85,10 +85,11 @@ impl Nodes {
         let event = match event {
             Event::Node(event) => event,
             Event::Run(event) => {
-                match event {
-                    RunEvent::Reopened { nodes, .. } => self.may_be_reset(nodes)?,
-                    RunEvent::Created(created) => self.may_begin_with(created)?,
-                    _ => {}
+                if let RunEvent::Reopened { nodes, .. } = event {
+                    self.may_be_reset(nodes)?;
+                }
+                if let RunEvent::Created(created) = event {
+                    self.may_begin_with(created)?;
                 }
                 return spans::judge_run(place, event, self.plan.as_deref());
             }

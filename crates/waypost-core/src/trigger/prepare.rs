@@ -190,7 +190,9 @@ fn text(what: &str, template: &Template, scope: &Scope) -> Result<String, Failur
         serde_json::Value::String(text) => Ok(text),
         // As it was written: a float would change large ones.
         serde_json::Value::Number(_) | serde_json::Value::Bool(_) => Ok(json.text().to_owned()),
-        _ => Err(invalid(format!("{what} must be a text, a number or a boolean"))),
+        serde_json::Value::Null | serde_json::Value::Array(_) | serde_json::Value::Object(_) => {
+            Err(invalid(format!("{what} must be a text, a number or a boolean")))
+        }
     }
 }
 

@@ -89,7 +89,7 @@ const CASES: &[Case] = &[
 fn findings(flow: &str, by: &str, damage: impl Fn(&mut Event)) -> Vec<Invariant> {
     let plan = Arc::new(plan(flow));
     let run = Run::fired(&plan, by);
-    let mut log: Vec<(Timestamp, Event)> = run.log.clone();
+    let mut log: Vec<(Timestamp, Event)> = run.log;
     log.iter_mut().for_each(|(_, event)| damage(event));
     let mut logbook = Logbook::new(Arc::clone(&plan));
     logbook.read(&log);

@@ -30,14 +30,14 @@ fn event_trigger(types: &[&str]) -> TriggerKind {
     TriggerKind::Event(Box::new(EventTrigger { types, source: None, window: None }))
 }
 
-fn trigger(written: Written, kind: TriggerKind) -> Trigger {
-    let template = |value: &Value| Template::compile(value).unwrap();
+fn trigger(written: &Written, kind: TriggerKind) -> Trigger {
+    let template = |value: &Value| Template::compile(value).expect("of a table");
     Trigger {
         name: "paid".into(),
         description: None,
         node: None,
         enabled: true,
-        condition: written.condition.map(|source| Expression::compile(source).unwrap()),
+        condition: written.condition.map(|source| Expression::compile(source).expect("of a table")),
         input: written.input.as_ref().map(template),
         id: written.id.map(|id| template(&id.into())),
         labels: written
@@ -132,7 +132,7 @@ fn fire_prepared_gives_start_or_reason() {
     ];
     let event = json(&json!({ "id": "1", "type": "paid", "data": { "n": 1 } }));
     for (written, expected) in rows {
-        let trigger = trigger(written, event_trigger(&["paid"]));
+        let trigger = trigger(&written, event_trigger(&["paid"]));
         let prepared = trigger.prepare(&fired("event"), &Payload::event(&event));
         assert_eq!(outcome(&prepared), expected);
     }
@@ -164,7 +164,7 @@ fn payload_of_each_kind_gives_names_and_input() {
     ];
     for (payload, names, input) in rows {
         Expression::compile(names).unwrap().eval(&payload.scope(Some(&fired("event")))).unwrap();
-        let plain = trigger(Written::default(), event_trigger(&["paid"]));
+        let plain = trigger(&Written::default(), event_trigger(&["paid"]));
         let kept = Payload::kept(payload.keep().unwrap().text()).unwrap();
         for payload in [payload, kept] {
             let prepared = plain.prepare(&fired("event"), &payload);
@@ -182,13 +182,13 @@ fn expressions_of_one_fire_share_one_budget() {
     let event = json(&json!({ "id": "1" }));
     let payload = Payload::event(&event);
     let scope = payload.scope(Some(&fired("event")));
-    let trigger = trigger(one, event_trigger(&["paid"]));
+    let trigger = trigger(&one, event_trigger(&["paid"]));
     trigger.condition.as_ref().unwrap().eval(&scope).unwrap();
     assert!(scope.work() > 0);
     assert!(matches!(trigger.prepare(&fired("event"), &payload), Prepared::Start(_)));
     let much = json!(vec!["${{ range(100000) | map('string') | join | length }}"; 60]);
     let greedy =
-        self::trigger(Written { input: Some(much), ..Written::default() }, event_trigger(&["a"]));
+        self::trigger(&Written { input: Some(much), ..Written::default() }, event_trigger(&["a"]));
     let Prepared::Failed(failure) = greedy.prepare(&fired("event"), &payload) else {
         panic!("sixty large evaluations fit into one budget")
     };
@@ -210,28 +210,29 @@ fn fired_schedule_shows_both_times_before() {
 }
 
 fn schedule(spec: &Value) -> TriggerKind {
-    let spec: ScheduleSpec = serde_json::from_value(spec.clone()).unwrap();
-    let schedule = Schedule::compile(&spec).unwrap();
+    let spec: ScheduleSpec = serde_json::from_value(spec.clone()).expect("of a table");
+    let schedule = Schedule::compile(&spec).expect("of a table");
     TriggerKind::Schedule(Box::new(ScheduleTrigger { spec, schedule, overlap: Overlap::Allow }))
 }
 
-fn poll(every: u64, start: Option<Value>) -> TriggerKind {
+fn poll(every: u64, start: Option<&Value>) -> TriggerKind {
     TriggerKind::Poll(Box::new(PollTrigger {
         every: Millis(every),
-        request: Template::compile(&json!({ "url": "https://desk.example/tickets" })).unwrap(),
-        items: Expression::compile("body").unwrap(),
+        request: Template::compile(&json!({ "url": "https://desk.example/tickets" }))
+            .expect("of a table"),
+        items: Expression::compile("body").expect("of a table"),
         key: None,
         next: None,
         more: None,
         lookback: None,
-        start: start.as_ref().map(json),
+        start: start.map(json),
     }))
 }
 
 #[test]
 fn registration_begins_now_with_jitter_of_workflow_and_name() {
     let now = Timestamp::parse("2026-03-01T10:07:00Z").unwrap();
-    let register = |workflow, kind| trigger(Written::default(), kind).registration(workflow, now);
+    let register = |workflow, kind| trigger(&Written::default(), kind).registration(workflow, now);
 
     let exact = register("a", schedule(&json!({ "cron": "0 * * * *" })));
     assert_eq!(exact.next_due, Timestamp::parse("2026-03-01T11:00:00Z"));
@@ -247,7 +248,7 @@ fn registration_begins_now_with_jitter_of_workflow_and_name() {
     let over = register("a", schedule(&json!({ "at": "2026-01-01T00:00:00Z" })));
     assert_eq!(over.next_due, None);
 
-    let polled = register("a", poll(1_000, Some(json!({ "since": "0" }))));
+    let polled = register("a", poll(1_000, Some(&json!({ "since": "0" }))));
     assert_eq!(polled.next_due, Some(now));
     let TriggerCursor::Poll(cursor) = polled.cursor else { panic!("not a poll's cursor") };
     assert_eq!(cursor.cursor.text(), r#"{"since":"0"}"#);
@@ -262,7 +263,7 @@ fn registration_begins_now_with_jitter_of_workflow_and_name() {
 
 #[test]
 fn timing_changes_with_the_times_and_with_nothing_else() {
-    let timing = |kind| trigger(Written::default(), kind).registration("a", Timestamp(0)).timing;
+    let timing = |kind| trigger(&Written::default(), kind).registration("a", Timestamp(0)).timing;
     let base = || json!({ "cron": "0 2 * * *" });
     let with = |field: &str, value: Value| {
         let mut spec = base();
@@ -282,7 +283,7 @@ fn timing_changes_with_the_times_and_with_nothing_else() {
         assert_ne!(with(field, value), plain, "{field}");
     }
     assert_eq!(timing(poll(1_000, None)), timing(poll(2_000, None)));
-    assert_ne!(timing(poll(1_000, None)), timing(poll(1_000, Some(json!({ "since": 1 })))));
+    assert_ne!(timing(poll(1_000, None)), timing(poll(1_000, Some(&json!({ "since": 1 })))));
     assert_ne!(timing(poll(1_000, None)), timing(event_trigger(&["a"])));
     assert_eq!(timing(event_trigger(&["a"])), timing(event_trigger(&["b"])));
 }

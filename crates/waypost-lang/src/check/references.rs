@@ -8,8 +8,8 @@ use waypost_core::limits::SECRET_NAME_CHARS_MAX;
 
 use super::paths::Paths;
 use super::scopes::{PREVIOUS, Scopes, Visible};
-use crate::definition::{ExpressionUse, Located, ParsedDefinition, ParsedNode};
-use crate::diagnostics::{Code, Fault, Faults, did_you_mean, quoted};
+use crate::definition::{ExpressionUse, Located, ParsedDefinition, ParsedNode, Seen};
+use crate::diagnostics::{Code, Fault, Faults, did_you_mean, listed, quoted};
 use crate::source::{Source, Span};
 
 /// Names that every expression may use. `range` is the one function.
@@ -20,6 +20,9 @@ const NAMES_OF_KEYS: &[&str] = &["input", "trigger", "execution", "range"];
 const NAMES_OF_LOOPS: &[&str] = &["iteration", "previous"];
 /// Names that the body of a map sees.
 const NAMES_OF_MAPS: &[&str] = &["item", "index"];
+/// Names that some fields of some triggers see.
+const NAMES_OF_TRIGGERS: &[&str] =
+    &["body", "headers", "query", "status", "event", "events", "item", "cursor", "response"];
 
 pub(super) fn check(
     definition: &ParsedDefinition<'_>,
@@ -40,6 +43,23 @@ pub(super) fn check(
                 checker.check_secrets(located);
                 checker.check_callbacks(located);
             }
+        }
+    }
+}
+
+/// Triggers see what they bring: nothing has run when they fire.
+pub(super) fn check_triggers(
+    definition: &ParsedDefinition<'_>,
+    scopes: &Scopes<'_>,
+    paths: &Paths<'_>,
+    source: &Source<'_>,
+    faults: &mut Faults,
+) {
+    let mut checker = Checker { scopes, paths, source, faults };
+    let of_nodes = definition.nodes.iter().filter_map(|node| node.trigger.as_deref());
+    for located in definition.on.iter().chain(of_nodes).flat_map(|trigger| &trigger.expressions) {
+        if let ExpressionUse::Trigger(sees) = located.place {
+            checker.check_trigger(located, sees);
         }
     }
 }
@@ -173,9 +193,9 @@ impl Checker<'_> {
                         ExpressionUse::Variables => "`variables`",
                         ExpressionUse::With(_) => "an expression about a response or a signal",
                         ExpressionUse::Breaker => "the key of a breaker",
-                        ExpressionUse::Config | ExpressionUse::Concurrency => {
-                            "a node that the engine runs itself"
-                        }
+                        ExpressionUse::Config
+                        | ExpressionUse::Concurrency
+                        | ExpressionUse::Trigger(_) => "a node that the engine runs itself",
                     };
                     secrets_refused(place, span)
                 }
@@ -241,6 +261,27 @@ impl Checker<'_> {
         }
     }
 
+    fn check_trigger(&mut self, located: &Located<'_>, sees: Seen) {
+        for (name, range) in &located.references.names {
+            let span = located.span(self.source, range);
+            let fault = match name.as_str() {
+                known if sees.contains(&known) || known == "range" => continue,
+                "secrets" => secrets_refused("a field of a trigger", span)
+                    .with_hint("the `request` of a poll can use secrets"),
+                known if NAMES.contains(&known) || NAMES_OF_TRIGGERS.contains(&known) => {
+                    let names = listed(sees.iter().copied(), "and");
+                    not_here(name, "is not available in this field of a trigger", span)
+                        .with_hint(format!("it sees {names}"))
+                }
+                _ => self.unknown_name(name, span, located.place),
+            };
+            self.faults.add(fault);
+        }
+        if sees.contains(&"secrets") {
+            self.check_secrets(located);
+        }
+    }
+
     /// A secret is a placeholder in a config, not a value: a value computed from it could not be
     /// distinguished from other data, and would be stored and shown.
     fn check_secrets(&mut self, located: &Located<'_>) {
@@ -286,8 +327,13 @@ impl Checker<'_> {
             ExpressionUse::Config | ExpressionUse::Breaker | ExpressionUse::Concurrency => &[],
             ExpressionUse::With(name) => &[name],
             ExpressionUse::Variables => &["output"],
+            ExpressionUse::Trigger(_) => &[],
         };
-        let known = if place == ExpressionUse::Concurrency { NAMES_OF_KEYS } else { NAMES };
+        let known = match place {
+            ExpressionUse::Concurrency => NAMES_OF_KEYS,
+            ExpressionUse::Trigger(sees) => sees,
+            _ => NAMES,
+        };
         let hint = match name {
             "null" | "nil" | "undefined" => "write `none`".to_owned(),
             "now" | "today" => "the time is `execution.now`".to_owned(),
@@ -296,6 +342,9 @@ impl Checker<'_> {
             }
             _ => match self.faults.likely(name, known.iter().chain(extra).copied()) {
                 Some(likely) => did_you_mean(likely),
+                None if matches!(place, ExpressionUse::Trigger(_)) => {
+                    format!("it sees {}; texts need quotes", listed(known.iter().copied(), "and"))
+                }
                 None => "names are `input`, `trigger`, `nodes`, `variables`, `execution` and \
                          `secrets`; texts need quotes"
                     .to_owned(),

@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use waypost_core::expr::{Expression, Template, TemplateFault};
 use waypost_core::kind::{Behaviour, Field, Kind, Shape};
+use waypost_core::trigger::TriggerKindName;
 
 use super::{ExpressionUse, Located, ReadContext};
 use crate::diagnostics::{Code, Faults, quoted};
@@ -46,6 +47,9 @@ pub(super) fn read<'t>(
     context: &mut ReadContext<'_>,
 ) -> NodeConfig<'t> {
     let spec = kind.spec();
+    if TriggerKindName::parse(spec.name).is_some() {
+        return of_trigger(kind, entry);
+    }
     let errors_before = context.faults.errors();
     let entries = match entry.map(|entry| fields::map("`config`", &entry.value, context.faults)) {
         None => &[],
@@ -87,6 +91,15 @@ pub(super) fn read<'t>(
         compile(kind, entry.map(|entry| &entry.value), fallback, &mut config, context.faults);
     }
     config
+}
+
+/// The config of a trigger has been read as one.
+fn of_trigger<'t>(kind: &dyn Kind, entry: Option<&TreeEntry>) -> NodeConfig<'t> {
+    let value = match entry.map(|entry| entry.value.to_json()) {
+        Some(serde_json::Value::Object(fields)) => fields,
+        _ => serde_json::Map::new(),
+    };
+    NodeConfig { behaviour: kind.compile(&value).ok(), value, ..NodeConfig::default() }
 }
 
 fn compile<'t>(
@@ -230,7 +243,7 @@ fn check_integer(what: &str, tree: &Tree, faults: &mut Faults) {
     }
 }
 
-fn bare_expression<'t>(
+pub(super) fn bare_expression<'t>(
     tree: &'t Tree,
     text: &str,
     place: ExpressionUse,

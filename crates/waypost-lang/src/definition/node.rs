@@ -6,7 +6,7 @@ use waypost_core::plan::{Delivery, Join, OnError};
 
 use super::{
     ExpressionUse, ParsedMeter, ParsedNode, ReadContext, Variable, breaker, config, first_line,
-    needs, retry, scopes,
+    needs, retry, scopes, triggers,
 };
 use crate::diagnostics::{Code, Faults, did_you_mean, listed, quoted};
 use crate::fields;
@@ -47,8 +47,11 @@ pub(super) fn read<'t>(
     let id = read_id(entries, tree, &meant, context.faults);
     let kind = read_kind(entries, tree, &meant, context);
     let config_entry = fields::present(entries, "config");
+    let trigger = kind.as_ref().and_then(|(kind, span)| {
+        triggers::read_node(kind.spec().name, span, id, config_entry, context)
+    });
     let config = match &kind {
-        Some((kind, kind_span)) => config::read(*kind, kind_span, config_entry, context),
+        Some((kind, span)) => config::read(*kind, span, config_entry, context),
         None => config::NodeConfig::default(),
     };
     let faults = &mut *context.faults;
@@ -74,6 +77,7 @@ pub(super) fn read<'t>(
         kind: kind.map(|(kind, _)| kind.spec()),
         config: config.value,
         behaviour: config.behaviour,
+        trigger: trigger.map(Box::new),
         expressions: Vec::new(),
         needs,
         incomplete: !all_needs_read || meant.contains(&"needs"),
@@ -96,6 +100,7 @@ pub(super) fn read<'t>(
         body: None,
     };
     check_heartbeat(entries, &node, faults);
+    triggers::check_node(entries, &node, faults);
     if let Some(entry) = on_error {
         read_on_error(&entry.value, &mut node, faults);
     }

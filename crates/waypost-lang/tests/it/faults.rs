@@ -5,6 +5,7 @@
 
 mod bodies;
 mod maps;
+mod triggers;
 
 use std::collections::BTreeSet;
 
@@ -195,7 +196,12 @@ fn unmarked(source: &str) -> (String, Option<(std::ops::Range<usize>, usize, usi
 }
 
 fn cases() -> Vec<Case> {
-    cases_without_bodies().into_iter().chain(bodies::cases()).chain(maps::cases()).collect()
+    cases_without_bodies()
+        .into_iter()
+        .chain(bodies::cases())
+        .chain(maps::cases())
+        .chain(triggers::cases())
+        .collect()
 }
 
 #[expect(clippy::too_many_lines, reason = "a table: one row per fault")]
@@ -950,6 +956,7 @@ fn warnings_do_not_stop_a_definition() {
         Code::NothingRetried,
         Code::NeverTaken,
         Code::MixedMerge,
+        Code::UnsignedHook,
     ];
     assert_eq!(codes, expected.into_iter().collect());
 }

@@ -8,12 +8,29 @@ use waypost_core::kind::{
 };
 use waypost_core::slot::SlotClass;
 use waypost_core::time::Millis;
+use waypost_core::trigger::TriggerKindName::{self, Event, Poll, Schedule, Webhook, WorkflowEnded};
 
 /// All kinds below.
 pub(crate) fn catalog() -> Catalog<'static> {
     Catalog(&[
-        &Noop, &Condition, &Switch, &DelayKind, &Transform, &Wait, &ApiCall, &Output, &FailKind,
-        &Group, &LoopKind, &MapKind,
+        &Noop,
+        &Condition,
+        &Switch,
+        &DelayKind,
+        &Transform,
+        &Wait,
+        &ApiCall,
+        &Output,
+        &FailKind,
+        &Group,
+        &LoopKind,
+        &MapKind,
+        &Entry(None),
+        &Entry(Some(Schedule)),
+        &Entry(Some(Webhook)),
+        &Entry(Some(Event)),
+        &Entry(Some(Poll)),
+        &Entry(Some(WorkflowEnded)),
     ])
 }
 
@@ -181,4 +198,34 @@ fn compile_switch(config: &Map<String, Value>) -> Result<Behaviour, Vec<ConfigFa
     }
     let default = config.get("default").and_then(Value::as_str).map(ToOwned::to_owned);
     Ok(Behaviour::Switch { cases, default })
+}
+
+/// A trigger of this kind, or without one the kind for starts by hand.
+struct Entry(Option<TriggerKindName>);
+
+impl Kind for Entry {
+    fn spec(&self) -> &'static KindSpec {
+        const fn spec(name: &'static str, fields: &'static [Field]) -> KindSpec {
+            let (aliases, family, summary) = (&[], Family::Trigger, "a kind for tests");
+            KindSpec { name, aliases, family, body: None, summary, fields }
+        }
+        static MANUAL: KindSpec = spec("manual", &[]);
+        static SCHEDULE: KindSpec = spec("schedule", Schedule.fields());
+        static WEBHOOK: KindSpec = spec("webhook", Webhook.fields());
+        static EVENT: KindSpec = spec("event", Event.fields());
+        static POLL: KindSpec = spec("poll", Poll.fields());
+        static ENDED: KindSpec = spec("workflow-ended", WorkflowEnded.fields());
+        match self.0 {
+            Some(Schedule) => &SCHEDULE,
+            Some(Webhook) => &WEBHOOK,
+            Some(Event) => &EVENT,
+            Some(Poll) => &POLL,
+            Some(WorkflowEnded) => &ENDED,
+            _ => &MANUAL,
+        }
+    }
+
+    fn compile(&self, _: &Map<String, Value>) -> Result<Behaviour, Vec<ConfigFault>> {
+        Ok(Behaviour::Trigger { manual: self.0.is_none() })
+    }
 }

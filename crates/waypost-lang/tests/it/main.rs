@@ -8,3 +8,4 @@ mod plans;
 mod rendering;
 mod robustness;
 mod schema;
+mod triggers;

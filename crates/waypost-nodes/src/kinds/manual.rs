@@ -12,6 +12,7 @@ static SPEC: KindSpec = KindSpec {
     aliases: &[],
     family: Family::Trigger,
     body: None,
-    summary: "Starts when a person or a program starts the execution; its output is the input.",
+    summary: "Starts when a person or a program starts the execution; its output is the input. Skipped when a \
+              trigger that is a node starts it.",
     fields: &[],
 };

@@ -1,0 +1,21 @@
+//! `webhook`: a trigger of this kind as a node. The language reads its config, as it reads an entry of `on`.
+
+use waypost_core::kind::{Behaviour, Family, KindSpec};
+use waypost_core::trigger::TriggerKindName;
+
+use crate::NodeKind;
+
+pub(crate) static KIND: NodeKind = NodeKind {
+    spec: &SPEC,
+    compile: |_| Ok(Behaviour::Trigger { manual: false }),
+    handler: None,
+};
+
+static SPEC: KindSpec = KindSpec {
+    name: "webhook",
+    aliases: &[],
+    family: Family::Trigger,
+    body: None,
+    summary: TriggerKindName::Webhook.summary(),
+    fields: TriggerKindName::Webhook.fields(),
+};
