@@ -48,6 +48,7 @@ pub struct Plan {
     pub callable: bool,
     /// What each execution may spend.
     pub budget: Option<Budget>,
+    requires: u16,
 }
 
 /// A limit on how many executions of a workflow may be under way at once.
@@ -296,7 +297,9 @@ impl Plan {
             input_schema: draft.input_schema,
             callable: draft.callable,
             budget: draft.budget,
+            requires: 1,
         };
+        plan.requires = plan.find_requires();
         plan.find_what_leads_only_to_joins(&order);
         plan.find_mentions();
         Ok(plan)
