@@ -267,6 +267,17 @@ fn emit_refuses_reserved_names() {
 }
 
 #[test]
+fn workflow_takes_a_number_or_current_as_its_version() {
+    for version in [json!(1), json!("current"), json!("${{ input.version }}")] {
+        compile("workflow", &json!({"workflow": "other", "version": version})).unwrap();
+    }
+    for version in [json!(0), json!(1.5), json!("latest"), json!("1"), json!(null)] {
+        let config = json!({"workflow": "other", "version": version});
+        bad("workflow", &config, &["version: a whole number from 1, or `current`"]);
+    }
+}
+
+#[test]
 fn wait_for_events_by_key() {
     let named = |key: serde_json::Value| SignalName {
         name: template(&json!("paid")),
