@@ -94,6 +94,8 @@ pub struct Field {
 pub enum Shape {
     /// A string, with holes.
     Text,
+    /// A string with holes, a number or a boolean.
+    Scalar,
     /// Any JSON, with holes anywhere in it.
     Any,
     /// An object, with holes in its values.

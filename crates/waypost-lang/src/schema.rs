@@ -258,6 +258,7 @@ fn shape_of(field: &Field) -> Value {
     match field.shape {
         Shape::Text | Shape::Expression | Shape::ExpressionWith(_) | Shape::Name => of("string"),
         Shape::Any | Shape::Custom => json!({}),
+        Shape::Scalar => json!({ "type": ["string", "number", "boolean"] }),
         Shape::Object => of("object"),
         Shape::List => of("array"),
         Shape::OneOf(words) => json!({ "enum": words }),

@@ -171,6 +171,15 @@ fn check_field<'t>(
     match field.shape {
         Shape::Custom => return Vec::new(),
         Shape::Any => {}
+        Shape::Scalar => {
+            let scalar = matches!(
+                tree.value,
+                TreeValue::Text { .. } | TreeValue::Number(_) | TreeValue::Bool(_)
+            );
+            if !scalar {
+                fields::wrong_type(&what, "a text, a number or a boolean", tree, faults);
+            }
+        }
         Shape::Object => {
             fields::map(&what, tree, faults);
         }
