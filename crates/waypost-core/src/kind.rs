@@ -115,6 +115,8 @@ pub enum Shape {
     Boolean,
     /// A duration: `30s`, `PT30S`, a number of milliseconds, or a text with a hole.
     Duration,
+    /// A JSON Schema, without holes.
+    Schema,
     /// Checked by the kind's own `compile`.
     Custom,
 }

@@ -259,7 +259,7 @@ fn shape_of(field: &Field) -> Value {
         Shape::Text | Shape::Expression | Shape::ExpressionWith(_) | Shape::Name => of("string"),
         Shape::Any | Shape::Custom => json!({}),
         Shape::Scalar => json!({ "type": ["string", "number", "boolean"] }),
-        Shape::Object => of("object"),
+        Shape::Object | Shape::Schema => of("object"),
         Shape::List => of("array"),
         Shape::OneOf(words) => json!({ "enum": words }),
         Shape::Integer => json!({ "type": "integer", "minimum": 0 }),

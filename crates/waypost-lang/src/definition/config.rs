@@ -13,6 +13,7 @@ use waypost_core::kind::{Behaviour, Field, Kind, Shape};
 use super::{ExpressionUse, Located, ReadContext};
 use crate::diagnostics::{Code, Faults, quoted};
 use crate::fields;
+use crate::input;
 use crate::tree::{self, Tree, TreeEntry, TreeValue};
 
 const OPEN: &str = "${{";
@@ -170,6 +171,12 @@ fn check_field<'t>(
     let has_hole = tree.as_text().is_some_and(|text| text.contains(OPEN));
     match field.shape {
         Shape::Custom => return Vec::new(),
+        Shape::Schema => {
+            if !context.is_stored {
+                input::check_schema(&what, tree, faults);
+            }
+            return Vec::new();
+        }
         Shape::Any => {}
         Shape::Scalar => {
             let scalar = matches!(
