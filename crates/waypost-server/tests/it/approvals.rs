@@ -128,6 +128,20 @@ fn form_of_a_stored_definition_is_not_checked_again() {
     assert!(waypost_lang::compile_canonical(bytes.as_bytes(), &catalog).is_ok());
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn comment_has_lines_and_no_other_control_characters() {
+    let house = House::open().await;
+    let wait = asked(&house, "c1", &json!({ "title": "Ship it?" })).await;
+    let decide = format!("/v1/waits/{wait}/decide");
+    let with = |comment: &str| json!({ "decision": "approved", "by": "ann", "comment": comment });
+    for comment in ["", "a\u{7}b", "\u{1b}[31m", &"x".repeat(4_001)] {
+        house.post(&decide, &with(comment)).await.refused(400, "bad_body");
+    }
+    house.post(&decide, &with("first\nsecond\tline")).await.expect(200);
+    let comment = &output(&house, "c1", "ask").await["output"]["comment"];
+    assert_eq!(comment, "first\nsecond\tline");
+}
+
 /// A person who rejects need not fill in the form.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rejection_needs_no_form_and_takes_its_branch_alone() {
