@@ -152,6 +152,8 @@ fn breaker_is_shown_and_reset_on_the_command_line() {
     let why = program.run(&["why", &execution]).out;
     assert!(why.contains("breaker \"billing\" is open until"), "{why}");
     assert!(why.contains("1 failure within 1m, last: exit_code"), "{why}");
+    let shown = program.run(&["show", &execution]).out;
+    assert!(shown.contains("for breaker billing until"), "{shown}");
     let waits = program.json(&["waits", "--kind", "breaker"]);
     assert_eq!(waits["waits"][0]["breaker"], "billing", "{waits}");
     let list = program.json(&["breakers", "list"]);
