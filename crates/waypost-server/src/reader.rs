@@ -21,6 +21,7 @@ use waypost_core::command::Refusal;
 use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::limits::EARLY_SIGNALS_BYTES_MAX as INBOX_BYTES_MAX;
 use waypost_core::state::ItemsRequest;
+use waypost_engine::driver::Loaded;
 use waypost_engine::{Damage, EngineError, Plans, fold};
 use waypost_ports::access::AuditRequest;
 use waypost_ports::query::{DefinitionsRequest, EventsRequest, ListRequest, Read};
@@ -53,6 +54,8 @@ pub struct Reader {
 struct Ignored {
     message: String,
     reason: String,
+    #[serde(default)]
+    repeatable: bool,
 }
 
 /// Which nodes of an execution.
@@ -95,7 +98,10 @@ impl Reader {
         let history = self.backend.look(execution)?.ok_or_else(unknown)?;
         let control = history.control.clone();
         match fold(history, &self.plans, &*self.backend) {
-            Ok(loaded) => Ok(Found { plan: loaded.plan, state: loaded.state, control }),
+            Ok(Loaded { plan, state, mail, mail_waits, .. }) => {
+                let mail = mail.into_iter().map(|mail| mail.message).collect();
+                Ok(Found { plan, state, control, mail, mail_waits })
+            }
             Err(Damage::Store(error)) => Err(error.into()),
             Err(damage) => {
                 let held = control.and_then(|control| control.held);
@@ -218,23 +224,25 @@ impl Reader {
         Ok(wire::ChildList { children, next })
     }
 
-    /// Why a message changed nothing, if it did.
+    /// Why a message changed nothing, if it did: as one that is received once, or as one that was refused
+    /// for now and is repeatable.
     pub fn ignored(
         &self,
         execution: ExecutionNo,
         message: &str,
+        repeatable: bool,
     ) -> Result<Option<Problem>, Problem> {
         let kind = Some("MessageIgnored".to_owned());
         let request = EventsRequest { kind, ..EventsRequest::all(execution) };
         let rows = self.backend.events(&request)?;
         let reason = rows.iter().rev().find_map(|row| {
             let ignored: Ignored = serde_json::from_str(row.fields.text()).ok()?;
-            (ignored.message == message).then_some(ignored.reason)
+            let found = ignored.message == message && ignored.repeatable == repeatable;
+            found.then_some(ignored.reason)
         });
         Ok(reason.map(|reason| {
-            if Refusal::is_limit_of_signals(&reason) {
-                return Problem::new(Code::SignalsFull, reason)
-                    .hint("this messageId is used up: send the signal again with another one when the execution has taken some of them");
+            if repeatable {
+                return Problem::signals_full(reason);
             }
             Problem::new(Code::IllegalTransition, reason)
                 .hint("GET /v1/executions/{id}/why says where it stands")

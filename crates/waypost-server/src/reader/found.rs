@@ -1,10 +1,10 @@
-//! An execution as its log and its control row have it, and what requests it would refuse.
+//! An execution as its log, its control row and its inbox have it, and what requests it would refuse.
 
 use std::sync::Arc;
 
 use waypost_core::budget::SpendingLimits;
 use waypost_core::command::Refusal;
-use waypost_core::event::PauseReason;
+use waypost_core::event::{MessageId, PauseReason};
 use waypost_core::plan::Plan;
 use waypost_core::state::{PAUSED, Quarantine, State};
 use waypost_core::status::Status;
@@ -20,6 +20,9 @@ pub struct Found {
     pub state: State,
     /// Its control row; absent once it has ended.
     pub control: Option<Control>,
+    /// The messages in its inbox, of which this is the oldest page.
+    pub mail: Vec<MessageId>,
+    pub mail_waits: bool,
 }
 
 impl Found {
@@ -59,7 +62,8 @@ impl Found {
 
     /// The receipt of a message to it that the store has accepted.
     pub fn receipt(&self, message: &str) -> Receipt {
-        Receipt::of(message, &self.state, self.control.as_ref())
+        let in_inbox = self.mail_waits || self.mail.iter().any(|mail| **mail == *message);
+        Receipt::of(message, &self.state, self.control.as_ref(), in_inbox)
     }
 
     /// Is all that holds it the line of its concurrency key?
