@@ -63,7 +63,7 @@ pub(crate) async fn create(server: Arc<Server>, call: Call) -> Result<Reply, Pro
         made.push(format!("{}:{digest} for {approver}", LinkPurpose::Approval.name()));
         links.push(wire::ApprovalLinkOf { approver, url, expires_at: Time(expires_at) });
     }
-    let subject = format!("{id}: {}", made.join(", "));
+    let subject = format!("{id}: {}; until {expires_at}", made.join(", "));
     let reply = Reply::json(StatusCode::CREATED, &wire::ApprovalLinks { wait: id, links })?;
     Ok(reply.about(subject).with(header::CACHE_CONTROL, "no-store"))
 }

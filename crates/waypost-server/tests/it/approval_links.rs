@@ -269,5 +269,6 @@ async fn link_needs_no_key_and_is_made_by_those_who_may_decide() {
     // The audit log says which key made the link that the decision came by.
     let sender = format!("approval:{}", waypost_engine::links::digest(token));
     assert!(events.text().contains(&sender), "{}", events.text());
-    assert!(audited.contains(&format!("{wait}: {sender} for ann")), "{audited}");
+    let until = made["links"][0]["expiresAt"].as_str().unwrap();
+    assert!(audited.contains(&format!("{wait}: {sender} for ann; until {until}")), "{audited}");
 }
