@@ -84,9 +84,7 @@ pub(super) fn apply(plan: &Plan, state: &mut State, event: &RunEvent, at: Timest
             signalled(state, message, name, body);
         }
         RunEvent::SignalDelivered { message } => take_signal(state, message, false),
-        RunEvent::MessageIgnored { message, repeatable, .. } => {
-            ignored(state, message, *repeatable)
-        }
+        RunEvent::MessageIgnored { message, repeatable, .. } => ignore(state, message, *repeatable),
     }
     state.enter(next);
     Ok(())
@@ -244,7 +242,7 @@ fn signalled(state: &mut State, message: &MessageId, name: &Arc<str>, body: &Jso
 }
 
 /// A message changed nothing. One that may come again is not remembered.
-fn ignored(state: &mut State, message: &MessageId, repeatable: bool) {
+fn ignore(state: &mut State, message: &MessageId, repeatable: bool) {
     if !repeatable {
         remember(state, Some(message));
     }
