@@ -266,7 +266,7 @@ pub enum ControlChange {
 pub struct Submission {
     pub key: ExecutionId,
     /// The submitter's idempotency key, with a digest of the submission.
-    pub idempotency: Option<Idempotency>,
+    pub idempotency: Option<Box<Idempotency>>,
 }
 
 /// A submitter's idempotency key.

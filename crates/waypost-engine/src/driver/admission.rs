@@ -108,7 +108,8 @@ impl Driver {
     fn start(&mut self, execution: ExecutionNo, start: Start) {
         let Start { request, ticket, await_end } = start;
         let key = request.key.unwrap_or_else(|| self.ids.key(self.now));
-        let submission = Submission { key: key.clone(), idempotency: request.idempotency };
+        let submission =
+            Submission { key: key.clone(), idempotency: request.idempotency.map(Box::new) };
         let created = RunCreated {
             key,
             workflow: Arc::clone(&request.plan.workflow),
