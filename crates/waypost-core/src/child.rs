@@ -23,6 +23,9 @@ use crate::state::State;
 use crate::status::Status;
 use crate::time::Millis;
 
+/// What a `workflow` node writes as its `version` for the one that is current when it starts the child.
+pub const CURRENT_VERSION: &str = "current";
+
 /// How a child knows the execution that started it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ParentLink {

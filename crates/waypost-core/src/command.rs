@@ -54,8 +54,9 @@ pub enum Command {
     HandOver,
     /// A queued attempt that cannot be handed to any worker: its config cannot be rendered.
     Unofferable { node: At, attempt: u32, failure: Failure },
-    /// A report came as mail and changed nothing: it must not lie in the inbox for ever.
-    Ignore { message: MessageId, reason: String },
+    /// Mail changed nothing: it must not lie in the inbox for ever. Mail that is repeatable was refused for
+    /// now ([`Refusal::is_passing`]), and its id is not used up.
+    Ignore { message: MessageId, reason: String, repeatable: bool },
     /// A control request, and its origin.
     Request(Request, Origin),
     /// Open the next items of maps; see [`State::wants_items`](crate::state::State::wants_items).

@@ -122,7 +122,9 @@ pub fn decide(
         Command::Unofferable { node, attempt, failure } => {
             decider.unofferable(node, attempt, failure);
         }
-        Command::Ignore { message, reason } => decider.ignore_message(message, reason)?,
+        Command::Ignore { message, reason, repeatable } => {
+            decider.ignore_message(message, reason, repeatable)?;
+        }
         Command::Request(request, origin) => decider.request(request, origin)?,
         Command::OpenItems => decider.open_items_of_maps(),
         Command::GoOn | Command::Deliver if decider.state.acts() => {

@@ -94,6 +94,8 @@ pub struct Field {
 pub enum Shape {
     /// A string, with holes.
     Text,
+    /// A string with holes, a number or a boolean.
+    Scalar,
     /// Any JSON, with holes anywhere in it.
     Any,
     /// An object, with holes in its values.
@@ -113,6 +115,8 @@ pub enum Shape {
     Boolean,
     /// A duration: `30s`, `PT30S`, a number of milliseconds, or a text with a hole.
     Duration,
+    /// A JSON Schema, without holes.
+    Schema,
     /// Checked by the kind's own `compile`.
     Custom,
 }

@@ -53,6 +53,7 @@ pub struct Plan {
     pub triggers: Vec<Arc<Trigger>>,
     /// Is there a trigger node for starts by hand?
     has_manual: bool,
+    requires: u16,
 }
 
 /// A limit on how many executions of a workflow may be under way at once.
@@ -306,7 +307,9 @@ impl Plan {
             budget: draft.budget,
             triggers: draft.triggers.into_iter().map(Arc::new).collect(),
             has_manual,
+            requires: 1,
         };
+        plan.requires = plan.find_requires();
         plan.find_what_leads_only_to_joins(&order);
         plan.find_mentions();
         Ok(plan)

@@ -58,8 +58,11 @@ pub fn key_of(value: &Value) -> Result<String, String> {
         Value::Bool(yes) => Some(yes.to_string()),
         Value::Null | Value::Array(_) | Value::Object(_) => None,
     };
-    text.filter(|text| !text.is_empty())
-        .ok_or_else(|| format!("a signal's key must be a text or a number, not {value}"))
+    text.filter(|text| !text.is_empty()).ok_or_else(|| {
+        format!(
+            "a signal's key must be a text that is not empty, a number or a boolean, not {value}"
+        )
+    })
 }
 
 /// The name of a signal with a key.

@@ -278,6 +278,7 @@ impl Driver {
                 self.measures.copied += copied;
                 self.measures.claimed += u64::try_from(loaded.len()).unwrap_or(0);
                 loaded.into_iter().for_each(|loaded| self.claimed(loaded, Some(at)));
+                self.claims.took_claim(now);
             }
             Input::Fetched { execution, wanted, content } => {
                 self.fetched(execution, wanted, content)

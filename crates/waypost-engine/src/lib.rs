@@ -60,9 +60,10 @@ pub use engine::{
 };
 pub use receipt::Receipt;
 pub use shell::{
-    BadItems, Damage, Handlers, ItemLists, MarkReporter, NotKept, Performed, PlanSource, Plans,
-    Polled, RemoteTask, RemoteTasks, ResultsOf, StoreCalls, StoreTime, Supplies, Taken, TreeCounts,
-    WorkerPoll, attempt_outcome, fold, holds_secrets, put_results,
+    BREAKER_CROWDED_MAX, BREAKER_PROBATION, BadItems, BreakerBook, BreakerEntry, BreakerPass,
+    Damage, Handlers, ItemLists, MarkReporter, NotKept, Performed, PlanSource, Plans, Polled,
+    RemoteTask, RemoteTasks, ResultsOf, StoreCalls, StoreTime, Supplies, Taken, TreeCounts,
+    WorkerPoll, attempt_outcome, breaker_hold, fold, holds_secrets, put_results,
 };
 
 pub(crate) use driver::panic_text;

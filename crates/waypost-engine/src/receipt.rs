@@ -24,6 +24,10 @@ pub enum Receipt {
     Taken,
     /// The execution ended without it.
     Ended(Status),
+    /// An owner took it out of the inbox and refused it for now: there was no room for the signal. It may be
+    /// sent again under the same id. The log has the refusal as a `MessageIgnored` that is repeatable; if it
+    /// has none, the message was consumed so long ago that the execution does not remember it.
+    Refused,
     /// It is in the inbox, and where it is a signal, the next owner appends it to the log.
     Kept,
     /// It is in the inbox, and an owner may take it or end the execution without it.
@@ -32,8 +36,8 @@ pub enum Receipt {
 
 impl Receipt {
     /// The outcome of a message that the store has accepted, from a state and a control row that
-    /// were read after that.
-    pub fn of(message: &str, state: &State, control: Option<&Control>) -> Self {
+    /// were read after that, together with the inbox: may it be in there?
+    pub fn of(message: &str, state: &State, control: Option<&Control>, in_inbox: bool) -> Self {
         let held_by_log = state.held_for();
         let is_held = |row: &Control| match is_planted(Bug::KeptWhileOwned) {
             true => row.held.is_some(),
@@ -43,6 +47,8 @@ impl Receipt {
             Self::Taken
         } else if state.status.is_end() {
             Self::Ended(state.status)
+        } else if !in_inbox {
+            Self::Refused
         } else if control.is_some_and(is_held) {
             Self::Kept
         } else {

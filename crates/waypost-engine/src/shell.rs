@@ -36,6 +36,9 @@ mod worker;
 
 pub(crate) use batch_queue::BatchQueue;
 pub(crate) use breakers::BreakerGate;
+pub use breakers::{
+    BREAKER_CROWDED_MAX, BREAKER_PROBATION, BreakerBook, BreakerEntry, BreakerPass, breaker_hold,
+};
 pub(crate) use ending::Ending;
 pub(crate) use inputs::InputQueues;
 pub use items::{BadItems, ItemLists};

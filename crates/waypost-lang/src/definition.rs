@@ -199,6 +199,8 @@ pub(crate) struct ReadContext<'a> {
     pub(crate) source: &'a Source<'a>,
     pub(crate) catalog: &'a Catalog<'a>,
     pub(crate) faults: &'a mut Faults,
+    /// Was it accepted before, perhaps by a version that checked less? Executions of it go on.
+    pub(crate) is_stored: bool,
 }
 
 /// Reads a definition; `None` if there are no nodes to check.
@@ -225,7 +227,7 @@ pub(crate) fn read<'t>(
     let budget =
         fields::present(entries, "budget").and_then(|entry| budget::read(entry, context.faults));
     let input = fields::present(entries, "input").map(|entry| {
-        input::check_schema(&entry.value, context.faults);
+        input::check_schema("`input`", &entry.value, context.faults);
         entry.value.to_json()
     });
     let on = fields::present(entries, "on")

@@ -174,21 +174,23 @@ fn with_finite_numbers(text: &str) -> String {
     out
 }
 
-pub(crate) fn check_schema(tree: &Tree, faults: &mut Faults) {
+/// Checks the schema in a field, such as "`input`".
+pub(crate) fn check_schema(what: &str, tree: &Tree, faults: &mut Faults) {
     if tree.as_map().is_none() {
-        fields::wrong_type("`input`", "a JSON Schema", tree, faults)
-            .hint("for example `input: { type: object, required: [userId] }`");
+        let example = what.trim_matches('`');
+        fields::wrong_type(what, "a JSON Schema", tree, faults)
+            .hint(format!("for example `{example}: {{ type: object, required: [userId] }}`"));
         return;
     }
     let errors_before = faults.errors();
-    refuse_outside_references(tree, faults);
+    refuse_outside_references(what, tree, faults);
     if faults.errors() > errors_before {
         return;
     }
     if let Err(bad) = build(&tree.to_json()) {
         let steps: Vec<String> = bad.path.split('/').skip(1).map(unescaped).collect();
         let culprit = tree.at(steps.iter().map(String::as_str));
-        let message = format!("`input` is not a valid JSON Schema: {}", bad.message);
+        let message = format!("{what} is not a valid JSON Schema: {}", bad.message);
         faults.error(Code::BadInputSchema, &culprit.span, message);
     }
 }
@@ -204,10 +206,10 @@ fn build(schema: &serde_json::Value) -> Result<Validator, BadInputSchema> {
     })
 }
 
-fn refuse_outside_references(tree: &Tree, faults: &mut Faults) {
+fn refuse_outside_references(what: &str, tree: &Tree, faults: &mut Faults) {
     match &tree.value {
         TreeValue::List(items) => {
-            items.iter().for_each(|item| refuse_outside_references(item, faults));
+            items.iter().for_each(|item| refuse_outside_references(what, item, faults));
         }
         TreeValue::Map(entries) => {
             for entry in entries {
@@ -215,13 +217,13 @@ fn refuse_outside_references(tree: &Tree, faults: &mut Faults) {
                 match entry.value.as_text().filter(|_| reference) {
                     Some(target) if !target.starts_with('#') => {
                         let message =
-                            format!("`input` refers to {}, outside of itself", quoted(target));
+                            format!("{what} refers to {}, outside of itself", quoted(target));
                         let span = entry.value.span.clone();
                         let hint = "put the schema under `$defs` and refer to `#/$defs/…`";
                         faults.error(Code::BadInputSchema, &span, message).hint(hint);
                     }
                     _ if DATA_KEYWORDS.contains(&entry.key.as_str()) => {}
-                    _ => refuse_outside_references(&entry.value, faults),
+                    _ => refuse_outside_references(what, &entry.value, faults),
                 }
             }
         }

@@ -92,7 +92,8 @@ fn compile(
         }
     };
     definition::make_bodies(&mut tree, catalog, &mut faults);
-    let mut context = ReadContext { source: &source, catalog, faults: &mut faults };
+    let mut context =
+        ReadContext { source: &source, catalog, faults: &mut faults, is_stored: hash.is_some() };
     let definition = definition::read(&tree, &mut context);
     let graph =
         definition.as_ref().and_then(|definition| check::check(definition, &source, &mut faults));

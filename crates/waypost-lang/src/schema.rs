@@ -263,7 +263,8 @@ fn shape_of(field: &Field) -> Value {
     match field.shape {
         Shape::Text | Shape::Expression | Shape::ExpressionWith(_) | Shape::Name => of("string"),
         Shape::Any | Shape::Custom => json!({}),
-        Shape::Object => of("object"),
+        Shape::Scalar => json!({ "type": ["string", "number", "boolean"] }),
+        Shape::Object | Shape::Schema => of("object"),
         Shape::List => of("array"),
         Shape::OneOf(words) => json!({ "enum": words }),
         Shape::Integer => json!({ "type": "integer", "minimum": 0 }),

@@ -268,7 +268,7 @@ pub enum ControlChange {
 pub struct Submission {
     pub key: ExecutionId,
     /// The submitter's idempotency key, with a digest of the submission.
-    pub idempotency: Option<Idempotency>,
+    pub idempotency: Option<Box<Idempotency>>,
     /// The fire of a trigger that it begins with.
     pub fire: Option<Box<Fire>>,
 }

@@ -254,7 +254,8 @@ async fn next_due(db: &mut Connection) -> Result<(ClaimedMessages, bool)> {
 }
 
 /// Claims messages of one endpoint. Messages that wait for an earlier one about their execution are put off
-/// until that one is due, so that they are not looked at again and again.
+/// until just after that one is due, also if it is due already. So they are not looked at again and again, and a
+/// page never consists of messages alone that wait for messages behind it: nothing would be claimed any more.
 async fn take(
     db: &mut Connection,
     (request, now): (&MessageClaim, Timestamp),
@@ -274,7 +275,7 @@ async fn take(
             let execution = candidate.message.name.execution;
             let behind = executions.contains(&execution).then_some(ends).or(candidate.behind);
             let (due, claim) = match behind {
-                Some(due) if due > now => (due, None),
+                Some(due) if candidate.due <= due => (due.plus(Millis(1)), None),
                 None if taken.len() < room => (ends, Some(request.claim)),
                 Some(_) | None => continue,
             };

@@ -4,7 +4,8 @@
 //!    answer of the first one.
 //! 2. The [`Channel`] sends the request: to an engine in this process, or into the inbox.
 //! 3. While it is in the inbox, the channel waits until an owner takes it.
-//! 4. The log has a request that was taken and changed nothing as `MessageIgnored`: it was refused.
+//! 4. The log has a request that was taken and changed nothing as `MessageIgnored`: it was refused. A signal
+//!    for which there was no room is repeatable: its sender may send it again under the same id.
 
 use waypost_core::budget::SpendingLimits;
 use waypost_core::command::{Refusal, Request};
@@ -62,7 +63,7 @@ pub enum Sent {
 /// The outcome of a request.
 pub struct ControlOutcome {
     pub result: ControlResult,
-    /// [`Receipt::Taken`] where it was done. [`Receipt::Ended`] is a problem instead.
+    /// [`Receipt::Taken`] where it was done. [`Receipt::Ended`] and [`Receipt::Refused`] are problems instead.
     pub receipt: Receipt,
 }
 
@@ -173,7 +174,7 @@ async fn settle(
     let settled = |found: &Found| match found.receipt(&message) {
         Receipt::Open => false,
         Receipt::Kept => is_signal,
-        Receipt::Taken | Receipt::Ended(_) => true,
+        Receipt::Taken | Receipt::Refused | Receipt::Ended(_) => true,
     };
     let found = channel.until(execution, settled).await?;
     answer(channel, execution, &found, (message, duplicate)).await
@@ -186,15 +187,22 @@ pub async fn answer(
     found: &Found,
     (message, duplicate): (MessageId, bool),
 ) -> Result<ControlOutcome, Problem> {
-    match found.receipt(&message) {
-        Receipt::Taken => taken(channel, execution, found, (message, duplicate)).await,
-        Receipt::Ended(status) => Err(Refusal::Ended(status).into()),
-        receipt @ (Receipt::Kept | Receipt::Open) => {
-            let message_id = Some(message.to_string());
-            let result = ControlResult { message_id, duplicate, ..result(found) };
-            Ok(ControlOutcome { result, receipt })
+    let message_id = Some(message.to_string());
+    let receipt = match found.receipt(&message) {
+        Receipt::Taken => return taken(channel, execution, found, (message, duplicate)).await,
+        Receipt::Ended(status) => return Err(Refusal::Ended(status).into()),
+        Receipt::Refused => {
+            let why = move |reader: &Reader| reader.ignored(execution, &message, true);
+            if let Some(problem) = channel.read(why).await? {
+                return Err(problem);
+            }
+            // It is too long ago for the execution to remember it.
+            Receipt::Open
         }
-    }
+        receipt @ (Receipt::Kept | Receipt::Open) => receipt,
+    };
+    let result = ControlResult { message_id, duplicate, ..result(found) };
+    Ok(ControlOutcome { result, receipt })
 }
 
 /// The answer to a message that the log has: with its effect, or as one that changed nothing.
@@ -205,7 +213,8 @@ async fn taken(
     (message, duplicate): (MessageId, bool),
 ) -> Result<ControlOutcome, Problem> {
     let message_id = Some(message.to_string());
-    if let Some(problem) = channel.read(move |reader| reader.ignored(execution, &message)).await? {
+    let why = move |reader: &Reader| reader.ignored(execution, &message, false);
+    if let Some(problem) = channel.read(why).await? {
         return Err(problem);
     }
     let result = ControlResult { message_id, duplicate, ..result(found) };

@@ -4,35 +4,33 @@
 //! both answer the same.
 
 mod breakers;
+mod found;
 mod signals;
 pub(crate) mod trigger_views;
 mod views;
 mod waits;
 pub(crate) mod webhook_views;
 
+pub use found::Found;
 pub use signals::PublishedTo;
 pub(crate) use signals::without_blobs;
 pub use waits::{Decided, WAIT_KINDS};
 
 use std::sync::Arc;
 
-use waypost_core::budget::SpendingLimits;
 use waypost_core::command::Refusal;
-use waypost_core::event::PauseReason;
 use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::limits::EARLY_SIGNALS_BYTES_MAX as INBOX_BYTES_MAX;
-use waypost_core::plan::Plan;
-use waypost_core::state::{ItemsRequest, PAUSED, Quarantine, State};
-use waypost_core::status::Status;
-use waypost_engine::{Damage, EngineError, Plans, Receipt, fold};
+use waypost_core::state::ItemsRequest;
+use waypost_engine::driver::Loaded;
+use waypost_engine::{Damage, EngineError, Plans, fold};
 use waypost_ports::access::AuditRequest;
 use waypost_ports::query::{DefinitionsRequest, EventsRequest, ListRequest, Read};
-use waypost_ports::store::{Control, DefinitionRef};
+use waypost_ports::store::DefinitionRef;
 
 use crate::problem::{Code, Problem};
 use crate::server::Backend;
 use crate::wire;
-use crate::wire::payload::Time;
 
 /// Most rows of a page.
 pub const PAGE_MAX: usize = 1_000;
@@ -52,76 +50,13 @@ pub struct Reader {
     plans: Arc<Plans>,
 }
 
-/// An execution as the log has it.
-pub struct Found {
-    pub plan: Arc<Plan>,
-    pub state: State,
-    /// Its control row; absent once it has ended.
-    pub control: Option<Control>,
-}
-
-impl Found {
-    /// Does nothing but a request to resume or cancel reach it?
-    pub fn is_held(&self) -> bool {
-        let held = self.control.as_ref().is_some_and(|control| control.held.is_some());
-        held || self.state.paused == Some(PauseReason::User)
-    }
-
-    /// The status that users see. The store quarantines executions that it cannot read back or that
-    /// kill their processes, whatever their logs contain.
-    pub fn status(&self) -> Status {
-        match self.quarantine() {
-            Some(_) => Status::Quarantined,
-            None => self.state.shown_status(),
-        }
-    }
-
-    /// Why and since when it is quarantined: by its log, or by the store.
-    pub fn quarantine(&self) -> Option<wire::execution::Quarantine> {
-        if let Some(Quarantine { reason, since }) = &self.state.quarantine {
-            return Some(wire::execution::Quarantine {
-                reason: reason.clone(),
-                since: Time(*since),
-            });
-        }
-        let control = self.control.as_ref().filter(|control| control.owner.is_none())?;
-        let held = control.held.clone().filter(|reason| reason != PAUSED && !self.is_queued())?;
-        Some(wire::execution::Quarantine { reason: held, since: Time(self.state.updated_at) })
-    }
-
-    /// The ids of the nodes that a retry with these limits of the budget would run again.
-    pub fn retries_with(&self, budget: Option<SpendingLimits>) -> Result<Vec<String>, Refusal> {
-        let nodes = self.state.retries_with(&self.plan, budget)?;
-        Ok(nodes.into_iter().map(|at| self.plan.node(at).id.to_string()).collect())
-    }
-
-    /// The receipt of a message to it that the store has accepted.
-    pub fn receipt(&self, message: &str) -> Receipt {
-        Receipt::of(message, &self.state, self.control.as_ref())
-    }
-
-    /// Is all that holds it the line of its concurrency key?
-    pub fn is_queued(&self) -> bool {
-        let held = self.control.as_ref().and_then(|control| control.held.as_deref());
-        self.state.status == Status::Scheduling && held == self.state.held_for().as_deref()
-    }
-
-    /// Why it would not be paused.
-    pub fn refuses_pause(&self) -> Option<Refusal> {
-        self.state.refuses_pause().or(self.is_held().then_some(Refusal::AlreadyPaused))
-    }
-
-    /// Why it would not be resumed. One that the store holds can be, whatever its log contains.
-    pub fn refuses_resume(&self) -> Option<Refusal> {
-        self.state.refuses_resume().filter(|_| !self.is_held() || self.is_queued())
-    }
-}
-
 /// A message that changed nothing, as the log has it.
 #[derive(serde::Deserialize)]
 struct Ignored {
     message: String,
     reason: String,
+    #[serde(default)]
+    repeatable: bool,
 }
 
 /// Which nodes of an execution.
@@ -164,7 +99,10 @@ impl Reader {
         let history = self.backend.look(execution)?.ok_or_else(unknown)?;
         let control = history.control.clone();
         match fold(history, &self.plans, &*self.backend) {
-            Ok(loaded) => Ok(Found { plan: loaded.plan, state: loaded.state, control }),
+            Ok(Loaded { plan, state, mail, mail_waits, .. }) => {
+                let mail = mail.into_iter().map(|mail| mail.message).collect();
+                Ok(Found { plan, state, control, mail, mail_waits })
+            }
             Err(Damage::Store(error)) => Err(error.into()),
             Err(damage) => {
                 let held = control.and_then(|control| control.held);
@@ -287,23 +225,25 @@ impl Reader {
         Ok(wire::ChildList { children, next })
     }
 
-    /// Why a message changed nothing, if it did.
+    /// Why a message changed nothing, if it did: as one that is received once, or as one that was refused
+    /// for now and is repeatable.
     pub fn ignored(
         &self,
         execution: ExecutionNo,
         message: &str,
+        repeatable: bool,
     ) -> Result<Option<Problem>, Problem> {
         let kind = Some("MessageIgnored".to_owned());
         let request = EventsRequest { kind, ..EventsRequest::all(execution) };
         let rows = self.backend.events(&request)?;
         let reason = rows.iter().rev().find_map(|row| {
             let ignored: Ignored = serde_json::from_str(row.fields.text()).ok()?;
-            (ignored.message == message).then_some(ignored.reason)
+            let found = ignored.message == message && ignored.repeatable == repeatable;
+            found.then_some(ignored.reason)
         });
         Ok(reason.map(|reason| {
-            if Refusal::is_limit_of_signals(&reason) {
-                return Problem::new(Code::SignalsFull, reason)
-                    .hint("this messageId is used up: send the signal again with another one when the execution has taken some of them");
+            if repeatable {
+                return Problem::signals_full(reason);
             }
             Problem::new(Code::IllegalTransition, reason)
                 .hint("GET /v1/executions/{id}/why says where it stands")

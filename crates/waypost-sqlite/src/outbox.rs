@@ -12,7 +12,7 @@ use waypost_core::frame::FrameHeader;
 use waypost_core::id::ExecutionNo;
 use waypost_core::outbox::delivery::{EndpointHealth, MessageNext, judge};
 use waypost_core::outbox::{MessageKind, Outgoing, are_awaited};
-use waypost_core::time::Timestamp;
+use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::outbox::{
     ClaimedMessages, DEAD_KEPT, DELIVERED_KEPT, EXPIRED, EndpointChange, EndpointRow,
     EndpointState, FORMER_SECRET_KEPT, MessageClaim, MessageResult, MessageState, MessagesPage,
@@ -237,7 +237,8 @@ fn claim(write: &Write<'_>, request: &MessageClaim) -> rusqlite::Result<ClaimedM
 }
 
 /// Claims messages of one endpoint. Messages that wait for an earlier one about their execution are put off
-/// until that one is due, so that they are not looked at again and again.
+/// until just after that one is due, also if it is due already. So they are not looked at again and again, and a
+/// page never consists of messages alone that wait for messages behind it: nothing would be claimed any more.
 fn take(
     write: &Write<'_>,
     request: &MessageClaim,
@@ -261,7 +262,8 @@ fn take(
                 false => candidate.behind,
             };
             match behind {
-                Some(due) if due > write.now => {
+                Some(due) if candidate.due <= due => {
+                    let due = due.plus(Millis(1));
                     update.execute(params![candidate.place, None::<&[u8]>, due.0])?;
                     moved = true;
                 }

@@ -60,6 +60,15 @@ pub(crate) struct EventsOf {
     pub(crate) limit: usize,
 }
 
+/// Which of the executions that an execution started.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChildrenPage {
+    pub(crate) after: u64,
+    pub(crate) limit: usize,
+    /// Wait a little until their statuses include every commit so far?
+    pub(crate) consistent: bool,
+}
+
 pub(crate) struct RequestOutcome {
     pub(crate) controlled: wire::ControlResult,
     /// A note for the user, if it was not simply done.
@@ -194,15 +203,10 @@ impl Target {
     }
 
     /// A page of the executions that an execution started.
-    pub(crate) async fn children(
-        &self,
-        id: &str,
-        after: u64,
-        limit: usize,
-    ) -> Result<wire::ChildList> {
+    pub(crate) async fn children(&self, id: &str, page: ChildrenPage) -> Result<wire::ChildList> {
         match self {
-            Self::Remote(client) => client.children(id, after, limit).await,
-            Self::Folder(folder) => folder.children(id, after, limit),
+            Self::Remote(client) => client.children(id, page).await,
+            Self::Folder(folder) => folder.children(id, page),
         }
     }
 

@@ -84,7 +84,7 @@ pub(super) fn apply(plan: &Plan, state: &mut State, event: &RunEvent, at: Timest
             signalled(state, message, name, body);
         }
         RunEvent::SignalDelivered { message } => take_signal(state, message, false),
-        RunEvent::MessageIgnored { message, .. } => remember(state, Some(message)),
+        RunEvent::MessageIgnored { message, repeatable, .. } => ignore(state, message, *repeatable),
     }
     state.enter(next);
     Ok(())
@@ -239,6 +239,13 @@ fn signalled(state: &mut State, message: &MessageId, name: &Arc<str>, body: &Jso
     let early = EarlySignal { message: Arc::clone(message), name, body, spread_since: 0 };
     state.early.push_back(early);
     remember(state, Some(message));
+}
+
+/// A message changed nothing. One that may come again is not remembered.
+fn ignore(state: &mut State, message: &MessageId, repeatable: bool) {
+    if !repeatable {
+        remember(state, Some(message));
+    }
 }
 
 /// Notes that a message was consumed; the last thing that its event does.

@@ -26,6 +26,11 @@ impl Messages {
     }
 }
 
+/// Does the event use up the id of its message? A message that was refused for now may come again.
+pub(super) fn uses_up_message(event: &Event) -> bool {
+    !matches!(event, Event::Run(RunEvent::MessageIgnored { repeatable: true, .. }))
+}
+
 /// The message that an event consumes.
 pub(super) fn message_of(event: &Event) -> Option<&MessageId> {
     let event = match event {

@@ -8,7 +8,7 @@ use super::invariant::Invariant::{
     CauseDecides, CreatedFirst, EndsOnce, Fenced, Limits, MessagesOnce, PausesHold, PermitsHold,
     WaitsEndInTime,
 };
-use super::messages::{Messages, message_of};
+use super::messages::{Messages, message_of, uses_up_message};
 use super::nodes::Nodes;
 use super::{EventAt, Invariant, Verdict, broken, require, require_with};
 use crate::event::{EndCause, Event, MessageId, NodeEvent, PauseReason, RunEvent};
@@ -215,7 +215,7 @@ impl RunCheck {
 
     /// Applies the event, whatever the verdict was.
     pub(super) fn advance(&mut self, place: EventAt, event: &Event) {
-        if let Some(message) = message_of(event) {
+        if let Some(message) = message_of(event).filter(|_| uses_up_message(event)) {
             self.messages.remember(message);
         }
         match event {

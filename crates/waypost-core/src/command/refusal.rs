@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::expr::Wanted;
 use crate::id::ExecutionId;
-use crate::limits::{EARLY_SIGNALS_BYTES_MAX, EARLY_SIGNALS_MAX, MAP_CONCURRENCY_MAX};
+use crate::limits::MAP_CONCURRENCY_MAX;
 use crate::status::{NodeStatus, Status};
 
 /// Why a command changed nothing.
@@ -124,17 +124,9 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Is it only for now? The request left no trace in the log, and may be repeated with its message id.
+    /// Is it only for now? The request may be repeated with its message id. It left no trace in the log, or,
+    /// where it came as mail, a `MessageIgnored` that is repeatable.
     pub fn is_passing(&self) -> bool {
         matches!(self, Self::TooManySignals(_) | Self::SignalsTooLarge(_))
-    }
-
-    /// Is this the reason of a `MessageIgnored` that was caused by a limit on signals that are kept?
-    pub fn is_limit_of_signals(reason: &str) -> bool {
-        let limits = [
-            Self::TooManySignals(EARLY_SIGNALS_MAX),
-            Self::SignalsTooLarge(EARLY_SIGNALS_BYTES_MAX),
-        ];
-        limits.iter().any(|limit| limit.to_string() == reason)
     }
 }

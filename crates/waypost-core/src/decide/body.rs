@@ -119,8 +119,10 @@ impl Decider<'_> {
         }
         let more = u64::from(is_planted(Bug::LoopOffByOne));
         if done >= spec.iterations_max + more {
-            let message =
-                format!("the loop has not ended after {done} iterations, `maxIterations`");
+            let message = format!(
+                "the loop has not ended after {done} iterations, which is its `maxIterations` (`maxPolls` of \
+                 an `async-operation`)"
+            );
             return Err(Failure::permanent(kind::LOOP_LIMIT, message));
         }
         let delay = spec.delay.as_ref().filter(|_| done > 0);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::json;
 
 use super::Decider;
@@ -10,7 +11,7 @@ use crate::child::{
 };
 use crate::command::{Refusal, Request};
 use crate::event::{
-    CancelReason, EndCause, NodeEvent, Origin, PauseReason, RunCreated, RunEvent, Wait,
+    CancelReason, EndCause, FailureEnd, NodeEvent, Origin, PauseReason, RunCreated, RunEvent, Wait,
 };
 use crate::failure::{Failure, kind};
 use crate::id::{ExecutionId, ExecutionNo};
@@ -189,7 +190,11 @@ impl Decider<'_> {
             let reason = if whole { CancelReason::Ending } else { CancelReason::Body };
             self.cancel_node(at, reason);
         } else {
-            self.attempt_failed(at, failure_of_child(&child, status, failure.as_ref()));
+            let of_node = failure_of_child(&child, status, failure.as_ref());
+            match is_beyond_limits(failure.as_ref()) {
+                true => self.fail_for_good(at, of_node, FailureEnd::Final),
+                false => self.attempt_failed(at, of_node),
+            }
         }
     }
 
@@ -257,9 +262,16 @@ impl Decider<'_> {
     }
 }
 
-/// What the end of a child means for the node that started it.
+/// What the end of a child means for the node that started it. Where the child only failed because of one that it
+/// started, the message names that one: a chain of sixteen messages would hide why.
 fn failure_of_child(child: &ExecutionId, status: Status, failure: Option<&Failure>) -> Failure {
-    let why = failure.map(|failure| format!(": {}: {}", failure.kind, failure.message));
+    let why = match failure.map(|failure| (failure, Origins::of(failure).last())) {
+        None => String::new(),
+        Some((_, Some((below, cause)))) => {
+            format!(" because of execution {below} below it: {}: {}", cause.kind, cause.message)
+        }
+        Some((failure, None)) => format!(": {}: {}", failure.kind, failure.message),
+    };
     let (kind, how) = if status == Status::TimedOut {
         (kind::TIMEOUT, "took longer than its timeout")
     } else if status == Status::Cancelled {
@@ -267,8 +279,44 @@ fn failure_of_child(child: &ExecutionId, status: Status, failure: Option<&Failur
     } else {
         (kind::CHILD_FAILED, "failed")
     };
-    let message = format!("execution {child} {how}{}", why.unwrap_or_default());
+    let message = format!("execution {child} {how}{why}");
     let details = Json::from_value(&json!({ "execution": child, "failure": failure }));
     let retryable = status != Status::Cancelled;
     Failure { retryable, details: Some(details), ..Failure::permanent(kind, message) }
+}
+
+/// Is it of no use to open the child again, whatever `retry` says? Each level of a tree that has reached its limits
+/// would multiply the retries of the level below: three attempts at each of sixteen levels are fourteen million.
+fn is_beyond_limits(failure: Option<&Failure>) -> bool {
+    let Some(failure) = failure else { return false };
+    let limits = [kind::TOO_DEEP, kind::TREE_TOO_LARGE];
+    let origin = Origins::of(failure).last().map(|(_, cause)| cause.kind);
+    limits.contains(&&*origin.unwrap_or_else(|| failure.kind.clone()))
+}
+
+/// The failures that a failure comes from, each with the execution in which it happened: what `workflow` nodes
+/// keep in the details of theirs.
+struct Origins(Option<Json>);
+
+impl Origins {
+    fn of(failure: &Failure) -> Self {
+        let of_child = [kind::CHILD_FAILED, kind::CHILD_CANCELLED, kind::TIMEOUT];
+        Self(failure.details.clone().filter(|_| of_child.contains(&&*failure.kind)))
+    }
+}
+
+impl Iterator for Origins {
+    type Item = (ExecutionId, Failure);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        #[derive(Deserialize)]
+        struct OfChild {
+            execution: ExecutionId,
+            failure: Option<Failure>,
+        }
+        let OfChild { execution, failure } = serde_json::from_str(self.0.take()?.text()).ok()?;
+        let failure = failure?;
+        self.0 = Self::of(&failure).0;
+        Some((execution, failure))
+    }
 }

@@ -4,7 +4,8 @@
 //!
 //! A request with a message id must be consumed by an event even if it changes nothing: as mail it
 //! would stay in the inbox for ever, and a repeat must be answered as received. A request without
-//! an id is only answered.
+//! an id is only answered. A signal that is refused for want of room is the exception: the event that
+//! takes it out of the inbox does not use up its id.
 
 use std::sync::Arc;
 
@@ -65,7 +66,7 @@ impl Decider<'_> {
         self.leave_children();
         match origin.message {
             Some(message) => {
-                self.ignore_message(message, "it ends without its children".to_owned())
+                self.ignore_message(message, "it ends without its children".to_owned(), false)
             }
             None => Ok(()),
         }
@@ -230,10 +231,11 @@ impl Decider<'_> {
         &mut self,
         message: MessageId,
         reason: String,
+        repeatable: bool,
     ) -> Result<(), Refusal> {
         self.refuse_ended()?;
         if !self.state.messages.contains(&message) {
-            self.emit(RunEvent::MessageIgnored { message, reason });
+            self.emit(RunEvent::MessageIgnored { message, reason, repeatable });
         }
         Ok(())
     }
@@ -245,7 +247,7 @@ impl Decider<'_> {
         match origin.message {
             Some(message) if !ended && !self.state.messages.contains(&message) => {
                 let reason = refusal.to_string();
-                self.emit(RunEvent::MessageIgnored { message, reason });
+                self.emit(RunEvent::MessageIgnored { message, reason, repeatable: false });
                 self.decision.refusal = Some(refusal);
                 Ok(())
             }

@@ -160,6 +160,9 @@ pub enum RunEvent {
         message: MessageId,
         /// Why it changed nothing.
         reason: String,
+        /// It was refused for now: the message may be sent again under the same id.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        repeatable: bool,
     },
 }
 

@@ -48,8 +48,13 @@ impl PlanNode {
 }
 
 impl Plan {
-    /// The lowest log format in which its executions can be recorded.
+    /// The lowest log format in which its executions can be recorded. Every frame asks.
     pub fn requires(&self) -> u16 {
+        self.requires
+    }
+
+    /// See [`requires`](Self::requires).
+    pub(super) fn find_requires(&self) -> u16 {
         let own = [
             (self.scopes.len() > 1, BODIES_LOG_FORMAT),
             (!self.callable, CHILDREN_LOG_FORMAT),

@@ -99,7 +99,7 @@ fn run_events(state: &State) -> Vec<RunEvent> {
         },
         RunEvent::SignalReceived { name: "go".into(), body: Json::null(), origin },
         RunEvent::SignalDelivered { message: "m".into() },
-        RunEvent::MessageIgnored { message: "m".into(), reason: "none".into() },
+        RunEvent::MessageIgnored { message: "m".into(), reason: "none".into(), repeatable: false },
     ]
 }
 

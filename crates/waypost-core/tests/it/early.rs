@@ -1,14 +1,17 @@
 //! Signals that are kept until a node waits for them: which ones count against the limits, what is done with
 //! those beyond them, and when they are dropped.
 
+use std::sync::Arc;
+
 use waypost_core::callback::{Callback, CallbackOutcome, OperationRef};
-use waypost_core::command::{Command, Outcome, Request};
+use waypost_core::command::{Command, Outcome, Refusal, Request};
 use waypost_core::event::Origin;
 use waypost_core::flow::plan;
 use waypost_core::json::Json;
 use waypost_core::limits::EARLY_SIGNALS_BYTES_MAX;
 use waypost_core::status::NodeStatus;
 
+use super::check::Logbook;
 use super::run::Run;
 use super::script::{Case, case, check};
 
@@ -74,6 +77,33 @@ fn signal_beyond_the_limit_is_refused_without_a_trace_and_taken_when_there_is_ro
     run.command(signal("go", "go")).unwrap();
     run.command(signal("later", "m")).unwrap();
     assert_eq!(run.state.early.len(), FILLING);
+}
+
+/// Mail that is refused for want of room is consumed by an event, and its id is not used up.
+#[test]
+fn bug_signal_refused_as_mail_used_up_its_message_id() {
+    let plan = Arc::new(plan("w = signal(go); v = signal(later) needs w; x = signal(end)"));
+    let mut run = Run::start(&plan, "{}", None, 1);
+    fill(&mut run, "later");
+    let ignored = || {
+        let (message, reason) = ("m".into(), "no room".to_owned());
+        Command::Ignore { message, reason, repeatable: true }
+    };
+    for _ in 0..2 {
+        assert!(run.command(signal("later", "m")).unwrap_err().is_passing());
+        run.command(ignored()).unwrap();
+    }
+    run.command(signal("go", "go")).unwrap();
+    run.command(signal("later", "m")).unwrap();
+    assert_eq!(run.state.early.len(), FILLING);
+    // From now on it counts as received, however often its mail is read.
+    assert_eq!(run.command(signal("later", "m")), Err(Refusal::Duplicate));
+    let seq = run.state.seq;
+    run.command(ignored()).unwrap();
+    assert_eq!(run.state.seq, seq);
+    let mut logbook = Logbook::new(Arc::clone(&plan));
+    run.log.iter().for_each(|event| logbook.read(std::slice::from_ref(event)));
+    assert_eq!(logbook.check.violations(), []);
 }
 
 /// A wait with a filter gets one signal by key after the other, and those that it rejects are kept.

@@ -111,7 +111,7 @@ impl Driver {
         let (fired, fire) = request.fire.map(|both| *both).unzip();
         let submission = Submission {
             key: key.clone(),
-            idempotency: request.idempotency,
+            idempotency: request.idempotency.map(Box::new),
             fire: fire.map(Box::new),
         };
         let created = RunCreated {

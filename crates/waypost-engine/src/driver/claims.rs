@@ -3,6 +3,9 @@
 //! One call of each kind is under way at a time. Claims follow a hint (a due time from the store, a
 //! parked execution, a nudge), and run every `poll_every` in case a hint was lost.
 
+use std::sync::Arc;
+
+use waypost_core::event::MessageId;
 use waypost_core::id::ExecutionNo;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::Timestamp;
@@ -44,6 +47,16 @@ pub(super) struct Claims {
     rest_waits: bool,
     reserving: bool,
     unanswered: u32,
+    refused: Vec<RefusedMail>,
+}
+
+/// Mail that was refused for now and left the inbox, and that reads which began before may still bring.
+struct RefusedMail {
+    execution: ExecutionNo,
+    message: MessageId,
+    /// May the read under way bring it, and the claim?
+    read: bool,
+    claim: bool,
 }
 
 impl Claims {
@@ -131,6 +144,41 @@ impl Claims {
         self.read_until = self.collecting.take().filter(|_| whole).or(self.read_until);
         // Mail that came while the question was out may not be in the answer.
         self.collect_at = self.collect_at.min(now.plus(config.poll_every));
+        self.forget_refused(now, |it| it.read = false);
+    }
+
+    /// The refusal of this mail was committed, and its sender may put it into the inbox again.
+    pub(super) fn refused(&mut self, execution: ExecutionNo, mail: &[MessageId]) {
+        let (read, claim) = (self.collecting.is_some(), self.claiming.is_some());
+        if read || claim {
+            let refused = mail.iter().map(|message| RefusedMail {
+                execution,
+                message: Arc::clone(message),
+                read,
+                claim,
+            });
+            self.refused.extend(refused);
+        }
+    }
+
+    /// May this be mail that was refused, as it was read before that? Then it is not decided again: its sender
+    /// has the answer. A repeat stays in the inbox, and comes with the next read.
+    pub(super) fn is_refused(&self, execution: ExecutionNo, message: &MessageId) -> bool {
+        self.refused.iter().any(|it| it.execution == execution && it.message == *message)
+    }
+
+    /// Everything that a claim brought was taken in.
+    pub(super) fn took_claim(&mut self, now: Timestamp) {
+        self.forget_refused(now, |it| it.claim = false);
+    }
+
+    fn forget_refused(&mut self, now: Timestamp, came: impl Fn(&mut RefusedMail)) {
+        if self.refused.is_empty() {
+            return;
+        }
+        self.refused.iter_mut().for_each(came);
+        self.refused.retain(|it| it.read || it.claim);
+        self.look_for_mail(now);
     }
 
     /// Has everything come in that lay in the inbox at this time?

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use waypost_core::command::{Command, Outcome, Report};
+use waypost_core::event::MessageId;
 use waypost_core::expr::{Contents, FetchedContent, Wanted};
 use waypost_core::id::{ExecutionNo, Token};
 use waypost_core::path::At;
@@ -53,6 +54,12 @@ impl Fetches {
     pub(super) fn set_aside(&mut self, letter: Letter, missed: Vec<Wanted>) {
         self.letters.push(letter);
         self.wanted.extend(missed);
+    }
+
+    /// Drops letters that came as mail with these messages.
+    pub(super) fn drop_mail(&mut self, messages: &[MessageId]) {
+        let of = |mail: &MessageId| messages.contains(mail);
+        self.letters.retain(|letter| !letter.mail.as_ref().is_some_and(of));
     }
 
     pub(super) fn put_off(&mut self, missed: Vec<Wanted>) {

@@ -23,6 +23,8 @@ impl Driver {
                 if frame.consumes {
                     self.claims.consumed_mail(self.now);
                 }
+                live.forget_refused(&frame.refused_mail);
+                self.claims.refused(execution, &frame.refused_mail);
                 let next = live.committed(at, frame, &mut self.outputs);
                 if is_planted(Bug::BirthOutsideCommit) {
                     let births = next.born.iter().filter_map(|born| live.reopenings.remove(born));

@@ -94,6 +94,8 @@ pub(super) struct Live {
     pub(super) reports_refused: u64,
     /// Reports that came as mail and were decided: mail is read again until its frame is committed.
     decided_mail: VecDeque<MessageId>,
+    /// Mail that this frame refuses for now.
+    refused_mail: Vec<MessageId>,
     pub(super) suspicion: Suspicion,
     recovery: Recovery,
     /// The fold that its log requires so far.
@@ -201,6 +203,7 @@ impl Live {
             requires: 1,
             reports_refused: 0,
             decided_mail: VecDeque::new(),
+            refused_mail: Vec::new(),
             mailbox: Mailbox::default(),
             phase: LivePhase::Idle,
             promised: VecDeque::new(),
@@ -311,6 +314,15 @@ impl Live {
             self.mailbox.push(letter);
         }
         self.mailbox.push(Letter::command(Command::Recover));
+    }
+
+    /// The refusal of this mail is committed, and it may come again: what was read of it before is dropped.
+    pub(super) fn forget_refused(&mut self, mail: &[MessageId]) {
+        if !mail.is_empty() {
+            self.decided_mail.retain(|decided| !mail.contains(decided));
+            self.mailbox.drop_mail(mail);
+            self.fetches.drop_mail(mail);
+        }
     }
 
     /// Takes the evaluations that follow a commit.

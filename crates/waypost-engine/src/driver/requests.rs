@@ -73,6 +73,9 @@ impl Driver {
     /// Mail from the inbox. No caller awaits its answer.
     pub(super) fn mail(&mut self, mail: Mail) {
         let Mail { execution, message, actor, body, blobs: _ } = mail;
+        if self.claims.is_refused(execution, &message) {
+            return;
+        }
         let letter = match body {
             MailBody::ChildEnded(end) => {
                 let command = Command::ChildEnded(end);
@@ -91,7 +94,7 @@ impl Driver {
                 let command = match refusal {
                     Some(refusal) => {
                         let reason = refusal.to_string();
-                        Command::Ignore { message: Arc::clone(&message), reason }
+                        Command::Ignore { message: Arc::clone(&message), reason, repeatable: false }
                     }
                     None => Command::Report(report),
                 };

@@ -15,10 +15,17 @@
 //! every call that is answered or lasts a second, as a connection's window does in TCP's slow start, and
 //! shrinks with every failure.
 
+mod book;
+#[cfg(test)]
+mod tests;
+
+pub use book::{
+    BREAKER_CROWDED_MAX, BREAKER_PROBATION, BreakerBook, BreakerEntry, BreakerPass, breaker_hold,
+};
+
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -26,7 +33,6 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use waypost_core::breaker::{
     BreakerCause, BreakerChange, BreakerEvidence, BreakerHold, BreakerPolicy, BreakerRef,
-    BreakerVerdict,
 };
 use waypost_core::command::Outcome;
 use waypost_core::time::{Millis, Timestamp};
@@ -35,13 +41,6 @@ use waypost_ports::store::{Store, StoreError};
 
 use super::Shared;
 
-/// How long an answer of the store is believed: so late may an instance learn what others know.
-const BELIEVED: Duration = Duration::from_secs(1);
-/// How old a call is that no longer counts against the window.
-const PROBATION: Duration = Duration::from_secs(1);
-/// How long an attempt holds its slot while it waits for room in the window. Shorter than the time after
-/// which an attempt counts as silent.
-const CROWDED_MAX: Duration = Duration::from_secs(2);
 /// Keys that are remembered; beyond that, those that are not in use are forgotten.
 const KEYS_MAX: usize = 1_000;
 
@@ -54,7 +53,9 @@ pub(crate) struct BreakerGate {
 
 /// The breaker of one key, as this instance knows it.
 struct KeyGate {
-    flow: Mutex<Flow>,
+    book: Mutex<BreakerBook>,
+    /// From when on the book counts time.
+    since: Instant,
     /// There may be room in the window, or the breaker has opened.
     changed: Notify,
     /// Held while the store is asked, so that one attempt asks for all. A Tokio mutex, since it is held
@@ -62,31 +63,10 @@ struct KeyGate {
     asking: tokio::sync::Mutex<()>,
 }
 
-struct Flow {
-    /// Calls under way that count against the window.
-    young: u32,
-    window: u32,
-    known: StoreAnswer,
-}
-
-enum StoreAnswer {
-    Nothing,
-    Closed { until: Instant },
-    Held { until: Instant, hold: BreakerHold },
-}
-
-enum Look {
-    Pass(Pass),
-    Wait(BreakerHold),
-    Crowded,
-    Ask,
-}
-
 /// A call under way. Dropping it makes room for another.
 struct Pass {
     gate: Arc<KeyGate>,
-    probe: Option<u64>,
-    young: bool,
+    pass: BreakerPass,
 }
 
 impl BreakerGate {
@@ -113,7 +93,7 @@ impl BreakerGate {
         };
         tokio::pin!(attempt);
         // Cancel-safe: it is pinned outside.
-        let outcome = match tokio::time::timeout(PROBATION, &mut attempt).await {
+        let outcome = match tokio::time::timeout(BREAKER_PROBATION, &mut attempt).await {
             Ok(outcome) => outcome,
             Err(_) => {
                 pass.comes_of_age();
@@ -130,10 +110,9 @@ impl BreakerGate {
             keys.retain(|_, gate| Arc::strong_count(gate) > 1);
         }
         let gate = keys.entry(Arc::clone(&of.key)).or_insert_with(|| {
-            let flow =
-                Flow { young: 0, window: of.policy.failures.max(1), known: StoreAnswer::Nothing };
-            let (flow, changed) = (Mutex::new(flow), Notify::new());
-            Arc::new(KeyGate { flow, changed, asking: tokio::sync::Mutex::default() })
+            let (book, changed) = (Mutex::new(BreakerBook::new(&of.policy)), Notify::new());
+            let since = Instant::now();
+            Arc::new(KeyGate { book, since, changed, asking: tokio::sync::Mutex::default() })
         });
         Arc::clone(gate)
     }
@@ -146,25 +125,25 @@ impl BreakerGate {
         timeout: Option<Millis>,
         cancel: &CancellationToken,
     ) -> Option<Result<Pass, BreakerHold>> {
-        let patience = tokio::time::sleep(CROWDED_MAX);
+        let patience = tokio::time::sleep(BREAKER_CROWDED_MAX);
         tokio::pin!(patience);
         loop {
             let changed = gate.changed.notified();
             tokio::pin!(changed);
             // Before the look, so that a change after it is not missed.
             changed.as_mut().enable();
-            match gate.look() {
-                Look::Pass(pass) => return Some(Ok(pass)),
-                Look::Wait(hold) => return Some(Err(hold)),
+            match gate.enter() {
+                BreakerEntry::Pass(pass) => return Some(Ok(gate.pass(pass))),
+                BreakerEntry::Wait(hold) => return Some(Err(hold)),
                 // All are cancel-safe.
-                Look::Crowded => tokio::select! {
+                BreakerEntry::Crowded => tokio::select! {
                     () = changed => {}
                     () = &mut patience => {
                         return Some(Err(self.hold(of, BreakerCause::Crowded)));
                     }
                     () = cancel.cancelled() => return None,
                 },
-                Look::Ask => {
+                BreakerEntry::Ask => {
                     let _one_at_a_time = gate.asking.lock().await;
                     if gate.is_known() {
                         continue;
@@ -190,25 +169,15 @@ impl BreakerGate {
     /// A wait that the store did not ask for.
     fn hold(&self, of: &BreakerRef, cause: BreakerCause) -> BreakerHold {
         let now: Timestamp = self.shared.time.lock().now(&*self.shared.clock).most;
-        let until = now.plus(of.policy.poll());
-        BreakerHold { key: Arc::clone(&of.key), until, spread: of.policy.spread(), cause }
+        breaker_hold(of, now, cause)
     }
 
     /// Reports the end of a call, and then makes room for others: they must know of a failure first.
     async fn report(&self, of: &BreakerRef, mut pass: Pass, evidence: BreakerEvidence) {
-        let (gate, probe, policy) = (Arc::clone(&pass.gate), pass.probe, of.policy);
-        let change = match (evidence, probe) {
-            (BreakerEvidence::Failed(message), probe) => {
-                gate.flow.lock().shrink(&policy);
-                BreakerChange::Failed { policy, probe, message }
-            }
-            (BreakerEvidence::Answered, Some(probe)) => BreakerChange::Answered { probe },
-            (BreakerEvidence::Nothing, Some(probe)) => BreakerChange::Unused { probe },
-            (BreakerEvidence::Answered, None) => return pass.comes_of_age(),
-            (BreakerEvidence::Nothing, None) => return,
-        };
+        let gate = Arc::clone(&pass.gate);
+        let Some(change) = pass.end(evidence, of.policy) else { return };
         match self.call(&of.key, change).await {
-            Ok(answer) => drop(gate.learn(answer, &policy)),
+            Ok(answer) => drop(gate.learn(answer, &of.policy)),
             Err(error) => {
                 self.shared.metrics.breaker_reports_lost_total.add(1);
                 tracing::warn!(key = %of.key, %error, "the end of a call was not reported to its circuit breaker");
@@ -228,89 +197,49 @@ impl BreakerGate {
 }
 
 impl KeyGate {
-    fn look(self: &Arc<Self>) -> Look {
-        let mut flow = self.flow.lock();
-        let now = Instant::now();
-        match &flow.known {
-            StoreAnswer::Held { until, hold } if now < *until => Look::Wait(hold.clone()),
-            StoreAnswer::Closed { until } if now < *until => {
-                if flow.young >= flow.window {
-                    return Look::Crowded;
-                }
-                flow.young += 1;
-                Look::Pass(Pass { gate: Arc::clone(self), probe: None, young: true })
-            }
-            StoreAnswer::Nothing | StoreAnswer::Held { .. } | StoreAnswer::Closed { .. } => {
-                Look::Ask
-            }
-        }
+    fn enter(&self) -> BreakerEntry {
+        self.book.lock().enter(self.since.elapsed())
     }
 
     fn is_known(&self) -> bool {
-        match self.flow.lock().known {
-            StoreAnswer::Nothing => false,
-            StoreAnswer::Closed { until } | StoreAnswer::Held { until, .. } => {
-                Instant::now() < until
-            }
-        }
+        self.book.lock().is_known(self.since.elapsed())
     }
 
-    /// Takes an answer of the store. An attempt that asked, and is the probe, gets its pass.
     fn learn(self: &Arc<Self>, answer: BreakerAnswer, policy: &BreakerPolicy) -> Option<Pass> {
-        let now = Instant::now();
-        let mut flow = self.flow.lock();
-        let (known, probe) = match answer.verdict {
-            BreakerVerdict::Pass => (StoreAnswer::Closed { until: now + BELIEVED }, None),
-            BreakerVerdict::Ask => (StoreAnswer::Nothing, None),
-            BreakerVerdict::Wait(hold) => {
-                flow.window = policy.failures.max(1);
-                let left = hold.until.since(answer.at).to_std();
-                (StoreAnswer::Held { until: now + left.min(BELIEVED), hold }, None)
-            }
-            BreakerVerdict::Probe(number) => {
-                flow.window = policy.failures.max(1);
-                flow.young += 1;
-                (StoreAnswer::Nothing, Some(number))
-            }
-        };
-        flow.known = known;
-        drop(flow);
+        let pass = self.book.lock().learn(self.since.elapsed(), answer, policy);
         self.changed.notify_waiters();
-        probe.map(|_| Pass { gate: Arc::clone(self), probe, young: true })
+        pass.map(|pass| self.pass(pass))
     }
-}
 
-impl Flow {
-    /// A failure narrows the window, the less the more of them the breaker allows.
-    fn shrink(&mut self, policy: &BreakerPolicy) {
-        let less = self.window.div_ceil(policy.failures.max(1));
-        self.window = self.window.saturating_sub(less).max(1);
+    fn pass(self: &Arc<Self>, pass: BreakerPass) -> Pass {
+        Pass { gate: Arc::clone(self), pass }
     }
 }
 
 impl Pass {
     /// The call was answered, or has lasted a while: it makes room for itself and for another one.
     fn comes_of_age(&mut self) {
-        if std::mem::take(&mut self.young) {
-            let mut flow = self.gate.flow.lock();
-            flow.young = flow.young.saturating_sub(1);
-            flow.window = flow.window.saturating_add(1);
-            drop(flow);
+        let has_room = self.gate.book.lock().come_of_age(&mut self.pass);
+        if has_room {
             self.gate.changed.notify_waiters();
         }
+    }
+
+    /// The call has ended: what to report.
+    fn end(&mut self, evidence: BreakerEvidence, policy: BreakerPolicy) -> Option<BreakerChange> {
+        let change = self.gate.book.lock().end(&mut self.pass, evidence, policy);
+        if change.is_none() {
+            self.gate.changed.notify_waiters();
+        }
+        change
     }
 }
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        if self.young {
-            let mut flow = self.gate.flow.lock();
-            flow.young = flow.young.saturating_sub(1);
-            drop(flow);
+        let has_room = self.gate.book.lock().leave(&mut self.pass);
+        if has_room {
             self.gate.changed.notify_waiters();
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -14,6 +14,7 @@ use waypost_core::trigger::TriggerKindName;
 use super::{ExpressionUse, Located, ReadContext};
 use crate::diagnostics::{Code, Faults, quoted};
 use crate::fields;
+use crate::input;
 use crate::tree::{self, Tree, TreeEntry, TreeValue};
 
 const OPEN: &str = "${{";
@@ -183,7 +184,22 @@ fn check_field<'t>(
     let has_hole = tree.as_text().is_some_and(|text| text.contains(OPEN));
     match field.shape {
         Shape::Custom => return Vec::new(),
+        Shape::Schema => {
+            if !context.is_stored {
+                input::check_schema(&what, tree, faults);
+            }
+            return Vec::new();
+        }
         Shape::Any => {}
+        Shape::Scalar => {
+            let scalar = matches!(
+                tree.value,
+                TreeValue::Text { .. } | TreeValue::Number(_) | TreeValue::Bool(_)
+            );
+            if !scalar {
+                fields::wrong_type(&what, "a text, a number or a boolean", tree, faults);
+            }
+        }
         Shape::Object => {
             fields::map(&what, tree, faults);
         }

@@ -50,6 +50,7 @@ fn body(entries: &[TreeEntry]) -> Option<TreeEntry> {
     let mut nodes = vec![node(start, "start", start.value.as_map()?.to_vec())];
     if let Some(poll) = tree::find(config, "poll") {
         let fields = poll.value.as_map()?;
+        tree::find(fields, "every").and(tree::find(fields, "until"))?;
         nodes.push(poll_loop(poll, fields, id_of(&nodes)?, tree::find(config, "timeout")));
     }
     Some(made("nodes", &start.key_span, TreeValue::List(nodes)))

@@ -26,7 +26,7 @@ static SPEC: KindSpec = KindSpec {
         optional("description", Shape::Text, "More about it."),
         optional(
             "form",
-            Shape::Custom,
+            Shape::Schema,
             "JSON Schema of the `form` that comes with an approval; checked when it is given.",
         ),
         optional(
@@ -56,7 +56,8 @@ fn compile(config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
     let approvers = take(approvers(config), &mut faults).flatten();
     let timeout = take(duration(config, "timeout", None), &mut faults).flatten();
     let reminder = take(duration(config, "reminder", None), &mut faults).flatten();
-    let form = take(form(config), &mut faults).flatten();
+    // Fixed, and checked as such: the server compiles it when a form is given.
+    let form = config.get("form").map(Json::from_value);
     let escalate = take(escalation(config), &mut faults).flatten();
     match title.filter(|_| faults.is_empty()) {
         Some(title) => Ok(Behaviour::Approval(Box::new(ApprovalSpec {
@@ -97,15 +98,6 @@ fn are_names(names: &Value, path: &[&str]) -> Result<(), ConfigFault> {
 
 fn is_text(value: &Value) -> bool {
     value.as_str().is_some_and(|text| !text.trim().is_empty())
-}
-
-/// A schema is fixed: the server compiles it when a form is given.
-fn form(config: &ConfigMap) -> Result<Option<Json>, ConfigFault> {
-    let Some(schema) = config.get("form") else { return Ok(None) };
-    if !schema.is_object() {
-        return Err(ConfigFault::at("form", "`form` must be a JSON Schema, which is an object"));
-    }
-    Ok(Some(Json::from_value(schema)))
 }
 
 fn escalation(config: &ConfigMap) -> Result<Option<Escalation>, ConfigFault> {

@@ -28,7 +28,7 @@ static SPEC: KindSpec = KindSpec {
         ),
         optional(
             "key",
-            Shape::Text,
+            Shape::Scalar,
             "A correlation key: every execution receives it that waits for the signal with this key. A text, \
              a number or a boolean.",
         ),
@@ -77,6 +77,12 @@ fn addressee(config: &ConfigMap) -> Result<(), ConfigFault> {
         if config.contains_key("keep") {
             let fault = ConfigFault::at("keep", "`keep` is about signals with a `key`");
             return Err(fault.hint("the execution that gets it keeps it"));
+        }
+        if !config.contains_key("to") {
+            let fault = ConfigFault::at("to", "either `to` or `key` is required");
+            return Err(
+                fault.hint("`to` is the id of one execution, `key` reaches all that wait for it")
+            );
         }
         return text(config, "to");
     }

@@ -34,7 +34,7 @@ static SPEC: KindSpec = KindSpec {
         optional("event", Shape::Text, "Another word for `name`."),
         optional(
             "key",
-            Shape::Text,
+            Shape::Scalar,
             "A correlation key: the signal comes by `emit` with this key, from any execution, or by \
              `waypost publish`. A text, a number or a boolean.",
         ),

@@ -1,6 +1,7 @@
 //! `workflow`: starts an execution of a workflow, and waits for its end.
 
 use serde_json::Value;
+use waypost_core::child::CURRENT_VERSION;
 use waypost_core::kind::{Behaviour, ConfigFault, Family, KindSpec, Shape, WorkflowCall};
 
 use crate::NodeKind;
@@ -20,7 +21,11 @@ static SPEC: KindSpec = KindSpec {
     summary: "Starts an execution of a workflow; its output is that execution's output.",
     fields: &[
         required("workflow", Shape::Text, "The name of the workflow."),
-        optional("version", Shape::Any, "The number of a version; the current one if absent."),
+        optional(
+            "version",
+            Shape::Any,
+            "The number of a version, or `current`, which is also meant if absent.",
+        ),
         optional("input", Shape::Any, "What the execution is started with; null if absent."),
         optional(
             "wait",
@@ -47,10 +52,11 @@ fn read(config: &ConfigMap) -> Result<WorkflowCall, ConfigFault> {
         ));
     }
     if let Some(version) = config.get("version") {
-        let computed = version.as_str().is_some_and(|text| text.contains("${{"));
-        if !computed && version.as_u64().is_none_or(|number| number == 0) {
-            let message = "`version` must be a whole number from 1";
-            let hint = "without it, the current version is started";
+        let open = |text: &str| text == CURRENT_VERSION || text.contains("${{");
+        let is_open = version.as_str().is_some_and(open);
+        if !is_open && version.as_u64().is_none_or(|number| number == 0) {
+            let message = "`version` must be a whole number from 1, or `current`";
+            let hint = "`current`, or no `version`, starts the version that is current then";
             return Err(ConfigFault::at("version", message).hint(hint));
         }
     }

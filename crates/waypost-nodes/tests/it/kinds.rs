@@ -267,6 +267,26 @@ fn emit_refuses_reserved_names() {
 }
 
 #[test]
+fn emit_needs_an_addressee() {
+    bad("emit", &json!({"signal": "paid"}), &["to: either `to` or `key` is required"]);
+    bad("emit", &json!({"signal": "paid", "to": " "}), &["to: not empty"]);
+    for key in [json!("a"), json!(7), json!(true)] {
+        compile("emit", &json!({"signal": "paid", "key": key})).unwrap();
+    }
+}
+
+#[test]
+fn workflow_takes_a_number_or_current_as_its_version() {
+    for version in [json!(1), json!("current"), json!("${{ input.version }}")] {
+        compile("workflow", &json!({"workflow": "other", "version": version})).unwrap();
+    }
+    for version in [json!(0), json!(1.5), json!("latest"), json!("1"), json!(null)] {
+        let config = json!({"workflow": "other", "version": version});
+        bad("workflow", &config, &["version: a whole number from 1, or `current`"]);
+    }
+}
+
+#[test]
 fn wait_for_events_by_key() {
     let named = |key: serde_json::Value| SignalName {
         name: template(&json!("paid")),
@@ -285,7 +305,7 @@ fn wait_for_events_by_key() {
     let config = json!({"events": [{"name": "paid", "key": "a"}, "paid"]});
     good("wait", &config, &Behaviour::Signals(spec));
     let config = json!({"name": "paid", "key": null});
-    bad("wait", &config, &["key: a text or a number, not null"]);
+    bad("wait", &config, &["key: a number or a boolean, not null"]);
     bad("wait", &json!({"name": "paid", "key": "k".repeat(257)}), &["key: 1 to 256"]);
     let config = json!({"events": [{"name": "a", "key": []}]});
     bad("wait", &config, &["events.0.key: not []"]);

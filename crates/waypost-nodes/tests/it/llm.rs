@@ -209,6 +209,17 @@ async fn tool_calls_look_the_same_in_both_forms() {
     // The reply that the schema is for comes after the results of the calls.
     assert_eq!(output.get("value"), None);
 
+    // Servers that are only similar to the provider give arguments as they are, or none.
+    let mut calls = json!([call("a", ""), call("b", ""), call("c", "")]);
+    calls[0]["function"]["arguments"] = json!({"x": 12_345_678_901_234_567_890_u64});
+    calls[1]["function"]["arguments"] = json!(null);
+    calls[2]["function"].as_object_mut().unwrap().remove("arguments");
+    let reply = json!({"role": "assistant", "content": null, "tool_calls": calls});
+    let server = replying(&completion(&reply, "tool_calls")).await;
+    let output = ask(&config(&server, &json!({}))).await.unwrap();
+    let none = |id: &str| json!({"id": id, "name": "add", "arguments": null});
+    assert_eq!(output["toolCalls"], json!([first, none("b"), none("c")]));
+
     let used = json!({"type": "tool_use", "id": "a", "name": "add", "input": {"x": 1}});
     let content = json!([{"type": "text", "text": "Adding."}, used]);
     let server = replying(&message(&content, "tool_use")).await;

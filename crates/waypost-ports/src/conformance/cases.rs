@@ -253,6 +253,7 @@ macro_rules! conformance_tests {
                 claims_keep_to_the_limits_of_caller_and_endpoint,
                 cooling_endpoint_gets_one_probe_and_spends_no_other_attempts,
                 probe_of_a_dead_instance_is_sent_by_another,
+                messages_of_a_dead_instance_are_claimed_before_those_that_wait_for_them,
             ];
             triggers: [
                 triggers_are_kept_exactly,

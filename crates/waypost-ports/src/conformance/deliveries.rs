@@ -1,5 +1,7 @@
 //! Claims of messages, and what follows their results.
 
+use std::collections::BTreeSet;
+
 use waypost_core::outbox::MessageKind;
 use waypost_core::outbox::delivery::{COOLS_AFTER, Delivered, IN_FLIGHT_MAX, PROBE_AFTER};
 use waypost_core::time::Millis;
@@ -73,6 +75,31 @@ pub fn messages_of_one_execution_are_claimed_in_order<B: StoreUnderTest>(rig: &R
         settle(rig, &next, &OK);
     }
     assert_eq!(claim(rig), []);
+}
+
+/// The first messages of their executions are due later than hundreds that wait for them.
+pub fn messages_of_a_dead_instance_are_claimed_before_those_that_wait_for_them<
+    B: StoreUnderTest,
+>(
+    rig: &Rig<B>,
+) {
+    add(rig, &endpoint("a"));
+    let mut hands: Vec<_> = (0..IN_FLIGHT_MAX).map(|_| rig.start(ONE)).collect();
+    for round in 0..24 {
+        let kind = if round % 2 == 0 { MessageKind::Paused } else { MessageKind::Resumed };
+        for hand in &mut hands {
+            rig.commit(telling(hand, kind));
+        }
+        rig.advance(1);
+    }
+    let first = claim_as(rig, 1, 64).messages;
+    assert_eq!(first.len(), IN_FLIGHT_MAX);
+    rig.advance(LEASE.0);
+    let again = claim_as(rig, 2, 64).messages;
+    let executions = |claimed: &[(OutboxMessage, _)]| -> BTreeSet<_> {
+        claimed.iter().map(|(message, _)| (message.name.execution, message.name.seq)).collect()
+    };
+    assert_eq!(executions(&again), executions(&first));
 }
 
 pub fn dead_message_does_not_hold_up_later_ones<B: StoreUnderTest>(rig: &Rig<B>) {

@@ -261,7 +261,7 @@ pub fn idempotency_key_counts_after_the_item<B: StoreUnderTest>(rig: &mut Rig<B>
     let frame = |rig: &Rig<B>, key: &str, item: &str| {
         let mut draft = first_frame(&mut rig.hand(ONE), key, fire(&before, item));
         let names = draft.0.side.submission.as_mut().expect("a first frame has names");
-        names.idempotency.clone_from(&idempotency);
+        names.idempotency.clone_from(&idempotency.clone().map(Box::new));
         draft
     };
     let first = frame(rig, "a", "x");

@@ -81,7 +81,8 @@ pub fn idempotency_keys_are_only_text<B: StoreUnderTest>(rig: &Rig<B>) {
         let numbers = rig.numbers(ONE, count).into_iter().zip(&texts).enumerate();
         let start = numbers.map(|(at, (number, text))| {
             let key = ExecutionId(format!("{prefix}{at}").into());
-            let idempotency = Some(Idempotency { key: text.as_str().into(), digest: [1; 32] });
+            let idempotency =
+                Some(Box::new(Idempotency { key: text.as_str().into(), digest: [1; 32] }));
             let draft = Hand::new(number, ONE).create(&key.0, "w");
             draft.submission(Submission { key, idempotency, fire: None }).into()
         });

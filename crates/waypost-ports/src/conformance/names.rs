@@ -30,8 +30,11 @@ pub fn a_key_is_given_once_in_one_batch<B: StoreUnderTest>(rig: &Rig<B>) {
 
 fn submit(hand: &mut Hand, key: &str, idempotency: &str, digest: u8) -> Draft {
     let idempotency = Idempotency { key: idempotency.into(), digest: [digest; 32] };
-    let submission =
-        Submission { key: ExecutionId(key.into()), idempotency: Some(idempotency), fire: None };
+    let submission = Submission {
+        key: ExecutionId(key.into()),
+        idempotency: Some(Box::new(idempotency)),
+        fire: None,
+    };
     hand.create(key, "welcome").submission(submission)
 }
 

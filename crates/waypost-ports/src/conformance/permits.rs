@@ -274,7 +274,7 @@ pub fn a_start_without_a_permit_is_rejected<B: StoreUnderTest>(rig: &Rig<B>) {
     let mut first = queue(rig, &request);
     let submission = Submission {
         key: ExecutionId("order-1".into()),
-        idempotency: Some(Idempotency { key: "again".into(), digest: [7; 32] }),
+        idempotency: Some(Box::new(Idempotency { key: "again".into(), digest: [7; 32] })),
         fire: None,
     };
     let start =

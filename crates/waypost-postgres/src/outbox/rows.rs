@@ -28,6 +28,7 @@ pub(super) struct Ready {
 pub(super) struct Candidate {
     pub(super) place: i64,
     pub(super) message: OutboxMessage,
+    pub(super) due: Timestamp,
     /// When the earlier message is due that it waits for.
     pub(super) behind: Option<Timestamp>,
 }
@@ -105,7 +106,8 @@ fn message(row: &Row, endpoint: Arc<str>, from: usize) -> Result<OutboxMessage> 
 
 pub(super) fn candidate(row: &Row, endpoint: &Arc<str>) -> Result<Candidate> {
     let message = message(row, Arc::clone(endpoint), 1)?;
-    Ok(Candidate { place: get(row, 0)?, message, behind: time(row, 8)? })
+    let due = Timestamp(get(row, 9)?);
+    Ok(Candidate { place: get(row, 0)?, message, due, behind: time(row, 8)? })
 }
 
 /// Position, from 0, place and attempts.

@@ -13,7 +13,6 @@ use waypost_core::event::{ApprovalWait, Wait};
 use waypost_core::id::{ExecutionNo, WaitId};
 use waypost_core::json::Json;
 use waypost_core::kind::Behaviour;
-use waypost_core::limits::COMMENT_CHARS_MAX;
 use waypost_engine::links::{ApprovalLink, LinkPurpose, digest};
 use waypost_ports::access::Role;
 
@@ -29,7 +28,7 @@ use crate::problem::{Code, Problem};
 use crate::reader::Found;
 use crate::server::Server;
 use crate::wire;
-use crate::wire::payload::{Short, Time};
+use crate::wire::payload::{Prose, Time};
 
 /// Makes links for the approvers of an open approval, or for one of them.
 pub(crate) async fn create(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
@@ -64,7 +63,7 @@ pub(crate) async fn create(server: Arc<Server>, call: Call) -> Result<Reply, Pro
         made.push(format!("{}:{digest} for {approver}", LinkPurpose::Approval.name()));
         links.push(wire::ApprovalLinkOf { approver, url, expires_at: Time(expires_at) });
     }
-    let subject = format!("{id}: {}", made.join(", "));
+    let subject = format!("{id}: {}; until {expires_at}", made.join(", "));
     let reply = Reply::json(StatusCode::CREATED, &wire::ApprovalLinks { wait: id, links })?;
     Ok(reply.about(subject).with(header::CACHE_CONTROL, "no-store"))
 }
@@ -224,9 +223,8 @@ fn asked(shown: &wire::LinkedApproval, posted: &Posted) -> Result<wire::DecideBy
         _ => return Err(bad("press Approve or Reject".to_owned())),
     };
     let comment = posted.get("comment").filter(|comment| !comment.trim().is_empty()).cloned();
-    if comment.as_ref().is_some_and(|text| text.chars().count() > COMMENT_CHARS_MAX) {
-        return Err(bad(format!("the comment may have {COMMENT_CHARS_MAX} characters at most")));
-    }
+    let comment = comment.map(Prose::checked).transpose();
+    let comment = comment.map_err(|message| bad(format!("the comment: {message}")))?;
     // A rejection may come without a form, and half of one would be no use.
     let form = match (&shown.form, decision) {
         (Some(schema), wire::DecisionWord::Approved) => {
@@ -236,7 +234,7 @@ fn asked(shown: &wire::LinkedApproval, posted: &Posted) -> Result<wire::DecideBy
         }
         _ => Json::null(),
     };
-    Ok(wire::DecideByLink { decision, comment: comment.map(Short), form: wire::Payload(form) })
+    Ok(wire::DecideByLink { decision, comment, form: wire::Payload(form) })
 }
 
 async fn decide_as(

@@ -79,7 +79,14 @@ pub(super) async fn check_form(
     let Some(at) = found.state.waiting_since(wait) else { return Ok(()) };
     let Behaviour::Approval(spec) = &found.plan.node(at.node).behaviour else { return Ok(()) };
     let Some(schema) = &spec.form else { return Ok(()) };
-    let schema = InputSchema::compile(schema).map_err(|error| Problem::internal(&error))?;
+    // A definition that was deployed before schemas of forms were checked may have a broken one.
+    let schema = InputSchema::compile(schema).map_err(|error| {
+        let detail = format!(
+            "the form cannot be checked, because its schema in the definition is broken: {error}"
+        );
+        Problem::new(Code::InvalidInput, detail)
+            .hint("reject the approval, and deploy a corrected definition")
+    })?;
     schema.check(form).map_err(|faults| {
         let errors = faults.into_iter().map(|fault| FaultAt {
             message: fault.message,

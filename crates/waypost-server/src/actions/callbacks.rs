@@ -43,7 +43,7 @@ pub(crate) async fn complete(server: Arc<Server>, call: Call) -> Result<Reply, P
     }
     let status = match receipt {
         Receipt::Taken | Receipt::Ended(_) => StatusCode::OK,
-        Receipt::Kept | Receipt::Open => StatusCode::ACCEPTED,
+        Receipt::Kept | Receipt::Open | Receipt::Refused => StatusCode::ACCEPTED,
     };
     let received = wire::CallbackReceived { execution: id, node: node.to_string() };
     Ok(Reply::json(status, &received)?.about(received.execution.as_str()))

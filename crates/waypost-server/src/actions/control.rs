@@ -93,7 +93,7 @@ pub(super) async fn send(
         // 202 for a signal means that it will be in the log. Here an owner may still end the
         // execution without it, so the response asks the sender to repeat.
         Receipt::Open if is_signal => Err(undecided(result.message_id.as_deref().unwrap_or(""))),
-        Receipt::Kept | Receipt::Open => reply(StatusCode::ACCEPTED, &result),
+        Receipt::Kept | Receipt::Open | Receipt::Refused => reply(StatusCode::ACCEPTED, &result),
     }
 }
 

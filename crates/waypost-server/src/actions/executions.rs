@@ -148,6 +148,9 @@ pub(crate) async fn events(server: Arc<Server>, call: Call) -> Result<Reply, Pro
 
 pub(crate) async fn children(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
     let execution = server.find(call.values.text("id")).await?;
+    if call.values.flag("consistent") {
+        catch_up(&server).await?;
+    }
     let after = call.values.number("after").unwrap_or(0);
     let limit = page_size(&call).min(CHILDREN_PAGE_MAX);
     let bytes = server.budget.page_bytes(PAGE_BYTES_MAX);

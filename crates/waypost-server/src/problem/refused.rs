@@ -16,7 +16,6 @@ impl From<Refusal> for Problem {
             Refusal::NoSuchNode(_) | Refusal::NoSuchItem { .. } => Code::UnknownNode,
             Refusal::NotAnApprover { .. } => Code::NotAnApprover,
             Refusal::BadTuning | Refusal::BadBudget | Refusal::ReservedSignal => Code::BadBody,
-            Refusal::TooManySignals(_) | Refusal::SignalsTooLarge(_) => Code::SignalsFull,
             Refusal::CallbackReceived(_) => Code::CallbackReceived,
             Refusal::OperationOver(_) => Code::OperationOver,
             _ => Code::IllegalTransition,
@@ -57,13 +56,23 @@ impl From<Refusal> for Problem {
             Refusal::CallbackReceived(_) => "the first one counts; there is nothing more to do",
             Refusal::OperationOver(_) => "there is nothing more to do",
             Refusal::ReservedSignal => "choose another name",
-            Refusal::TooManySignals(_) | Refusal::SignalsTooLarge(_) => {
-                "send it again, with the same messageId, when the execution has taken some of them"
-            }
             Refusal::Waits => "a signal, or resuming its wait, makes it go on sooner",
             _ => "GET /v1/executions/{id}/why says where it stands",
         };
-        let problem = Self::new(code, refusal.to_string()).hint(hint);
-        if refusal.is_passing() { problem.retry_after(60) } else { problem }
+        if refusal.is_passing() {
+            return Self::signals_full(refusal.to_string());
+        }
+        Self::new(code, refusal.to_string()).hint(hint)
+    }
+}
+
+impl Problem {
+    /// There is no room for a signal now.
+    pub(crate) fn signals_full(reason: String) -> Self {
+        Self::new(Code::SignalsFull, reason)
+            .hint(
+                "send it again, with the same messageId, when the execution has taken some of them",
+            )
+            .retry_after(60)
     }
 }

@@ -18,7 +18,7 @@ pub(super) static ROUTES: &[Route] = &[
         name: "createApprovalLinks",
         path: "/v1/waits/{id}/links",
         summary: "Make links by which people decide an approval without an API key",
-        notes: "A key of the role `admin` gets one for each approver, or for the one that is named; a key of the role `operator` only one for its own name, if that is an approver. Who has a link can decide in the name of its approver: send each to that person alone. Nothing of a link is stored; the audit log names the key that made it, and the digest that the log has as the sender of the decision.",
+        notes: "A key of the role `admin` gets one for each approver, or for the one that is named; a key of the role `operator` only one for its own name, if that is an approver. Who has a link can decide in the name of its approver: send each to that person alone. Nothing of a link is stored; the audit log names the key that made it, the approver, the expiry, and the digest that the log has as the sender of the decision.",
         parameters: &[in_path("id", Form::Wait, "The wait's id, from `GET /v1/waits`.")],
         body: Body::Json { schema: of::<wire::NewApprovalLinks>, optional: true },
         replies: &[json::<wire::ApprovalLinks>(201, "The links.")],

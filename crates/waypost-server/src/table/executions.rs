@@ -156,10 +156,15 @@ pub(super) static ROUTES: &[Route] = &[
         name: "listChildren",
         path: "/v1/executions/{id}/children",
         summary: "List the executions that an execution started",
-        notes: "From the log, in the order in which they began; at most 100 on a page. Each of them may have children of its own.",
+        notes: "From the log, in the order in which they began; at most 100 on a page. Their statuses are from the lists, which follow the log with a short delay. Each of them may have children of its own.",
         parameters: &[
             EXECUTION,
             in_query("after", Form::Integer(0, MAX_I64), "Only those that began after this seq."),
+            in_query(
+                "consistent",
+                Form::Flag,
+                "Wait up to 2 s until the statuses include every commit so far.",
+            ),
             LIMIT,
         ],
         replies: &[json::<wire::ChildList>(200, "A page of executions.")],

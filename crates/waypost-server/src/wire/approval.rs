@@ -3,7 +3,7 @@
 use waypost_core::limits::COMMENT_CHARS_MAX;
 
 use super::control::DecisionWord;
-use super::payload::{Payload, Short, Time};
+use super::payload::{Payload, Prose, Short, Time};
 
 wire! {
     /// Which links to make.
@@ -62,7 +62,7 @@ wire! {
         /// What is decided.
         pub decision: DecisionWord,
         /// Why, for the output and the log.
-        pub comment?: Short<COMMENT_CHARS_MAX>,
+        pub comment?: Prose<COMMENT_CHARS_MAX>,
         /// What was filled in. An approval's `form` must fit the schema of its node.
         #[serde(default)]
         pub form: Payload,

@@ -16,7 +16,7 @@ use waypost_core::limits::COMMENT_CHARS_MAX;
 use waypost_core::outbox::delivery_signal;
 
 use super::limits::MoneyText;
-use super::payload::{Payload, Short};
+use super::payload::{Payload, Prose, Short};
 
 /// A reason, as the log keeps it.
 pub type ReasonText = Short<1000>;
@@ -157,7 +157,7 @@ wire! {
         /// What is decided.
         pub decision: DecisionWord,
         /// Why, for the output and the log.
-        pub comment?: Short<COMMENT_CHARS_MAX>,
+        pub comment?: Prose<COMMENT_CHARS_MAX>,
         /// What was filled in. An approval's `form` must fit the schema of its node.
         #[serde(default)]
         pub form: Payload,
@@ -349,7 +349,7 @@ pub fn call_of(
                 ApprovalVerdict::Rejected => DecisionWord::Rejected,
             };
             let by = Some(approver).filter(|by| !by.is_empty()).map(|by| Short(by.to_string()));
-            let (comment, form) = (comment.map(Short), Payload(form));
+            let (comment, form) = (comment.map(Prose), Payload(form));
             let path = vec!["waits".to_owned(), wait, "decide".to_owned()];
             (path, to_vec(&Decide { decision, comment, form, by, message_id }))
         }

@@ -157,8 +157,9 @@ impl<const MIN: u32, const MAX: u32> Count<MIN, MAX> {
 
 impl<'de, const MIN: u32, const MAX: u32> Deserialize<'de> for Count<MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let wanted =
-            || serde::de::Error::custom(format!("a whole number from {MIN} to {MAX} is wanted"));
+        let wanted = || {
+            serde::de::Error::custom(format!("a number must be a whole one from {MIN} to {MAX}"))
+        };
         let number = f64::deserialize(deserializer).map_err(|_: D::Error| wanted())?;
         let fits = number.fract() == 0.0 && (f64::from(MIN)..=f64::from(MAX)).contains(&number);
         #[expect(
@@ -260,13 +261,42 @@ impl<'de, const MAX: usize> Deserialize<'de> for Short<MAX> {
         if (1..=MAX).contains(&text.chars().count()) && !text.chars().any(char::is_control) {
             return Ok(Self(text));
         }
-        let message = format!("1 to {MAX} characters without control characters are wanted");
+        let message = format!("a text must have 1 to {MAX} characters and no control characters");
         Err(serde::de::Error::custom(message))
     }
 }
 
 schema!(inline Short<MAX: usize> = {
     "type": "string", "minLength": 1, "maxLength": MAX, "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]+$"
+});
+
+/// Text that a person writes: 1 to `MAX` characters, in lines.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Prose<const MAX: usize>(pub String);
+
+impl<const MAX: usize> Prose<MAX> {
+    /// The text, if it is one that may be stored.
+    pub fn checked(text: String) -> Result<Self, String> {
+        let foreign = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
+        match (1..=MAX).contains(&text.chars().count()) && !text.chars().any(foreign) {
+            true => Ok(Self(text)),
+            false => Err(format!(
+                "a text must have 1 to {MAX} characters, of the control characters only line breaks and tabs"
+            )),
+        }
+    }
+}
+
+impl<'de, const MAX: usize> Deserialize<'de> for Prose<MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::checked(String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+schema!(inline Prose<MAX: usize> = {
+    "type": "string", "minLength": 1, "maxLength": MAX,
+    "pattern": "^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f]+$"
 });
 
 /// Labels of an execution.

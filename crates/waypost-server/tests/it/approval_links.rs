@@ -123,6 +123,7 @@ async fn form_of_the_page_is_checked_and_shown_again_with_what_is_wrong() {
         ("decision=approved&form.amount=&form.note=n%3C1", 422),
         ("decision=approved&form.amount=101&form.note=n%3C1", 422),
         ("decision=perhaps&form.amount=1&form.note=n%3C1", 400),
+        ("decision=approved&form.amount=1&form.note=n%3C1&comment=a%07b", 400),
     ] {
         let page = post_form(&house, link, body).await.expect(status).text();
         assert!(page.contains("role=\"alert\"") && page.contains("value=\"n&lt;1\""), "{page}");
@@ -268,5 +269,6 @@ async fn link_needs_no_key_and_is_made_by_those_who_may_decide() {
     // The audit log says which key made the link that the decision came by.
     let sender = format!("approval:{}", waypost_engine::links::digest(token));
     assert!(events.text().contains(&sender), "{}", events.text());
-    assert!(audited.contains(&format!("{wait}: {sender} for ann")), "{audited}");
+    let until = made["links"][0]["expiresAt"].as_str().unwrap();
+    assert!(audited.contains(&format!("{wait}: {sender} for ann; until {until}")), "{audited}");
 }

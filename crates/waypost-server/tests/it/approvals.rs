@@ -101,6 +101,47 @@ async fn form_is_checked_against_the_schema_of_the_node() {
     assert_eq!(output(&house, "f1", "ask").await["output"]["form"]["amount"], 7);
 }
 
+/// Otherwise every approval would fail, and the execution could never continue.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn form_that_is_no_schema_is_refused_when_it_is_deployed() {
+    let house = House::open().await;
+    for (form, why) in [
+        (json!({ "type": "nonsense" }), "`form` is not a valid JSON Schema"),
+        (json!({ "$ref": "#/nope" }), "`form` is not a valid JSON Schema"),
+        (json!({ "$ref": "https://example.com/x" }), "`form` refers to"),
+        (json!(true), "`form` must be a JSON Schema"),
+    ] {
+        let definition = release(&json!({ "title": "Ship it?", "form": form }));
+        let refused = house.post("/v1/definitions", &definition).await.expect(422).json();
+        let message = refused["errors"][0]["message"].as_str().unwrap();
+        assert!(message.contains(why), "{form}: {message}");
+    }
+}
+
+/// One that was deployed by a version that did not check it goes on: its approval can be rejected.
+#[test]
+fn form_of_a_stored_definition_is_not_checked_again() {
+    let definition = release(&json!({ "title": "Ship it?", "form": { "type": "nonsense" } }));
+    let catalog = waypost_nodes::catalog();
+    let bytes = definition.to_string();
+    assert!(waypost_lang::parse(bytes.as_bytes(), &catalog).is_err());
+    assert!(waypost_lang::compile_canonical(bytes.as_bytes(), &catalog).is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn comment_has_lines_and_no_other_control_characters() {
+    let house = House::open().await;
+    let wait = asked(&house, "c1", &json!({ "title": "Ship it?" })).await;
+    let decide = format!("/v1/waits/{wait}/decide");
+    let with = |comment: &str| json!({ "decision": "approved", "by": "ann", "comment": comment });
+    for comment in ["", "a\u{7}b", "\u{1b}[31m", &"x".repeat(4_001)] {
+        house.post(&decide, &with(comment)).await.refused(400, "bad_body");
+    }
+    house.post(&decide, &with("first\nsecond\tline")).await.expect(200);
+    let comment = &output(&house, "c1", "ask").await["output"]["comment"];
+    assert_eq!(comment, "first\nsecond\tline");
+}
+
 /// A person who rejects need not fill in the form.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rejection_needs_no_form_and_takes_its_branch_alone() {

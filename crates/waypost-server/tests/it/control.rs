@@ -110,6 +110,15 @@ async fn a_request_that_was_refused_is_refused_again() {
         let reply = reply.refused(429, "signals_full").json();
         assert!(reply["detail"].as_str().unwrap().contains("which is the limit"), "{reply}");
     }
+    // In the inbox of a paused execution it is refused when that goes on, and its id is not used up.
+    house.post("/v1/executions/e/pause", &json!({})).await.expect(200);
+    let kept = house.post("/v1/executions/e/signals", &late).await.expect(202).json();
+    assert_eq!(kept.get("duplicate"), None, "{kept}");
+    house.ask(&Ask::new("POST", "/v1/executions/e/resume")).await.expect(200);
+    house.wait_for("e", "MessageIgnored").await;
+    let reply = house.post("/v1/executions/e/signals", &late).await.refused(429, "signals_full");
+    let hint = reply.json()["hint"].as_str().unwrap().to_owned();
+    assert!(hint.contains("with the same messageId"), "{hint}");
     house.post(&format!("/v1/waits/{wait}/complete"), &json!({})).await.expect(200);
 }
 

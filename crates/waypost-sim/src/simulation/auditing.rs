@@ -369,9 +369,12 @@ impl Simulation {
 
     /// Is a message in the inbox or in the log?
     pub(super) fn holds_message(&self, execution: ExecutionNo, message: &str) -> bool {
+        self.is_in_inbox(execution, message) || self.log_holds(execution, message)
+    }
+
+    pub(super) fn is_in_inbox(&self, execution: ExecutionNo, message: &str) -> bool {
         let there = |mail: &Mail| mail.execution == execution && *mail.message == *message;
         self.store.with(|tables, _| tables.mail().iter().any(there))
-            || self.log_holds(execution, message)
     }
 
     /// As `holds_message`; or has the execution ended, and its mail gone with it?

@@ -1,5 +1,5 @@
-//! Circuit breakers: workers ask the store before a call to an endpoint that is down for a while, as the
-//! product's gate does, and report how the call ended.
+//! Circuit breakers: workers ask the product's bookkeeping, and the store where it says so, before a call to
+//! an endpoint that is down for a while, and report how the call ended.
 //!
 //! While a breaker is open no call is made but one probe at a time, and no attempt waits beyond the
 //! time at which it asks again.
@@ -7,15 +7,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use waypost_core::breaker::{
-    BreakerCause, BreakerChange, BreakerEvidence, BreakerHold, BreakerRef, BreakerVerdict,
-};
+use std::time::Duration;
+
+use waypost_core::breaker::{BreakerCause, BreakerChange, BreakerEvidence, BreakerRef};
 use waypost_core::command::Outcome;
 use waypost_core::event::Wait;
 use waypost_core::id::{ExecutionNo, Token};
 use waypost_core::time::Millis;
 use waypost_engine::driver::TaskOrder;
-use waypost_ports::breakers::{BreakerAnswer, Breakers};
+use waypost_engine::{
+    BREAKER_CROWDED_MAX, BREAKER_PROBATION, BreakerBook, BreakerEntry, BreakerPass, breaker_hold,
+};
+use waypost_ports::breakers::Breakers;
 
 use super::Simulation;
 use crate::clock::START;
@@ -24,8 +27,10 @@ use crate::program::Script;
 use crate::random::Random;
 use crate::store::Connection;
 
-/// How long a process believes an answer of the store.
+/// How late a process may learn that a breaker is open.
 const BELIEVED_MS: u64 = 1_000;
+/// How often an attempt looks again for room among the calls under way.
+const CROWDED_LOOK_MS: u64 = 50;
 /// How long a probe without a timeout keeps others waiting, and what is added to any.
 const PROBE_MS: (u64, u64) = (60_000, 5_000);
 /// How much later than due an attempt asks again, once the faults are over.
@@ -36,14 +41,34 @@ pub(super) struct Storms {
     /// When the endpoint is down.
     from_ms: u64,
     until_ms: u64,
-    /// By process and key: until when it believes what, a hold or that the breaker is closed.
-    believed: BTreeMap<(Life, Arc<str>), (u64, Option<BreakerHold>)>,
-    /// Calls under way; of a probe, its number.
-    passes: BTreeMap<Token, Option<u64>>,
+    /// What each process knows, by key.
+    books: BTreeMap<(Life, Arc<str>), BreakerBook>,
+    /// Calls under way, and since when.
+    passes: BTreeMap<Token, CallPass>,
+    /// Since when attempts have waited for room.
+    crowded: BTreeMap<Token, u64>,
     /// The probe under way, by key, and until when it keeps others waiting.
     probes: BTreeMap<Arc<str>, (u64, u64)>,
     calm_since: Option<u64>,
     random: Random,
+}
+
+/// The pass of a call under way.
+struct CallPass {
+    life: Life,
+    key: Arc<str>,
+    since_ms: u64,
+    pass: BreakerPass,
+}
+
+/// What becomes of an attempt with a breaker.
+pub(super) enum CallEntry {
+    /// The call is made.
+    Calls,
+    /// It looks again after so many milliseconds.
+    Again(u64),
+    /// It ends before the call.
+    Ends(Outcome),
 }
 
 impl Storms {
@@ -53,8 +78,9 @@ impl Storms {
         Self {
             from_ms,
             until_ms: from_ms + random.between(8_000, 30_000),
-            believed: BTreeMap::new(),
+            books: BTreeMap::new(),
             passes: BTreeMap::new(),
+            crowded: BTreeMap::new(),
             probes: BTreeMap::new(),
             calm_since: None,
             random,
@@ -76,71 +102,93 @@ impl Storms {
 
 impl Simulation {
     /// Asks the breaker of an attempt, if it has one, whether the call may be made.
-    pub(super) fn enter_breaker(&mut self, life: Life, order: &TaskOrder) -> Result<(), Outcome> {
-        let Some(of) = order.task.breaker.clone() else { return Ok(()) };
-        let now = self.ms();
-        let known = self.storms.believed.get(&(life, Arc::clone(&of.key)));
-        let probe = match known.filter(|(until, _)| now < *until) {
-            Some((_, None)) => None,
-            Some((_, Some(hold))) => return Err(Outcome::Blocked(Box::new(hold.clone()))),
-            None => self.ask_breaker(life, &of, order.task.timeout)?,
+    pub(super) fn enter_breaker(&mut self, life: Life, order: &TaskOrder) -> CallEntry {
+        let Some(of) = order.task.breaker.clone() else { return CallEntry::Calls };
+        self.let_calls_age();
+        let (now, token) = (self.ms(), order.task.token);
+        let pass = loop {
+            match self.book(life, &of).enter(Duration::from_millis(now)) {
+                BreakerEntry::Pass(pass) => break pass,
+                BreakerEntry::Wait(hold) => {
+                    self.storms.crowded.remove(&token);
+                    return CallEntry::Ends(Outcome::Blocked(Box::new(hold)));
+                }
+                BreakerEntry::Crowded => {
+                    let since = *self.storms.crowded.entry(token).or_insert(now);
+                    if Duration::from_millis(now - since) < BREAKER_CROWDED_MAX {
+                        return CallEntry::Again(CROWDED_LOOK_MS);
+                    }
+                    return self.hold_attempt(life, &of, token, BreakerCause::Crowded);
+                }
+                BreakerEntry::Ask => match self.ask_breaker(life, &of, order.task.timeout) {
+                    Ok(Some(probe)) => break probe,
+                    Ok(None) => {}
+                    Err(cause) => return self.hold_attempt(life, &of, token, cause),
+                },
+            }
         };
-        self.check_open_breaker(&of, probe, &order.task.path);
-        self.storms.passes.insert(order.task.token, probe);
-        Ok(())
+        self.storms.crowded.remove(&token);
+        self.check_open_breaker(&of, pass.probe(), &order.task.path);
+        let call = CallPass { life, key: Arc::clone(&of.key), since_ms: now, pass };
+        self.storms.passes.insert(token, call);
+        CallEntry::Calls
     }
 
-    /// The number of the probe, if the call is one.
+    fn book(&mut self, life: Life, of: &BreakerRef) -> &mut BreakerBook {
+        let book = || BreakerBook::new(&of.policy);
+        self.storms.books.entry((life, Arc::clone(&of.key))).or_insert_with(book)
+    }
+
+    /// A wait that the store did not ask for.
+    fn hold_attempt(
+        &mut self,
+        life: Life,
+        of: &BreakerRef,
+        token: Token,
+        cause: BreakerCause,
+    ) -> CallEntry {
+        self.storms.crowded.remove(&token);
+        let now = self.processes.get_mut(&life).map(|process| process.now().most);
+        let hold = breaker_hold(of, now.unwrap_or(self.truth.now()), cause);
+        CallEntry::Ends(Outcome::Blocked(Box::new(hold)))
+    }
+
+    /// Calls that have lasted a while make room for others.
+    fn let_calls_age(&mut self) {
+        let now = self.ms();
+        let Storms { books, passes, .. } = &mut self.storms;
+        for CallPass { life, key, since_ms, pass } in passes.values_mut() {
+            let is_old = Duration::from_millis(now - *since_ms) >= BREAKER_PROBATION;
+            if let Some(book) = books.get_mut(&(*life, Arc::clone(key))).filter(|_| is_old) {
+                book.come_of_age(pass);
+            }
+        }
+    }
+
+    /// Asks the store; the pass, if the attempt is the probe.
     fn ask_breaker(
         &mut self,
         life: Life,
         of: &BreakerRef,
         timeout: Option<Millis>,
-    ) -> Result<Option<u64>, Outcome> {
+    ) -> Result<Option<BreakerPass>, BreakerCause> {
         let ask = BreakerChange::Ask { policy: of.policy, timeout };
         let answer = Connection(self.store.clone()).change_breaker(&of.key, &ask);
-        let key = Arc::clone(&of.key);
-        let Ok(answer) = answer else {
-            let now = self.processes.get_mut(&life).map(|process| process.now().most);
-            let until = now.unwrap_or(self.truth.now()).plus(of.policy.poll());
-            let (spread, cause) = (of.policy.spread(), BreakerCause::Unknown);
-            return Err(Outcome::Blocked(Box::new(BreakerHold { key, until, spread, cause })));
-        };
-        self.learn(life, of, &answer);
-        match answer.verdict {
-            BreakerVerdict::Pass | BreakerVerdict::Ask => Ok(None),
-            BreakerVerdict::Wait(hold) => Err(Outcome::Blocked(Box::new(hold))),
-            BreakerVerdict::Probe(number) => {
-                let now = self.ms();
-                let (span, margin) = PROBE_MS;
-                let until = now + timeout.map_or(span, |timeout| timeout.0) + margin;
-                let before = self.storms.probes.insert(key, (number, until));
-                if let Some((other, _)) = before.filter(|(_, until)| now < *until)
-                    && self.failovers == 0
-                {
-                    let what = format!("{} has probe {number} while {other} is under way", of.key);
-                    self.fail("breaker.one-probe", what);
-                }
-                Ok(Some(number))
+        let answer = answer.map_err(|_| BreakerCause::Unknown)?;
+        let now = self.ms();
+        let pass = self.book(life, of).learn(Duration::from_millis(now), answer, &of.policy);
+        if let Some(number) = pass.as_ref().and_then(BreakerPass::probe) {
+            let (span, margin) = PROBE_MS;
+            let until = now + timeout.map_or(span, |timeout| timeout.0) + margin;
+            let before = self.storms.probes.insert(Arc::clone(&of.key), (number, until));
+            if let Some((other, _)) = before.filter(|(_, until)| now < *until)
+                && self.failovers == 0
+            {
+                let what = format!("{} has probe {number} while {other} is under way", of.key);
+                self.fail("breaker.one-probe", what);
             }
         }
-    }
-
-    fn learn(&mut self, life: Life, of: &BreakerRef, answer: &BreakerAnswer) {
-        let key = (life, Arc::clone(&of.key));
-        let now = self.ms();
-        let known = match &answer.verdict {
-            BreakerVerdict::Pass => (now + BELIEVED_MS, None),
-            BreakerVerdict::Wait(hold) => {
-                let left = hold.until.since(answer.at).0.min(BELIEVED_MS);
-                (now + left, Some(hold.clone()))
-            }
-            BreakerVerdict::Probe(_) | BreakerVerdict::Ask => {
-                self.storms.believed.remove(&key);
-                return;
-            }
-        };
-        self.storms.believed.insert(key, known);
+        Ok(pass)
     }
 
     /// No call but a probe goes to an endpoint whose breaker is open.
@@ -156,27 +204,25 @@ impl Simulation {
 
     /// A call has ended: its breaker learns it before the owner of the attempt does.
     pub(super) fn leave_breaker(&mut self, life: Life, order: &TaskOrder, outcome: &Outcome) {
-        let (Some(of), Some(probe)) =
+        self.storms.crowded.remove(&order.task.token);
+        let (Some(of), Some(mut call)) =
             (&order.task.breaker, self.storms.passes.remove(&order.task.token))
         else {
             return;
         };
-        let policy = of.policy;
-        let change = match (BreakerEvidence::of(outcome), probe) {
-            (BreakerEvidence::Failed(message), probe) => {
-                BreakerChange::Failed { policy, probe, message }
-            }
-            (BreakerEvidence::Answered, Some(probe)) => BreakerChange::Answered { probe },
-            (BreakerEvidence::Nothing, Some(probe)) => BreakerChange::Unused { probe },
-            (BreakerEvidence::Answered | BreakerEvidence::Nothing, None) => return,
-        };
+        let probe = call.pass.probe();
         if self.storms.probes.get(&of.key).is_some_and(|(number, _)| Some(*number) == probe) {
             self.storms.probes.remove(&of.key);
         }
-        // A report that is lost is not repeated: a probe expires.
-        if let Ok(answer) = Connection(self.store.clone()).change_breaker(&of.key, &change) {
-            self.learn(life, of, &answer);
+        let evidence = BreakerEvidence::of(outcome);
+        let now = Duration::from_millis(self.ms());
+        if let Some(change) = self.book(life, of).end(&mut call.pass, evidence, of.policy) {
+            // A report that is lost is not repeated: a probe expires.
+            if let Ok(answer) = Connection(self.store.clone()).change_breaker(&of.key, &change) {
+                self.book(life, of).learn(now, answer, &of.policy);
+            }
         }
+        self.book(life, of).leave(&mut call.pass);
     }
 
     /// After the faults: an attempt that waits for its breaker asks again in time.

@@ -370,13 +370,14 @@ impl Simulation {
         }
         let ms = self.ms();
         let control = self.store.with(|tables, _| tables.control(execution).cloned());
+        let in_inbox = self.is_in_inbox(execution, &message);
         let receipt = self
             .auditor
             .state(execution)
-            .map(|state| Receipt::of(&message, state, control.as_ref()));
+            .map(|state| Receipt::of(&message, state, control.as_ref(), in_inbox));
         // Where the execution has ended, the message may have gone with its inbox, and a retry does not
         // bring it back.
-        let stays = self.holds_message(execution, &message);
+        let stays = in_inbox || self.log_holds(execution, &message);
         let done = self.people.done_to.entry(execution).or_default();
         // A claim that was lost in a failover may still be under way, without this mail.
         let promised = receipt == Some(Receipt::Kept) && self.failovers == 0;

@@ -11,6 +11,7 @@ use waypost_core::json::Json;
 use waypost_engine::driver::{Input, TaskOrder};
 
 use super::blobs::AGAIN_MS;
+use super::breakers::CallEntry;
 use super::budgets::address_of;
 use super::{Simulation, WorldEvent};
 use crate::fault::Fault;
@@ -66,9 +67,13 @@ impl Simulation {
         if self.blobs.failing && order.task.config.references().next().is_some() {
             return self.after(AGAIN_MS, WorldEvent::Call(life, order));
         }
-        if let Err(outcome) = self.enter_breaker(life, &order) {
-            let later = self.random.below(20);
-            return self.after(later, WorldEvent::Ended { life, order, outcome });
+        match self.enter_breaker(life, &order) {
+            CallEntry::Calls => {}
+            CallEntry::Again(later) => return self.after(later, WorldEvent::Call(life, order)),
+            CallEntry::Ends(outcome) => {
+                let later = self.random.below(20);
+                return self.after(later, WorldEvent::Ended { life, order, outcome });
+            }
         }
         let lost = || Outcome::Lost(Failure::transient(kind::PANIC, "the worker died"));
         if self.store.strikes(Fault::WorkerDeath) || self.store.strikes(Fault::NoEffectNoReply) {

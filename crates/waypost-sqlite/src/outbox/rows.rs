@@ -27,6 +27,7 @@ pub(super) struct Ready {
 pub(super) struct Candidate {
     pub(super) place: i64,
     pub(super) message: OutboxMessage,
+    pub(super) due: Timestamp,
     /// When the earlier message is due that it waits for.
     pub(super) behind: Option<Timestamp>,
 }
@@ -103,7 +104,8 @@ fn message(row: &Row<'_>, endpoint: Arc<str>, from: usize) -> rusqlite::Result<O
 
 pub(super) fn candidate(row: &Row<'_>, endpoint: &Arc<str>) -> rusqlite::Result<Candidate> {
     let message = message(row, Arc::clone(endpoint), 1)?;
-    Ok(Candidate { place: row.get(0)?, message, behind: time(row, 8)? })
+    let due = Timestamp(row.get(9)?);
+    Ok(Candidate { place: row.get(0)?, message, due, behind: time(row, 8)? })
 }
 
 /// A message that a node waits for, and that is settled.

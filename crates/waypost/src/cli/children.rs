@@ -8,7 +8,7 @@ use waypost_server::wire;
 
 use super::{Context, Exit, find, input};
 use crate::output::print_line;
-use crate::target::Target;
+use crate::target::{ChildrenPage, Target};
 
 /// Executions on one page of an answer.
 const PAGE: usize = 100;
@@ -47,7 +47,8 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     // Says so where there is no such execution.
     target.execution(&id).await?;
     let mut left = args.limit;
-    let (children, more) = branches(&target, &id, args.depth, &mut left).await?;
+    let (children, more) =
+        branches(&target, &id, Level { is_first: true, depth: args.depth }, &mut left).await?;
     let tree = Tree { id, children, more };
     context.show(&tree, || {
         print_line(&tree.id);
@@ -60,14 +61,29 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     })
 }
 
+/// Where in the tree the executions are that are asked for.
+#[derive(Clone, Copy)]
+struct Level {
+    is_first: bool,
+    /// How many levels are shown from here on.
+    depth: u32,
+}
+
 type Branches<'a> = Pin<Box<dyn Future<Output = Result<(Vec<Branch>, bool)>> + 'a>>;
 
 /// The children of an execution, down to so many levels, and whether some are left out.
-fn branches<'a>(target: &'a Target, id: &'a str, depth: u32, left: &'a mut usize) -> Branches<'a> {
+fn branches<'a>(
+    target: &'a Target,
+    id: &'a str,
+    level: Level,
+    left: &'a mut usize,
+) -> Branches<'a> {
     Box::pin(async move {
         let (mut found, mut after, mut more) = (Vec::new(), 0, false);
         while *left > 0 {
-            let page = target.children(id, after, PAGE.min(*left)).await?;
+            // What the first answer has waited for, the others have too.
+            let (limit, consistent) = (PAGE.min(*left), level.is_first && after == 0);
+            let page = target.children(id, ChildrenPage { after, limit, consistent }).await?;
             for child in page.children {
                 *left = left.saturating_sub(1);
                 found.push(Branch { child, children: Vec::new() });
@@ -82,10 +98,11 @@ fn branches<'a>(target: &'a Target, id: &'a str, depth: u32, left: &'a mut usize
         }
         more |= after > 0;
         for branch in &mut found {
-            if depth == 1 || *left == 0 {
+            if level.depth == 1 || *left == 0 {
                 continue;
             }
-            let (children, rest) = branches(target, &branch.child.id, depth - 1, left).await?;
+            let below = Level { is_first: false, depth: level.depth - 1 };
+            let (children, rest) = branches(target, &branch.child.id, below, left).await?;
             (branch.children, more) = (children, more || rest);
         }
         Ok((found, more))

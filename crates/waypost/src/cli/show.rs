@@ -173,9 +173,12 @@ fn note(node: &wire::Node) -> String {
         (Some(wait), ..) if wait.kind == "child" => {
             format!("for execution {}", wait.name.as_deref().unwrap_or_default())
         }
-        (Some(wait), ..) => match &wait.name {
-            Some(name) => format!("for signal {name}"),
-            None => format!("until {}", due(wait)),
+        (Some(wait), ..) => match (&*wait.kind, &wait.name) {
+            ("approval", Some(title)) => format!("for a decision: {title}"),
+            ("async-operation", _) => "for its callback".to_owned(),
+            ("breaker", Some(key)) => format!("for breaker {key} until {}", due(wait)),
+            (_, Some(name)) => format!("for signal {name}"),
+            (_, None) => format!("until {}", due(wait)),
         },
         (None, Some(failure), _) if node.status.0 != NodeStatus::Completed => {
             failure.message.clone()

@@ -27,7 +27,8 @@ pub(crate) async fn run(args: &find::Named, context: &Context) -> Result<Exit> {
     print_line(&format!("{} is {}.", why.id, why.status.0));
     for reason in why.reasons.iter().take(REASONS_MAX) {
         print_line(&sentence(reason, &why.id, now));
-        if let (Some(wait), Target::Remote(_)) = (&reason.wait, &target) {
+        let is_named = matches!(&*reason.unblocked_by, "decision" | "callback");
+        if let (Some(wait), Target::Remote(_), false) = (&reason.wait, &target, is_named) {
             print_line(&format!("  `waypost complete-wait {wait}` ends this wait now."));
         }
     }

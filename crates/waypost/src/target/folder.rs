@@ -11,7 +11,7 @@ use waypost_server::reader::{PAGE_BYTES_MAX, Reader, unknown_definition};
 use waypost_server::workflows::{Deploy, Workflows};
 use waypost_server::{server, wire};
 
-use super::{EventsOf, admin, answered};
+use super::{ChildrenPage, EventsOf, admin, answered};
 use crate::backend::{self, Backend};
 use crate::client::Refused;
 use crate::settings::Settings;
@@ -65,7 +65,11 @@ impl Folder {
         answered(self.reader.events(&EventsRequest { execution, node, kind, after, limit, bytes }))
     }
 
-    pub(super) fn children(&self, id: &str, after: u64, limit: usize) -> Result<wire::ChildList> {
+    pub(super) fn children(
+        &self,
+        id: &str,
+        ChildrenPage { after, limit, .. }: ChildrenPage,
+    ) -> Result<wire::ChildList> {
         let execution = self.find(id)?;
         let bytes = PAGE_BYTES_MAX;
         let request = EventsRequest { after, limit, bytes, ..EventsRequest::all(execution) };

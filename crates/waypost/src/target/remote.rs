@@ -12,7 +12,7 @@ use waypost_ports::query::{ListRequest, WaitsRequest};
 use waypost_server::wire;
 use waypost_server::workflows::Deploy;
 
-use super::{EventsOf, RequestOutcome};
+use super::{ChildrenPage, EventsOf, RequestOutcome};
 use crate::client::{Ask, Client};
 
 /// The longest that one request waits for an end; servers allow twice as much.
@@ -52,12 +52,12 @@ impl Client {
     pub(super) async fn children(
         &self,
         id: &str,
-        after: u64,
-        limit: usize,
+        ChildrenPage { after, limit, consistent }: ChildrenPage,
     ) -> Result<wire::ChildList> {
         let ask = Ask::get(&["executions", id, "children"])
             .query("after", Some(after))
-            .query("limit", Some(limit));
+            .query("limit", Some(limit))
+            .query("consistent", consistent.then_some(true));
         Ok(self.ask(ask).await?.body)
     }
 

@@ -185,7 +185,11 @@ impl World {
                 key: format!("once-{}", self.random.below(20)).into(),
                 digest: [u8::from(self.random.percent(80)); 32],
             });
-            let submission = Submission { key: run.key.clone(), idempotency, fire: None };
+            let submission = Submission {
+                key: run.key.clone(),
+                idempotency: idempotency.map(Box::new),
+                fire: None,
+            };
             let owned = Event::Run(RunEvent::Owned { instance, epoch: 1 });
             let draft = hand.write(&[Event::Run(RunEvent::Created(Box::new(run))), owned]);
             batch.push(draft.control(ControlChange::Owned).submission(submission).into());

@@ -247,11 +247,14 @@ impl Live {
     /// Mail that changed nothing is still consumed by an event: left in the inbox, it would be read
     /// again and again, and keep out later mail.
     fn ignore(&mut self, message: MessageId, answer: &Answer, env: &Env, batch: &mut Batch) {
-        let reason = match answer {
-            Answer::Refused(refusal) => refusal.to_string(),
-            _ => "it was reported before".to_owned(),
+        let (reason, repeatable) = match answer {
+            Answer::Refused(refusal) => (refusal.to_string(), refusal.is_passing()),
+            _ => ("it was reported before".to_owned(), false),
         };
-        let command = Command::Ignore { message, reason };
+        if repeatable {
+            self.refused_mail.push(Arc::clone(&message));
+        }
+        let command = Command::Ignore { message, reason, repeatable };
         if let Ok(decision) = decide(&self.plan, &mut self.state, command, env) {
             batch.merge(decision);
         }
@@ -270,9 +273,11 @@ impl Live {
         }
     }
 
-    /// A message that is refused for now may also be in the inbox, and is left there.
+    /// A message that is refused for now may also be in the inbox, and is left there, unless this frame
+    /// refuses it there, too.
     fn refused(&mut self, refusal: Refusal, asked: Option<&MessageId>) -> Answer {
-        if let Some(message) = asked.filter(|_| refusal.is_passing()) {
+        let stays = |asked: &&MessageId| refusal.is_passing() && !self.refused_mail.contains(asked);
+        if let Some(message) = asked.filter(stays) {
             self.leave_unconsumed(message);
         }
         match (refusal, &self.state.end) {

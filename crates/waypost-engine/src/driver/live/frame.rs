@@ -48,6 +48,8 @@ pub(in crate::driver) struct PendingFrame {
     announces: bool,
     /// Does it delete mail?
     pub(in crate::driver) consumes: bool,
+    /// The mail that it refuses for now.
+    pub(in crate::driver) refused_mail: Vec<MessageId>,
     settled: Option<Settled>,
     /// Its copy for a mirror, if it parks.
     context: Option<Box<Context>>,
@@ -173,6 +175,7 @@ impl Live {
             sent: !side.mail.is_empty() || side.topics.is_some(),
             announces: !side.messages.is_empty() || !side.births.is_empty(),
             consumes: !side.consumed.is_empty(),
+            refused_mail: std::mem::take(&mut self.refused_mail),
             settled: side.settled,
         });
         Output::Store(StoreWork::Append(Append { header, body, side }))

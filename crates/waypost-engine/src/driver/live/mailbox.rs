@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::vec;
 
 use waypost_core::command::Command;
+use waypost_core::event::MessageId;
 use waypost_core::path::At;
 
 use super::Letter;
@@ -60,6 +61,15 @@ impl Mailbox {
                 Some(Letter::command(command))
             }
         }
+    }
+
+    /// Drops letters that came as mail with these messages.
+    pub(super) fn drop_mail(&mut self, messages: &[MessageId]) {
+        let of = |mail: &Option<MessageId>| mail.as_ref().is_some_and(|it| messages.contains(it));
+        self.0.retain(|entry| match entry {
+            MailboxEntry::Letter(letter) => !of(&letter.mail),
+            MailboxEntry::Evaluations(_) => true,
+        });
     }
 
     /// Whose requests wait in it.

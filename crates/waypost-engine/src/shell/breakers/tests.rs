@@ -155,7 +155,7 @@ async fn breaker_wait_ends_when_the_attempt_is_cancelled() {
             })
         })
         .collect();
-    while gate.keys.lock().values().all(|key| key.flow.lock().young < 3) {
+    while gate.keys.lock().values().all(|key| key.book.lock().young < 3) {
         tokio::task::yield_now().await;
     }
     let cancel = CancellationToken::new();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use waypost_core::child::{Callee, SentSignal, SignalTo};
+use waypost_core::child::{CURRENT_VERSION, Callee, SentSignal, SignalTo};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
@@ -154,12 +154,15 @@ impl StoreCalls {
         };
         let which = match &fields.version {
             Value::Null => DefinitionRef::Current(workflow.into()),
+            Value::String(name) if name == CURRENT_VERSION => {
+                DefinitionRef::Current(workflow.into())
+            }
             version => {
                 let number = version.as_u64().or_else(|| version.as_str()?.parse().ok());
                 let number = number.and_then(|number| u32::try_from(number).ok());
                 let number = number.ok_or_else(|| {
                     invalid(format!(
-                        "`version` gave {version}, which is not the number of a version"
+                        "`version` gave {version}, which is neither the number of a version nor `{CURRENT_VERSION}`"
                     ))
                 })?;
                 DefinitionRef::Version(workflow.into(), number)

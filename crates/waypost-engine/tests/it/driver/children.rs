@@ -400,6 +400,28 @@ fn workflow_that_starts_itself_ends_at_the_limit() {
     world.check();
 }
 
+/// Three attempts at each of sixteen levels would be fourteen million.
+#[test]
+fn limit_of_a_tree_is_not_retried_level_by_level() {
+    let world = World::new();
+    let flow = "c = workflow(flow) retry 3 wait 1s on=child_failed";
+    world.named("flow", flow);
+    let mut rig = Rig::new(&world);
+    let root = rig.start(flow);
+    rig.run_to_end();
+    let mut last = root;
+    while let Some(next) = children(&world, last).first() {
+        last = *next;
+        assert_eq!(count(&world, last, "RunReopened"), 0);
+    }
+    let failure = world.state(root).end.and_then(|end| end.failure).expect("it failed");
+    assert_eq!(failure.kind, "child_failed");
+    let message = failure.message;
+    assert!(message.contains("below it: too_deep: workflow \"flow\" was not started"), "{message}");
+    assert_eq!(message.matches("failed").count(), 1, "{message}");
+    world.check();
+}
+
 #[test]
 fn child_of_an_unknown_workflow_is_a_failure_that_says_so() {
     let world = World::new();

@@ -16,8 +16,10 @@ fn signal(execution: ExecutionNo, message: &str) -> Mail {
     Mail { execution, message: message.into(), actor: None, body: body.into(), blobs: Vec::new() }
 }
 
-fn receipt(world: &World, execution: ExecutionNo, message: &str) -> Receipt {
-    Receipt::of(message, &world.state(execution), world.control(execution).as_ref())
+pub(crate) fn receipt(world: &World, execution: ExecutionNo, message: &str) -> Receipt {
+    let mail = world.store.load(execution).unwrap().unwrap().mail;
+    let in_inbox = mail.iter().any(|mail| *mail.message == *message);
+    Receipt::of(message, &world.state(execution), world.control(execution).as_ref(), in_inbox)
 }
 
 /// A held execution, in the inbox of which a request to cancel waits, if so asked for.

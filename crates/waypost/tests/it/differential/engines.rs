@@ -5,6 +5,7 @@
 //! stays: whether it would leave for such a moment depends on how busy the machine is.
 
 mod flows;
+mod talking;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -169,7 +170,7 @@ impl Side {
     /// Everything that is told of all cases.
     async fn run(self: Arc<Self>) -> Told {
         let mut running = JoinSet::new();
-        for case in CASES {
+        for case in CASES.iter().chain(talking::CASES) {
             let side = Arc::clone(&self);
             running.spawn(async move { (case.name, side.drive(case).await) });
         }
@@ -189,17 +190,27 @@ impl Side {
         driving.end().await
     }
 
-    /// The log of an execution as lines.
+    /// The log of an execution as lines; after it those of the executions that it started, in the order in which
+    /// it did.
     async fn log(&self, execution: ExecutionNo, order: Order) -> Vec<String> {
-        let backend = Arc::clone(&self.backend);
-        let request = EventsRequest::all(execution);
-        let events = tokio::task::spawn_blocking(move || backend.events(&request).unwrap());
-        let mut lines: Vec<_> =
-            events.await.unwrap().iter().map(|event| line(event, order)).collect();
-        if order == Order::Any {
-            lines.sort();
+        let mut told = Vec::new();
+        let mut next = vec![execution];
+        while let Some(execution) = next.pop() {
+            let backend = Arc::clone(&self.backend);
+            let request = EventsRequest::all(execution);
+            let events = tokio::task::spawn_blocking(move || backend.events(&request).unwrap());
+            let events = events.await.unwrap();
+            let mut lines: Vec<_> = events.iter().map(|event| line(event, order)).collect();
+            if order == Order::Any {
+                lines.sort();
+            }
+            told.extend(lines);
+            let started = events.iter().rev().filter(|event| event.kind == "ChildStarted");
+            next.extend(started.filter_map(|event| {
+                Some(ExecutionNo(event.fields.to_value().ok()?.get("execution")?.as_i64()?))
+            }));
         }
-        lines
+        told
     }
 }
 
@@ -331,8 +342,19 @@ fn line(event: &EventRow, order: Order) -> String {
 }
 
 /// Fields whose values are new with every execution: who, under which right, when.
-const NEW: &[&str] =
-    &["instance", "worker", "token", "due", "deadline", "grace", "retry_at", "abandoned"];
+const NEW: &[&str] = &[
+    "instance",
+    "worker",
+    "token",
+    "due",
+    "deadline",
+    "grace",
+    "retry_at",
+    "abandoned",
+    "execution",
+    "remind",
+    "at",
+];
 
 fn normalize(value: &mut Value) {
     match value {
@@ -354,6 +376,22 @@ fn normalize(value: &mut Value) {
         // Ids that are made for messages, and one that names the execution which took somebody's place.
         Value::String(text) if text.starts_with("msg_") => *text = "msg_*".to_owned(),
         Value::String(text) if text.starts_with("permit-") => *text = "permit-*".to_owned(),
+        Value::String(text) if text.starts_with("emit-") => *text = "emit-*".to_owned(),
+        Value::String(text) if text.starts_with("delivery_") => *text = "delivery_*".to_owned(),
+        Value::String(text) if text.starts_with("child-") => *text = "child-*".to_owned(),
+        Value::String(text) if text.starts_with("parent-") => *text = "parent-*".to_owned(),
+        // Ids of executions that nobody chose, alone and in messages.
+        Value::String(text) if text.contains("exe_") => *text = without_ids(text),
         _ => {}
     }
+}
+
+/// A text with all ids of executions in it made equal.
+fn without_ids(text: &str) -> String {
+    let mut parts = text.split("exe_");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| {
+        let rest = part.trim_start_matches(|letter: char| letter.is_ascii_alphanumeric());
+        format!("{text}exe_*{rest}")
+    })
 }

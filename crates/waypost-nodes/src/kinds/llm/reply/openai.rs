@@ -35,9 +35,8 @@ struct Called {
 #[derive(Deserialize)]
 struct Function {
     name: String,
-    /// JSON in a string.
-    #[serde(default)]
-    arguments: String,
+    /// JSON in a string. Some servers give the JSON itself, or nothing where there are none.
+    arguments: Option<Json>,
 }
 
 #[derive(Deserialize)]
@@ -101,9 +100,12 @@ fn text_of(content: &Value) -> Option<String> {
 
 fn tool_call(called: Called) -> ToolCall {
     let Function { name, arguments } = called.function;
-    // Models make mistakes in them: what is not JSON is given as text.
-    let arguments =
-        Json::parse(&arguments).unwrap_or_else(|_| Json::from_value(&arguments.as_str().into()));
+    let given = arguments.unwrap_or_else(Json::null);
+    let arguments = match given.to_value() {
+        // Models make mistakes in them: what is not JSON is given as text.
+        Ok(Value::String(text)) => Json::parse(&text).unwrap_or(given),
+        _ => given,
+    };
     ToolCall { id: called.id, name, arguments }
 }
 

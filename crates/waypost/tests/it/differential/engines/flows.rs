@@ -41,7 +41,7 @@ use Order::{Any, Fixed};
 use Step::{Cancel, Pause, Resume, Signal, SignalTwice, Start, Until};
 
 /// Runs by itself and completes.
-const PLAIN: Case = Case {
+pub(super) const PLAIN: Case = Case {
     name: "",
     source: "",
     input: "null",
