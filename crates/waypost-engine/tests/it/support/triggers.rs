@@ -161,9 +161,10 @@ impl Lab {
         };
         let source = Arc::new(Source::default());
         let pages = Arc::clone(&source) as Arc<dyn PageSource>;
-        let control = TriggerControl { firing: firing.clone(), wakeups: wakeups.clone() };
         let outbox = Arc::new(self.store.inner.clone());
         let ends = EndedTriggers { firing: firing.clone(), outbox };
+        let control =
+            TriggerControl { firing: firing.clone(), ends: ends.clone(), wakeups: wakeups.clone() };
         Instance { runner: TriggerRunner { firing, pages, ends, wakeups }, control, source }
     }
 
