@@ -8,6 +8,7 @@
 //!                     ├─ scopes.rs  the bodies of containers: opened in order, closed when all is settled
 //!                     ├─ maps.rs    the items of maps: opened in order, no more than the window
 //!                     ├─ budget.rs  what attempts reserve and use
+//!                     ├─ triggers.rs  the trigger that it began with, and at which node
 //!                     ├─ graph.rs   every start and every skip is justified by the edges
 //!                     └─ apply      and the log folds: the only rule that uses the engine's own code
 //! ```

@@ -23,6 +23,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use waypost_core::id::ExecutionNo;
+use waypost_core::json::Json;
 use waypost_core::outbox::delivery::{Delivered, Jitter};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::outbox::{
@@ -39,6 +40,7 @@ use crate::driver::Committed;
 use crate::engine::AnnounceMail;
 use crate::links::Links;
 use crate::metrics::EngineMetrics;
+use crate::triggers::{EndedTriggers, is_trigger_endpoint};
 
 /// The shortest time between two claims.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -109,6 +111,8 @@ pub struct Dispatcher {
     pub public_url: Option<Arc<str>>,
     /// For the executions that got the result of a message that they wait for.
     pub announce_mail: AnnounceMail,
+    /// Fires the triggers of ends; absent where this instance fires none, and leaves them to others.
+    pub ends: Option<EndedTriggers>,
     /// How long a claim lasts: longer than an attempt and the commit of its result.
     pub claim: Millis,
 }
@@ -209,7 +213,13 @@ impl Dispatcher {
         let metrics = Arc::clone(&self.metrics);
         let (links, public_url) = (self.links.clone(), self.public_url.clone());
         let claimed = Instant::now();
+        let ends = self.ends.clone();
         async move {
+            if is_trigger_endpoint(&endpoint.endpoint.id) {
+                let started = Instant::now();
+                let result = ends?.deliver(&message, &endpoint).await?;
+                return Some((claim, settled(message, result, started)));
+            }
             let mut more = String::new();
             if endpoint.endpoint.with_output && message.kind.is_end() {
                 let read = message.clone();
@@ -238,10 +248,7 @@ impl Dispatcher {
             };
             let result = sender.send(request).await;
             metrics.deliveries_total.add(result_name(&result), 1);
-            let took = Millis(u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX));
-            let [a, b, c, d, ..] = *Uuid::new_v4().as_bytes();
-            let jitter = Jitter(u32::from_be_bytes([a, b, c, d]));
-            Some((claim, MessageResult { name: message.name, result, took, jitter }))
+            Some((claim, settled(message, result, started)))
         }
     }
 
@@ -306,6 +313,20 @@ impl Dispatcher {
         let outbox = Arc::clone(&self.outbox);
         blocking(move || call(&*outbox)).await
     }
+}
+
+/// The result of an attempt that began at an instant.
+fn settled(message: OutboxMessage, result: Delivered, started: Instant) -> MessageResult {
+    let took = Millis(u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX));
+    let [a, b, c, d, ..] = *Uuid::new_v4().as_bytes();
+    let jitter = Jitter(u32::from_be_bytes([a, b, c, d]));
+    MessageResult { name: message.name, result, took, jitter }
+}
+
+/// The output of the execution that a message is about, as a message has it; null if it is too large.
+pub(crate) fn output_of(store: &dyn Store, message: &OutboxMessage) -> Result<Json, StoreError> {
+    let output = body::output(store, message)?;
+    Ok(if output.bytes() <= body::OUTPUT_BYTES_MAX { output } else { Json::null() })
 }
 
 /// Runs a call that blocks.

@@ -17,6 +17,7 @@
 //! | `schedules`, `scheduling` | one turn of a schedule, and the calls that it needs |
 //! | `polls`, `polling` | the items of a page, and the calls of a poll |
 //! | `pages` | pages, read over HTTP |
+//! | `ended` | ends of workflows, through the outbox |
 //! | `windows` | events that fire together |
 //! | `successes` | when a schedule's last successful execution was due |
 //!
@@ -25,6 +26,7 @@
 
 mod book;
 mod control;
+mod ended;
 mod firing;
 mod occurrence;
 mod pages;
@@ -46,6 +48,7 @@ pub use control::{
     BACKFILL_RATE, BACKFILL_RATE_MAX, BACKFILLS_MAX, BackfillAccepted, BackfillRequest,
     ControlError, RewindTo, TriggerControl,
 };
+pub use ended::{EndedTriggers, is_trigger_endpoint};
 pub use firing::{FireError, FireResult, Firing, PlannedTrigger, TRIGGER_DEPTH_MAX};
 pub use occurrence::{ITEM_KEY_BYTES_MAX, Occurrence};
 pub use pages::HandlerPages;

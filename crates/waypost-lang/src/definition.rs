@@ -34,7 +34,7 @@ pub(crate) use budget::{BudgetBlock, MeterField, ON_EXHAUSTED, ParsedMeter};
 pub(crate) use concurrency::{ConcurrencyBlock, POLICIES};
 pub(crate) use operation::make_bodies;
 pub(crate) use retry::matcher_text;
-pub(crate) use triggers::{ParsedTrigger, Seen};
+pub(crate) use triggers::{ParsedTrigger, SeenNames};
 #[cfg(test)]
 pub(crate) use {
     breaker::BREAKER_FIELDS, budget::BUDGET_FIELDS, concurrency::CONCURRENCY_FIELDS,
@@ -179,7 +179,7 @@ pub(crate) enum ExpressionUse {
     /// The key of `concurrency`, which belongs to no node.
     Concurrency,
     /// A field of a trigger, which sees these names and no others.
-    Trigger(Seen),
+    Trigger(SeenNames),
 }
 
 impl<'t> Located<'t> {

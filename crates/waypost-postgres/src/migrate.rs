@@ -40,6 +40,7 @@ const KNOWN: &[Migration] = &[
     Migration::new(20, "tree use", include_str!("../migrations/0020_tree_use.sql")).additive(),
     Migration::new(21, "publisher", include_str!("../migrations/0021_publisher.sql")).additive(),
     Migration::new(22, "triggers", include_str!("../migrations/0022_triggers.sql")).additive(),
+    Migration::new(23, "fired", include_str!("../migrations/0023_fired.sql")).additive(),
 ];
 
 /// The layout of a database, without changing it.

@@ -28,7 +28,7 @@ pub const EVENTS_BYTES_MAX: usize = 4 << 20;
 /// Events of one request.
 pub const EVENTS_MAX: usize = 100;
 
-/// Faults of one request that are reported.
+/// EventFaults of one request that are reported.
 const FAULTS_MAX: usize = 200;
 
 const STRUCTURED: &str = "application/cloudevents+json";
@@ -72,7 +72,7 @@ pub fn parse(headers: &HeaderMap, body: &[u8]) -> Result<Vec<CloudEvent>, Proble
     }
     let kind = media_type(headers);
     if binary::is_binary(headers) && kind != STRUCTURED && kind != BATCH {
-        let mut faults = Faults::default();
+        let mut faults = EventFaults::default();
         let event = binary::event(headers, &kind, body, &mut faults);
         return faults.end(event.into_iter().collect());
     }
@@ -91,7 +91,7 @@ pub fn parse(headers: &HeaderMap, body: &[u8]) -> Result<Vec<CloudEvent>, Proble
         let message: String = error.to_string().chars().take(300).collect();
         Problem::new(Code::BadBody, message)
     })?;
-    let mut faults = Faults::default();
+    let mut faults = EventFaults::default();
     let events = match is_batch {
         false => structured(text.text(), "", &mut faults).into_iter().collect(),
         true => batch(text.text(), &mut faults),
@@ -104,7 +104,7 @@ fn media_type(headers: &HeaderMap) -> String {
     given.and_then(|given| given.split(';').next()).unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-fn batch(text: &str, faults: &mut Faults) -> Vec<CloudEvent> {
+fn batch(text: &str, faults: &mut EventFaults) -> Vec<CloudEvent> {
     let Ok(texts) = serde_json::from_str::<Vec<&RawValue>>(text) else {
         faults.add("", "a batch is an array of events");
         return Vec::new();
@@ -117,7 +117,7 @@ fn batch(text: &str, faults: &mut Faults) -> Vec<CloudEvent> {
     texts.filter_map(|(at, text)| structured(text.get(), &format!("/{at}"), faults)).collect()
 }
 
-fn structured(text: &str, place: &str, faults: &mut Faults) -> Option<CloudEvent> {
+fn structured(text: &str, place: &str, faults: &mut EventFaults) -> Option<CloudEvent> {
     if text.len() > EVENT_BYTES_MAX {
         faults.add(place, &format!("an event has at most {EVENT_BYTES_MAX} bytes"));
         return None;
@@ -131,9 +131,9 @@ fn structured(text: &str, place: &str, faults: &mut Faults) -> Option<CloudEvent
 
 /// What is wrong with a request.
 #[derive(Debug, Default)]
-struct Faults(Vec<FaultAt>);
+struct EventFaults(Vec<FaultAt>);
 
-impl Faults {
+impl EventFaults {
     fn add(&mut self, place: &str, message: &str) {
         if self.0.len() < FAULTS_MAX {
             self.0.push(FaultAt {

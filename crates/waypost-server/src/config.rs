@@ -64,6 +64,8 @@ pub struct Config {
     pub link_requests_per_second: u32,
     /// Proxies whose header `X-Forwarded-For` names the sender of a request.
     pub trusted_proxies: Vec<IpNet>,
+    /// Does it leave schedules, polls, windows and ends to other instances?
+    pub no_triggers: bool,
     /// May webhook triggers without a scheme be fired from other machines?
     pub allow_unsigned_hooks: bool,
     /// Requests a second that fire one webhook trigger; twice as many may come at once.
@@ -117,6 +119,7 @@ impl Default for Config {
             // A link is used once or a few times; its sender may repeat it.
             link_requests_per_second: 10,
             trusted_proxies: Vec::new(),
+            no_triggers: false,
             allow_unsigned_hooks: false,
             hook_requests_per_second: 1_000,
             hook_failures_per_second: 10,

@@ -13,3 +13,25 @@ pub(crate) mod identity;
 pub(crate) mod payload;
 pub(crate) mod rows;
 pub mod verify;
+
+use crate::access::rate::RateLimit;
+use crate::config::Config;
+
+/// What requests to webhook triggers share.
+pub(crate) struct Hooks {
+    /// Requests that fire one trigger.
+    pub(crate) rate: RateLimit,
+    /// Requests that were refused, by address.
+    pub(crate) failures: RateLimit,
+    pub(crate) rows: rows::HookRows,
+}
+
+impl Hooks {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            rate: RateLimit::new(config.hook_requests_per_second),
+            failures: RateLimit::new(config.hook_failures_per_second),
+            rows: rows::HookRows::default(),
+        }
+    }
+}

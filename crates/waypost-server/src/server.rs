@@ -31,7 +31,7 @@ use crate::access::rate::RateLimit;
 use crate::budget::{Budget, SMALL_BYTES, Share};
 use crate::config::Config;
 use crate::event_triggers::KnownEventTriggers;
-use crate::hooks::rows::HookRows;
+use crate::hooks::Hooks;
 use crate::http::guard::Guard;
 use crate::http::openapi;
 use crate::metrics::HttpMetrics;
@@ -92,8 +92,7 @@ pub struct Server {
     pub wakeups: DispatcherWakeups,
     pub triggers: Option<TriggerControl>,
     pub secrets: Arc<dyn Secrets>,
-    /// Rows of webhook triggers that were read lately.
-    pub(crate) hook_rows: HookRows,
+    pub(crate) hooks: Hooks,
     pub(crate) event_triggers: KnownEventTriggers,
     pub config: Config,
     /// The keys that are worth something.
@@ -113,10 +112,6 @@ pub struct Server {
     pub tasks: TaskTracker,
     pub(crate) rate: RateLimit,
     pub(crate) link_rate: RateLimit,
-    /// Requests that fire one webhook trigger.
-    pub(crate) hook_rate: RateLimit,
-    /// Requests to webhook triggers that were not taken, by address.
-    pub(crate) hook_failures: RateLimit,
     pub(crate) guard: Guard,
     pub(crate) limits: Vec<(&'static str, u64)>,
     /// The content of `/openapi.json`.
@@ -152,7 +147,7 @@ impl Server {
             wakeups,
             triggers,
             secrets,
-            hook_rows: HookRows::default(),
+            hooks: Hooks::new(&config),
             event_triggers: KnownEventTriggers::default(),
             keys,
             audit,
@@ -169,8 +164,6 @@ impl Server {
             tasks: TaskTracker::new(),
             rate: RateLimit::new(config.requests_per_second),
             link_rate: RateLimit::new(config.link_requests_per_second),
-            hook_rate: RateLimit::new(config.hook_requests_per_second),
-            hook_failures: RateLimit::new(config.hook_failures_per_second),
             guard: Guard::new(config.address, config.hosts.clone()).publishing(public.as_deref()),
             description: description.to_string().into(),
             limits,

@@ -51,7 +51,7 @@ pub use approval::{ApprovalLinkOf, ApprovalLinks, DecideByLink, LinkedApproval, 
 pub use blob::Blob;
 pub use breaker::{Breaker, BreakerList, BreakerReset};
 pub use control::*;
-pub use definition::{Definition, DefinitionList, DefinitionSummary, Deployed};
+pub use definition::{Definition, DefinitionList, DefinitionSummary, Deployed, DeployedTrigger};
 pub use execution::{
     AsOf, Child, ChildList, ControlResult, Event, EventList, Execution, ExecutionList,
     ExecutionSummary, Failure, Node, NodeList, Started, Wait,

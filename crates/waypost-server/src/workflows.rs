@@ -9,18 +9,24 @@ use waypost_core::id::DefinitionHash;
 use waypost_core::json::Json;
 use waypost_core::limits::BLOBS_IN_SCHEMA_BYTES_MAX;
 use waypost_core::plan::Plan;
+use waypost_core::time::Timestamp;
 use waypost_engine::Plans;
+use waypost_engine::triggers::registrations;
 use waypost_lang::{Diagnostics, InputSchema, Severity};
 use waypost_ports::blobs::{Blobs, NotInlined, inline_up_to};
 use waypost_ports::store::{DefinitionRef, NewDefinition};
+use waypost_ports::triggers::{TriggerState, TriggersRequest};
 
 use crate::problem::{Code, FaultAt, Problem, Span};
 use crate::reader::unknown_definition;
 use crate::server::{Backend, Compiler};
-use crate::wire::Deployed;
+use crate::wire::payload::Time;
+use crate::wire::{Deployed, DeployedTrigger};
 
 /// Compiled input schemas in the cache; above it the cache starts anew.
 const SCHEMAS_MAX: usize = 1_000;
+/// Triggers of a workflow that the answer to a deploy lists.
+const TRIGGERS_MAX: usize = 1_000;
 /// Checks of inputs at once that read blobs.
 const READING_CHECKS_MAX: usize = 2;
 
@@ -52,6 +58,15 @@ pub enum Deploy {
     DryRun,
 }
 
+/// What a deploy that makes a version current does to its triggers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DeployTriggers {
+    /// The store's time, from which on schedules count.
+    pub now: Timestamp,
+    /// Are they paused?
+    pub paused: bool,
+}
+
 impl Workflows {
     /// Over a store.
     pub fn new(backend: Arc<dyn Backend>, plans: Arc<Plans>, compiler: Box<Compiler>) -> Self {
@@ -60,7 +75,12 @@ impl Workflows {
     }
 
     /// Compiles a definition and keeps it.
-    pub fn deploy(&self, source: &[u8], how: Deploy) -> Result<Deployed, Problem> {
+    pub fn deploy(
+        &self,
+        source: &[u8],
+        how: Deploy,
+        triggers: DeployTriggers,
+    ) -> Result<Deployed, Problem> {
         let compiled = (self.compiler)(source).map_err(|faults| invalid(&faults))?;
         let (created, version, current, previous) = match how {
             Deploy::DryRun => {
@@ -75,13 +95,18 @@ impl Workflows {
                     hash: compiled.hash,
                     canonical: compiled.canonical.as_str().into(),
                     make_current: how == Deploy::MakeCurrent,
-                    triggers: Vec::new(),
-                    paused: false,
+                    // What is not made current fires nothing, also if it is the first version.
+                    triggers: match how == Deploy::MakeCurrent {
+                        true => registrations(&compiled.plan, &compiled.name, triggers.now),
+                        false => Vec::new(),
+                    },
+                    paused: triggers.paused,
                 })?;
                 self.plans.keep(Arc::new(compiled.plan));
                 (kept.created, Some(kept.definition.version), Some(kept.current), kept.previous)
             }
         };
+        let triggers = self.triggers(&compiled.name)?;
         Ok(Deployed {
             workflow: compiled.name,
             version,
@@ -89,8 +114,25 @@ impl Workflows {
             created,
             current,
             previous,
+            triggers,
             warnings: faults(&compiled.warnings),
         })
+    }
+
+    /// The triggers of a workflow, without those that its current version does not have.
+    fn triggers(&self, workflow: &str) -> Result<Vec<DeployedTrigger>, Problem> {
+        let workflow = Some(workflow.into());
+        let limit = TRIGGERS_MAX;
+        let request = TriggersRequest { workflow, limit, ..TriggersRequest::default() };
+        let rows = self.backend.triggers(&request)?.rows.into_iter();
+        let shown =
+            rows.filter(|row| row.state != TriggerState::Retired).map(|row| DeployedTrigger {
+                name: row.name.to_string(),
+                kind: row.kind.name().to_owned(),
+                state: row.state.name().to_owned(),
+                next_due_at: row.next_due.map(Time),
+            });
+        Ok(shown.collect())
     }
 
     /// The definition that a submission means.

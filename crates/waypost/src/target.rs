@@ -308,10 +308,16 @@ impl Target {
         }
     }
 
-    pub(crate) async fn deploy(&self, source: &[u8], how: Deploy) -> Result<wire::Deployed> {
+    /// Stores a definition; `paused` leaves its triggers paused.
+    pub(crate) async fn deploy(
+        &self,
+        source: &[u8],
+        how: Deploy,
+        paused: bool,
+    ) -> Result<wire::Deployed> {
         match self {
-            Self::Remote(client) => client.deploy(source, how).await,
-            Self::Folder(folder) => folder.deploy(source, how),
+            Self::Remote(client) => client.deploy(source, how, paused).await,
+            Self::Folder(folder) => folder.deploy(source, how, paused),
         }
     }
 

@@ -13,6 +13,9 @@ use waypost_engine::blob_sweep::{BlobSweep, BlobSweeper};
 use waypost_engine::config::Config;
 use waypost_engine::dispatcher::{Dispatcher, DispatcherWakeups};
 use waypost_engine::driver::Committed;
+use waypost_engine::triggers::{
+    EndedTriggers, Firing, HandlerPages, TriggerControl, TriggerRunner, TriggerWakeups,
+};
 use waypost_engine::{Engine, Observer, Parts, Plans};
 use waypost_lang::{Compiled, Diagnostics, InputFault, InputSchema};
 use waypost_nodes::webhook::HttpWebhooks;
@@ -21,6 +24,7 @@ use waypost_ports::clock::SystemClock;
 use waypost_ports::outbox::Outbox;
 use waypost_ports::secret::Secrets;
 use waypost_ports::store::{About, Definition, NewDefinition, Store, StoreError};
+use waypost_ports::triggers::Triggers;
 use waypost_server::server::Server;
 use waypost_server::watchers::Watchers;
 use waypost_sqlite::{Options, SqliteStore};
@@ -186,15 +190,25 @@ pub fn open_server(backend: Arc<dyn Backend>, url: &str, settings: &Settings) ->
     let blobs = Arc::clone(&around.blobs);
     let store = Arc::clone(&backend) as Arc<dyn Store>;
     let secrets = Arc::clone(&settings.secrets) as Arc<dyn Secrets>;
+    let trigger_wakeups = TriggerWakeups::default();
     let wakeups = DispatcherWakeups::default();
     let config = Config { handoffs: wakeups.handoffs(), ..settings.engine.clone() };
     let mut parts = parts(&around, store, &settings.nodes, secrets, config);
     parts.about.address = Some(url.into());
-    parts.observer = Some(observer(&watchers, wakeups.clone()));
+    parts.observer = Some(observer(&watchers, wakeups.clone(), trigger_wakeups.clone()));
     let plans = Arc::clone(&parts.plans);
-    let engine = Engine::open(parts)?;
+    let store = Arc::clone(&parts.store);
+    let engine = Arc::new(Engine::open(parts)?);
+    let firing = Firing {
+        engine: Arc::clone(&engine),
+        store,
+        triggers: Arc::clone(&backend) as Arc<dyn Triggers>,
+        plans: Arc::clone(&plans),
+    };
+    let outbox = Arc::clone(&backend) as Arc<dyn Outbox>;
+    let ends = EndedTriggers { firing: firing.clone(), outbox };
     Ok(Server::new(waypost_server::server::Parts {
-        engine: Arc::new(engine),
+        engine,
         backend,
         blobs,
         plans,
@@ -207,20 +221,38 @@ pub fn open_server(backend: Arc<dyn Backend>, url: &str, settings: &Settings) ->
             settings.server.webhook_timeout,
         )),
         wakeups,
-        triggers: None,
+        triggers: Some(TriggerControl { firing, ends, wakeups: trigger_wakeups }),
         secrets: Arc::clone(&settings.secrets) as Arc<dyn Secrets>,
         config: settings.server.clone(),
         limits: limits(settings),
     })?)
 }
 
-/// Tells the streams and the dispatcher of every commit.
-fn observer(watchers: &Arc<Watchers>, wakeups: DispatcherWakeups) -> Observer {
+/// Tells the streams, the dispatcher and the trigger runner of every commit.
+fn observer(
+    watchers: &Arc<Watchers>,
+    wakeups: DispatcherWakeups,
+    triggers: TriggerWakeups,
+) -> Observer {
     let watchers = watchers.observer();
     Arc::new(move |committed: &Committed| {
         watchers(committed);
         wakeups.committed(committed);
+        triggers.committed(committed);
     })
+}
+
+/// The trigger runner of a server; none if it leaves triggers to other instances.
+pub fn trigger_runner(server: &Server, settings: &Settings) -> Option<TriggerRunner> {
+    let TriggerControl { firing, ends, wakeups } = server.triggers.clone()?;
+    if server.config.no_triggers {
+        return None;
+    }
+    // Without a blob store: the items of a page are read here and now.
+    let handler = waypost_nodes::handlers(&settings.nodes, None).remove("api-call")?;
+    let secrets = Arc::clone(&settings.secrets) as Arc<dyn Secrets>;
+    let pages = Arc::new(HandlerPages::new(handler, secrets));
+    Some(TriggerRunner { firing, pages, ends, wakeups })
 }
 
 /// The dispatcher of a server's messages to webhook endpoints.
@@ -234,6 +266,11 @@ pub fn dispatcher(server: &Server, backend: &Arc<dyn Backend>) -> Dispatcher {
         links: server.engine.links().clone(),
         public_url: server.engine.public_url().map(Into::into),
         announce_mail: server.engine.mail_announcer(),
+        ends: server
+            .triggers
+            .as_ref()
+            .filter(|_| !server.config.no_triggers)
+            .map(|triggers| triggers.ends.clone()),
         claim: Millis(server.config.webhook_timeout.0 * 3),
     }
 }

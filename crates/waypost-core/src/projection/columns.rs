@@ -142,7 +142,7 @@ pub static VIEW: [Column<ExecutionView>; 16] = [
 ];
 
 /// The part that is written once.
-pub static CREATED: [Column<Created>; 4] = [
+pub static CREATED: [Column<Created>; 7] = [
     written("key", ColumnKind::Text, |created| text(created.run.key.as_str())),
     written("created_at", ColumnKind::Time, |created| created.at.cell()),
     written("labels", ColumnKind::Text, |created| {
@@ -150,6 +150,16 @@ pub static CREATED: [Column<Created>; 4] = [
         if labels.is_empty() { Cell::Null } else { json(labels) }
     }),
     written("input", ColumnKind::Text, |created| text(created.run.input.text())),
+    // Three that are NULL where no trigger started it; the last one is what expressions see as `trigger`.
+    written("trigger_name", ColumnKind::Text, |created| {
+        created.run.trigger.as_ref().map_or(Cell::Null, |fired| text(&fired.name))
+    }),
+    written("trigger_node", ColumnKind::Text, |created| {
+        created.run.trigger.as_ref().map_or(Cell::Null, |fired| fired.node.cell())
+    }),
+    written("fired", ColumnKind::Text, |created| {
+        created.run.trigger.as_ref().map_or(Cell::Null, |fired| json(&fired.to_json()))
+    }),
 ];
 
 /// The part that is written when the execution ends, or when a retry takes the end back.

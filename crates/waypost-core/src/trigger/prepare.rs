@@ -34,10 +34,10 @@ impl Payload {
     /// A `CloudEvent` as an object. The input is its `data`, or `{}` where it has none.
     pub fn event(event: &Json) -> Self {
         #[derive(Deserialize)]
-        struct Event {
+        struct DataOf {
             data: Option<Json>,
         }
-        let data = serde_json::from_str(event.text()).ok().and_then(|event: Event| event.data);
+        let data = serde_json::from_str(event.text()).ok().and_then(|event: DataOf| event.data);
         Self { names: owned(&[("event", event)]), input: data.unwrap_or_else(empty) }
     }
 
@@ -67,7 +67,7 @@ impl Payload {
     pub fn kept(text: &str) -> Option<Self> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
-        struct Kept {
+        struct KeptPayload {
             body: Option<Json>,
             headers: Option<Json>,
             query: Option<Json>,
@@ -79,11 +79,11 @@ impl Payload {
         }
         let null = |json: Option<Json>| json.unwrap_or_else(Json::null);
         Some(match serde_json::from_str(text).ok()? {
-            Kept { events: Some(events), .. } => Self::events(&events).ok()?,
-            Kept { event: Some(event), .. } => Self::event(&event),
-            Kept { item: Some(item), cursor, .. } => Self::item(&item, &null(cursor)),
-            Kept { execution: Some(execution), .. } => Self::ended(&execution),
-            Kept { headers: Some(headers), query, body, .. } => {
+            KeptPayload { events: Some(events), .. } => Self::events(&events).ok()?,
+            KeptPayload { event: Some(event), .. } => Self::event(&event),
+            KeptPayload { item: Some(item), cursor, .. } => Self::item(&item, &null(cursor)),
+            KeptPayload { execution: Some(execution), .. } => Self::ended(&execution),
+            KeptPayload { headers: Some(headers), query, body, .. } => {
                 Self::request(&null(body), &headers, &null(query))
             }
             _ => Self::nothing(),

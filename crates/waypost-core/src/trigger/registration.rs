@@ -15,7 +15,7 @@ pub struct Registration {
     pub cursor: TriggerCursor,
     /// Jitter included.
     pub next_due: Option<Timestamp>,
-    /// How it is found: types of events, the workflow of whose ends it hears; empty for other kinds.
+    /// How it is found: types of events, the workflow whose ends it fires with; empty for other kinds.
     pub topics: Vec<Arc<str>>,
 }
 

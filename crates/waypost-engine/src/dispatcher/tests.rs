@@ -109,6 +109,7 @@ async fn dispatch_to(store: &MemoryStore, results: &[Delivered], count: usize) -
             let endpoint = endpoint.clone();
             move |owners| endpoint.0.announced.lock().unwrap().extend(owners)
         }),
+        ends: None,
         claim: Millis::from_secs(60),
     };
     let running = tokio::spawn(dispatcher.run(stop.clone()));

@@ -15,7 +15,9 @@ use waypost_ports::triggers::{
     DeadFireRow, DeadFireState, DeadFiresRequest, TriggerChange, TriggerRow, TriggerState, Triggers,
 };
 
-use super::{FireError, FireResult, Firing, Occurrence, PlannedTrigger, TriggerWakeups};
+use super::{
+    EndedTriggers, FireError, FireResult, Firing, Occurrence, PlannedTrigger, TriggerWakeups,
+};
 
 /// Fires of a backfill in a second, unless it says otherwise.
 pub const BACKFILL_RATE: u32 = 10;
@@ -30,6 +32,8 @@ const TRIES: usize = 10;
 #[derive(Clone)]
 pub struct TriggerControl {
     pub firing: Firing,
+    /// Keeps the endpoints of ends in order.
+    pub ends: EndedTriggers,
     /// Of the runner of this instance.
     pub wakeups: TriggerWakeups,
 }
@@ -98,6 +102,13 @@ pub struct BackfillAccepted {
 }
 
 impl TriggerControl {
+    /// To be called after a deploy, before it is answered: ends are fired from then on, and what is due is
+    /// looked for.
+    pub async fn deployed(&self) -> Result<(), FireError> {
+        self.wakeups.wake();
+        self.ends.reconcile().await
+    }
+
     /// Fires it now, once for each `key`. `payload` is what its kind brings: a body, an event, an item, an
     /// execution; a schedule brings nothing.
     pub async fn fire(

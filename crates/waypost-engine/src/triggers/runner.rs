@@ -25,12 +25,14 @@ use waypost_ports::triggers::{TRIM_MAX, TriggerClaim, TriggerNo, TriggerRow, Tri
 use super::book::{CLAIM_LEASE, CLAIM_MAX, STORE_PAUSE, TriggerBook};
 use super::successes::Successes;
 use super::wakeups::TriggerName;
-use super::{FireError, Firing, TriggerWakeups};
+use super::{EndedTriggers, FireError, Firing, TriggerWakeups};
 
 /// The shortest time between two turns.
 const PAUSE: Duration = Duration::from_millis(20);
 /// How often old items are deleted.
 const TRIM_EVERY: Duration = Duration::from_secs(600);
+/// How often to look whether triggers of ends have come and gone without their endpoints.
+const RECONCILE_EVERY: Duration = Duration::from_secs(60);
 /// How long a stop waits for what is being fired.
 const STOP_MAX: Duration = Duration::from_secs(5);
 
@@ -39,6 +41,8 @@ pub struct TriggerRunner {
     pub firing: Firing,
     /// Reads the pages of polls.
     pub pages: Arc<dyn PageSource>,
+    /// Whose endpoints it keeps in order.
+    pub ends: EndedTriggers,
     pub wakeups: TriggerWakeups,
 }
 
@@ -106,7 +110,7 @@ impl TriggerRunner {
     }
 
     fn begin(&self) -> (Arc<Work>, UnderWay) {
-        let Self { firing, pages, wakeups } = self;
+        let Self { firing, pages, ends: _, wakeups } = self;
         let work = Work {
             firing: firing.clone(),
             pages: Arc::clone(pages),
@@ -118,11 +122,31 @@ impl TriggerRunner {
         (Arc::new(work), UnderWay { tasks, book, clock })
     }
 
+    /// A deploy keeps the endpoints of ends in order. Where its process died in between, this does, once the
+    /// roster has changed.
+    async fn reconcile(&self, known: Option<u64>) -> Option<u64> {
+        match self.firing.call(|triggers| triggers.roster_revision()).await {
+            Ok(revision) if known == Some(revision) => known,
+            Ok(revision) => match self.ends.reconcile().await {
+                Ok(()) => Some(revision),
+                Err(error) => {
+                    tracing::warn!(%error, "the triggers of ends cannot be registered; trying again");
+                    None
+                }
+            },
+            Err(error) => {
+                tracing::debug!(%error, "the roster of triggers cannot be read");
+                known
+            }
+        }
+    }
+
     /// Runs until it is stopped.
     pub async fn run(self, stop: CancellationToken) {
         let (work, mut under_way) = self.begin();
         let mut wake_at = Instant::now();
         let mut trim_at = Instant::now() + TRIM_EVERY;
+        let (mut reconcile_at, mut roster) = (Instant::now(), None);
         loop {
             let mut claims = true;
             tokio::select! { // all arms may be dropped and polled again
@@ -141,6 +165,10 @@ impl TriggerRunner {
                     turn + STORE_PAUSE.to_std()
                 }
             };
+            if turn >= reconcile_at {
+                reconcile_at = turn + RECONCILE_EVERY;
+                roster = self.reconcile(roster).await;
+            }
             if turn >= trim_at {
                 trim_at = turn + TRIM_EVERY;
                 work.trim().await;

@@ -93,7 +93,7 @@ impl<'d> Paths<'d> {
             ancestors: matrix(),
             sure: matrix(),
             incomplete: graph.incomplete.clone(),
-            entries: entries(definition),
+            entries: definition.entries(),
         };
         for node in &order.nodes {
             paths.visit(*node, definition.nodes[*node].join, tracked);
@@ -285,15 +285,6 @@ impl<'d> Paths<'d> {
         ancestors.set_row(node, &before);
         sure.set_row(node, &always);
     }
-}
-
-/// The trigger nodes of a definition, if there are several.
-fn entries(definition: &ParsedDefinition<'_>) -> HashSet<usize> {
-    let own = definition.scopes.first().map_or(0..0, |scope| scope.nodes.clone());
-    let is_entry =
-        |at: &usize| matches!(definition.nodes[*at].behaviour, Some(Behaviour::Trigger { .. }));
-    let found: HashSet<usize> = own.filter(is_entry).collect();
-    if found.len() > 1 { found } else { HashSet::new() }
 }
 
 impl<'d> Facts<'d> {

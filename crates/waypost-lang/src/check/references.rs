@@ -8,7 +8,7 @@ use waypost_core::limits::SECRET_NAME_CHARS_MAX;
 
 use super::paths::Paths;
 use super::scopes::{PREVIOUS, Scopes, Visible};
-use crate::definition::{ExpressionUse, Located, ParsedDefinition, ParsedNode, Seen};
+use crate::definition::{ExpressionUse, Located, ParsedDefinition, ParsedNode, SeenNames};
 use crate::diagnostics::{Code, Fault, Faults, did_you_mean, listed, quoted};
 use crate::source::{Source, Span};
 
@@ -261,7 +261,7 @@ impl Checker<'_> {
         }
     }
 
-    fn check_trigger(&mut self, located: &Located<'_>, sees: Seen) {
+    fn check_trigger(&mut self, located: &Located<'_>, sees: SeenNames) {
         for (name, range) in &located.references.names {
             let span = located.span(self.source, range);
             let fault = match name.as_str() {

@@ -47,9 +47,7 @@ pub(super) fn read<'t>(
     let id = read_id(entries, tree, &meant, context.faults);
     let kind = read_kind(entries, tree, &meant, context);
     let config_entry = fields::present(entries, "config");
-    let trigger = kind.as_ref().and_then(|(kind, span)| {
-        triggers::read_node(kind.spec().name, span, id, config_entry, context)
-    });
+    let trigger = triggers::read_node(kind.as_ref(), id, config_entry, context);
     let config = match &kind {
         Some((kind, span)) => config::read(*kind, span, config_entry, context),
         None => config::NodeConfig::default(),

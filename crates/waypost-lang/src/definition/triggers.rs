@@ -15,16 +15,16 @@ mod poll;
 mod schedule;
 mod webhook;
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use waypost_core::expr::Template;
-use waypost_core::kind::Field;
+use waypost_core::kind::{Behaviour, Field, Kind};
 use waypost_core::limits::{LABEL_CHARS_MAX, LABELS_MAX, TRIGGERS_MAX};
 use waypost_core::trigger::{Trigger, TriggerKind, TriggerKindName};
 
-use super::{Located, ParsedNode, ReadContext};
+use super::{Located, ParsedDefinition, ParsedNode, ReadContext};
 use crate::diagnostics::{Code, Faults, did_you_mean, listed, quoted};
 use crate::fields;
 use crate::source::Span;
@@ -33,7 +33,7 @@ use crate::tree::{Tree, TreeEntry};
 use block::Block;
 
 /// What a trigger brings, besides `trigger`: the names that its expressions see.
-pub(crate) type Seen = &'static [&'static str];
+pub(crate) type SeenNames = &'static [&'static str];
 
 /// A trigger, read.
 #[derive(Debug)]
@@ -43,6 +43,17 @@ pub(crate) struct ParsedTrigger<'t> {
     /// As an entry of `on`, with defaults left out.
     pub(crate) canonical: Map<String, Value>,
     pub(crate) expressions: Vec<Located<'t>>,
+}
+
+impl ParsedDefinition<'_> {
+    /// The trigger nodes of a definition, if there are several: an execution begins at some of them.
+    pub(crate) fn entries(&self) -> HashSet<usize> {
+        let own = self.scopes.first().map_or(0..0, |scope| scope.nodes.clone());
+        let is_entry =
+            |at: &usize| matches!(self.nodes[*at].behaviour, Some(Behaviour::Trigger { .. }));
+        let found: HashSet<usize> = own.filter(is_entry).collect();
+        if found.len() > 1 { found } else { HashSet::new() }
+    }
 }
 
 /// Reads the entries of `on`.
@@ -127,13 +138,13 @@ fn kind_of<'t>(
 
 /// The trigger that a node of such a kind is; `None` for other kinds.
 pub(super) fn read_node<'t>(
-    kind: &str,
-    kind_span: &Span,
+    kind: Option<&(&dyn Kind, Span)>,
     id: Option<&'t TreeEntry>,
     config: Option<&'t TreeEntry>,
     context: &mut ReadContext<'_>,
 ) -> Option<ParsedTrigger<'t>> {
-    let kind = TriggerKindName::parse(kind)?;
+    let (kind, kind_span) = kind?;
+    let kind = TriggerKindName::parse(kind.spec().name)?;
     let (entries, span) = match config {
         Some(entry) => (fields::map("`config`", &entry.value, context.faults)?, &entry.key_span),
         None => (&[][..], kind_span),
@@ -170,7 +181,7 @@ pub(super) fn check_all(
     workflow: Option<&str>,
     faults: &mut Faults,
 ) {
-    let mut known: HashMap<&str, ()> = HashMap::new();
+    let mut known: HashSet<&str> = HashSet::new();
     let of_nodes = nodes.iter().take(own).filter_map(|node| node.trigger.as_deref());
     let mut count = 0;
     for parsed in on.iter().chain(of_nodes) {
@@ -183,7 +194,7 @@ pub(super) fn check_all(
         }
         let name = &*parsed.trigger.name;
         // Two nodes of one id are reported as that.
-        let is_second = known.insert(name, ()).is_some();
+        let is_second = !known.insert(name);
         if is_second
             && (parsed.trigger.node.is_none()
                 || on.iter().any(|other| *other.trigger.name == *name))
@@ -218,7 +229,7 @@ fn read_trigger<'t>(
     mut block: Block<'t, '_, '_>,
 ) -> Option<ParsedTrigger<'t>> {
     let errors = block.context.faults.errors();
-    let (fires, sees): (Option<TriggerKind>, Seen) = match kind {
+    let (fires, sees): (Option<TriggerKind>, SeenNames) = match kind {
         TriggerKindName::Schedule => (schedule::read(&mut block), &["trigger"]),
         TriggerKindName::Webhook => {
             (webhook::read(&mut block), &["trigger", "body", "headers", "query"])
@@ -252,7 +263,7 @@ fn read_trigger<'t>(
     Some(ParsedTrigger { name_span: name_span.clone(), trigger, canonical, expressions })
 }
 
-fn read_labels(block: &mut Block<'_, '_, '_>, sees: Seen) -> Vec<(Arc<str>, Template)> {
+fn read_labels(block: &mut Block<'_, '_, '_>, sees: SeenNames) -> Vec<(Arc<str>, Template)> {
     let Some(entry) = block.present("labels") else { return Vec::new() };
     let faults = &mut *block.context.faults;
     let Some(entries) = fields::map("`labels`", &entry.value, faults) else { return Vec::new() };

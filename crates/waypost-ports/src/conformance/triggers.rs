@@ -212,7 +212,7 @@ pub fn deploy_keeps_the_cursor_unless_the_timing_changed<B: StoreUnderTest>(rig:
         version: second,
         definition: new_definition("", "flow 2").hash,
         revision: moved.revision + 1,
-        ..moved.clone()
+        ..moved
     };
     assert_eq!(kept, expected);
     let other = NewTrigger { timing: [2; 32], ..same };

@@ -221,11 +221,8 @@ pub fn settlement_deletes_its_group<B: StoreUnderTest>(rig: &mut Rig<B>) {
     hold(rig, &row, BATCH, &["a", "b", "c"]);
     let group = take(rig).remove(0);
     let fires = vec![settled("x", FireOutcome::Dead)];
-    let settlement = Settlement {
-        advance: None,
-        group: Some(group.fence.clone()),
-        ..settlement(&row, 0, fires)
-    };
+    let settlement =
+        Settlement { advance: None, group: Some(group.fence), ..settlement(&row, 0, fires) };
     assert!(settle(rig, &settlement));
     assert!(!settle(rig, &settlement), "the group is gone");
     assert_eq!(dead(rig).len(), 1);

@@ -19,5 +19,6 @@ mod rebuilding;
 mod support;
 mod tasks;
 mod tls;
+mod triggers;
 mod unwritable;
 mod waking;

@@ -9,7 +9,7 @@ use super::page_size;
 use crate::http::call::{Call, Reply};
 use crate::problem::{Code, Problem};
 use crate::server::Server;
-use crate::workflows::Deploy;
+use crate::workflows::{Deploy, DeployTriggers};
 
 pub(crate) async fn deploy(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
     let how = match (call.values.flag("dryRun"), call.values.flag("keepCurrent")) {
@@ -18,7 +18,16 @@ pub(crate) async fn deploy(server: Arc<Server>, call: Call) -> Result<Reply, Pro
         (false, false) => Deploy::MakeCurrent,
     };
     let source = call.body.clone();
-    let deployed = server.blocking(move |server| server.workflows.deploy(&source, how)).await?;
+    let paused = call.values.flag("paused");
+    let deployed = server
+        .blocking(move |server| {
+            let now = server.engine.time().least;
+            server.workflows.deploy(&source, how, DeployTriggers { now, paused })
+        })
+        .await?;
+    if let (Deploy::MakeCurrent, Some(triggers)) = (how, &server.triggers) {
+        triggers.deployed().await.map_err(|error| Problem::internal(&error))?;
+    }
     let kept = how != Deploy::DryRun && deployed.created;
     let status = if kept { StatusCode::CREATED } else { StatusCode::OK };
     let reply = Reply::json(status, &deployed)?.about(deployed.subject());

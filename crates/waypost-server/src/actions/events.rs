@@ -216,7 +216,7 @@ async fn collect(
     Ok(stale)
 }
 
-/// An event on its way into a window; a reason, where its group cannot be told.
+/// An event on its way into a window; a reason, where its group is unknown.
 fn arrival(event: &CloudEvent, to: &EventTriggerEntry) -> Result<Arrival, String> {
     let window = to.window().ok_or("the trigger has no window")?;
     let occurrence = occurrence(event);

@@ -3,7 +3,7 @@
 //! The order of the checks: the trigger, the size of the body, the signature and its time, the rate of the
 //! trigger, the challenge, the type of the body; then what identifies the delivery, and the fire. What is not
 //! taken before the signature fits counts against the rate of its sender's address; only what is signed counts
-//! against the rate of the trigger, so that nobody else can use that up.
+//! against the rate of the trigger, so that a sender without the secret cannot use it up.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ use waypost_ports::secret::SecretText;
 use waypost_ports::triggers::{FireOutcome, TriggerRow, TriggerState};
 
 use super::triggers::{busy, control, definition};
-use crate::hooks::verify::{Delivery, Incoming, Reason, verify};
+use crate::hooks::verify::{Incoming, Reason, SignedDelivery, verify};
 use crate::hooks::{identity, payload};
 use crate::http::call::{Call, Reply};
 use crate::http::entry::{network, too_many};
@@ -50,14 +50,14 @@ impl Hook {
 }
 
 /// A request that may fire a trigger.
-struct Taken {
+struct HookFire {
     occurrence: Occurrence,
     respond: Respond,
 }
 
 /// What is done with a verified request.
-enum Verdict {
-    Fire(Box<Taken>),
+enum HookStep {
+    Fire(Box<HookFire>),
     /// It was a question whether the trigger is there.
     Answer(String),
 }
@@ -75,10 +75,10 @@ pub(crate) async fn receive(server: Arc<Server>, call: Call) -> Result<Reply, Pr
         let (hook, verdict) =
             judged.inspect_err(|problem| count_failure(&server, &call, problem))?;
         let taken = match verdict {
-            Verdict::Answer(text) => {
+            HookStep::Answer(text) => {
                 return Ok(Reply::text(StatusCode::OK, "text/plain; charset=utf-8", text));
             }
-            Verdict::Fire(taken) => taken,
+            HookStep::Fire(taken) => taken,
         };
         let result = control.firing.fire(&hook.row, &taken.occurrence, None, None).await;
         match result.map_err(definition)? {
@@ -98,7 +98,7 @@ fn count_failure(server: &Server, call: &Call, problem: &Problem) {
     if counts {
         let sender: Arc<str> = network(call.address.ip()).into();
         // The next request of an address without a token is refused before anything is looked at.
-        server.hook_failures.take(&sender, Instant::now()).unwrap_or_default();
+        server.hooks.failures.take(&sender, Instant::now()).unwrap_or_default();
     }
 }
 
@@ -114,11 +114,11 @@ async fn find(
     use_kept: bool,
 ) -> Result<Hook, Problem> {
     let now = Instant::now();
-    let row = match server.hook_rows.get(name, now).filter(|_| use_kept) {
+    let row = match server.hooks.rows.get(name, now).filter(|_| use_kept) {
         Some(row) => row,
         None => {
             let row = control.firing.row(&name.0, &name.1).await?.map(Arc::new);
-            server.hook_rows.keep(name, row.as_ref(), now);
+            server.hooks.rows.keep(name, row.as_ref(), now);
             row.filter(|row| row.state == TriggerState::Active).ok_or_else(unknown)?
         }
     };
@@ -129,7 +129,7 @@ async fn find(
 }
 
 /// Every check of a request that needs no write.
-async fn judge(server: &Arc<Server>, call: &Call, hook: &Hook) -> Result<Verdict, Problem> {
+async fn judge(server: &Arc<Server>, call: &Call, hook: &Hook) -> Result<HookStep, Problem> {
     let webhook = hook.webhook()?;
     let token = call.values.get("token");
     // Whether a path has a token is a part of it.
@@ -145,18 +145,18 @@ async fn judge(server: &Arc<Server>, call: &Call, hook: &Hook) -> Result<Verdict
     let delivery = check_signature(server, call, hook, webhook).await?;
     let (limit, row) = (server.config.hook_requests_per_second, &hook.row);
     let who: Arc<str> = format!("{}/{}", row.workflow, row.name).into();
-    server.hook_rate.take(&who, Instant::now()).map_err(|wait| too_many(limit, wait))?;
+    server.hooks.rate.take(&who, Instant::now()).map_err(|wait| too_many(limit, wait))?;
     let body = payload::body(&call.headers, &call.body)?;
     let headers = payload::headers(&call.headers, &webhook.headers);
     let payload = Payload::request(&body, &headers, &payload::query(call.query.as_deref())?);
     if let Some(text) = challenged(webhook.challenge.as_ref(), &payload)? {
-        return Ok(Verdict::Answer(text));
+        return Ok(HookStep::Answer(text));
     }
     let details = Json::object([("headers", headers)].into_iter());
     let details = details.map_err(|error| Problem::internal(&error))?;
     let occurrence = identity::occurrence(webhook, &delivery, (&call.headers, &body), payload)?;
     let occurrence = occurrence.with_details(details);
-    Ok(Verdict::Fire(Box::new(Taken { occurrence, respond: webhook.respond })))
+    Ok(HookStep::Fire(Box::new(HookFire { occurrence, respond: webhook.respond })))
 }
 
 async fn check_signature(
@@ -164,7 +164,7 @@ async fn check_signature(
     call: &Call,
     hook: &Hook,
     webhook: &WebhookTrigger,
-) -> Result<Delivery, Problem> {
+) -> Result<SignedDelivery, Problem> {
     let verification = &webhook.verify;
     let is_open = server.config.allow_unsigned_hooks;
     if verification.scheme == VerifyScheme::None && !is_open {
@@ -248,10 +248,10 @@ async fn answer(
     server: &Arc<Server>,
     control: &TriggerControl,
     hook: &Hook,
-    taken: Taken,
+    taken: HookFire,
     result: FireResult,
 ) -> Result<Reply, Problem> {
-    let Taken { occurrence, respond } = taken;
+    let HookFire { occurrence, respond } = taken;
     match result {
         FireResult::Started(started) => match respond {
             Respond::Accepted => accepted(&started),

@@ -10,6 +10,7 @@ use uuid::Uuid;
 use waypost_core::outbox::delivery::Delivered;
 use waypost_core::outbox::{MessageKinds, STATUS_CHANGED};
 use waypost_engine::dispatcher::test_request;
+use waypost_engine::triggers::is_trigger_endpoint;
 use waypost_ports::outbox::{
     EndpointChange, EndpointRow, MessageName, MessageState, MessagesRequest, NewEndpoint, Outbox,
     Replay, SigningSecret,
@@ -46,8 +47,15 @@ fn unknown(id: &str) -> Problem {
     Problem::new(Code::UnknownEndpoint, format!("no webhook endpoint has the id {id:?}"))
 }
 
+/// The endpoints of people; those of triggers are not shown.
+fn endpoints(outbox: &(impl Outbox + ?Sized)) -> Result<Vec<EndpointRow>, Problem> {
+    let mut rows = outbox.endpoints()?;
+    rows.retain(|row| !is_trigger_endpoint(&row.endpoint.id));
+    Ok(rows)
+}
+
 fn find(outbox: &(impl Outbox + ?Sized), id: &str) -> Result<EndpointRow, Problem> {
-    let row = outbox.endpoints()?.into_iter().find(|row| *row.endpoint.id == *id);
+    let row = endpoints(outbox)?.into_iter().find(|row| *row.endpoint.id == *id);
     row.ok_or_else(|| unknown(id))
 }
 
@@ -94,7 +102,7 @@ pub(crate) async fn create(server: Arc<Server>, call: Call) -> Result<Reply, Pro
     let row = server
         .blocking(move |server| {
             let outbox = server.reader.backend();
-            if outbox.endpoints()?.len() >= ENDPOINTS_MAX {
+            if endpoints(outbox)?.len() >= ENDPOINTS_MAX {
                 let detail = format!("there are {ENDPOINTS_MAX} webhook endpoints already");
                 return Err(Problem::new(Code::EndpointRefused, detail));
             }
@@ -109,7 +117,7 @@ pub(crate) async fn create(server: Arc<Server>, call: Call) -> Result<Reply, Pro
 }
 
 pub(crate) async fn list(server: Arc<Server>, _: Call) -> Result<Reply, Problem> {
-    let rows = server.blocking(|server| Ok(server.reader.backend().endpoints()?)).await?;
+    let rows = server.blocking(|server| endpoints(server.reader.backend())).await?;
     let endpoints = rows.iter().map(views::endpoint).collect();
     Reply::ok(&wire::WebhookEndpointList { endpoints })
 }
@@ -127,9 +135,11 @@ pub(crate) async fn delete(server: Arc<Server>, call: Call) -> Result<Reply, Pro
     let id = call.values.text("id").to_owned();
     let deleted = id.clone();
     server
-        .blocking(move |server| match server.reader.backend().delete_endpoint(&id)? {
-            true => Ok(()),
-            false => Err(unknown(&id)),
+        .blocking(move |server| {
+            match !is_trigger_endpoint(&id) && server.reader.backend().delete_endpoint(&id)? {
+                true => Ok(()),
+                false => Err(unknown(&id)),
+            }
         })
         .await?;
     Ok(Reply::empty().about(deleted))
@@ -144,7 +154,7 @@ async fn change(
     let id = call.values.text("id").to_owned();
     let changed = server.blocking(move |server| {
         let outbox = server.reader.backend();
-        match outbox.change_endpoint(&id, &change)? {
+        match !is_trigger_endpoint(&id) && outbox.change_endpoint(&id, &change)? {
             true => find(outbox, &id),
             false => Err(unknown(&id)),
         }

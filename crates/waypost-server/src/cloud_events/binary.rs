@@ -8,7 +8,7 @@ use hyper::HeaderMap;
 use serde_json::Value;
 use waypost_core::json::Json;
 
-use super::{CloudEvent, DATA, DATA_BASE64, EVENT_BYTES_MAX, Faults, attributes};
+use super::{CloudEvent, DATA, DATA_BASE64, EVENT_BYTES_MAX, EventFaults, attributes};
 use crate::http::parameter::{Plus, decode};
 
 const PREFIX: &str = "ce-";
@@ -23,7 +23,7 @@ pub(super) fn event(
     headers: &HeaderMap,
     media_type: &str,
     body: &[u8],
-    faults: &mut Faults,
+    faults: &mut EventFaults,
 ) -> Option<CloudEvent> {
     if body.len() > EVENT_BYTES_MAX {
         faults.add("", &format!("an event has at most {EVENT_BYTES_MAX} bytes"));

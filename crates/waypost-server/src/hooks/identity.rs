@@ -2,7 +2,7 @@
 //!
 //! By default it is what the scheme signs as an id; where it signs none, an id in the body, which is signed as a
 //! whole; otherwise the digest of what is signed. An id in a header that no signature covers identifies
-//! nothing: whoever has seen a delivery could send it again under another one. What is not signed at all is
+//! nothing: a party that has seen a delivery could send it again under another one. What is not signed at all is
 //! never a repeat, unless the trigger says what identifies it.
 
 use hyper::HeaderMap;
@@ -12,7 +12,7 @@ use waypost_core::json::Json;
 use waypost_core::trigger::{VerifyScheme, WebhookTrigger};
 use waypost_engine::triggers::Occurrence;
 
-use super::verify::Delivery;
+use super::verify::SignedDelivery;
 use crate::problem::{Code, Problem};
 use waypost_core::trigger::Payload;
 
@@ -22,7 +22,7 @@ const UNSIGNED_IDS: [&str; 3] = ["x-github-delivery", "x-shopify-webhook-id", "x
 /// The occurrence of a delivery.
 pub(crate) fn occurrence(
     trigger: &WebhookTrigger,
-    delivery: &Delivery,
+    delivery: &SignedDelivery,
     (headers, body): (&HeaderMap, &Json),
     payload: Payload,
 ) -> Result<Occurrence, Problem> {
@@ -45,8 +45,8 @@ pub(crate) fn occurrence(
     };
     Ok(match (in_body, delivery) {
         (Some(id), _) => Occurrence::new(&id, payload),
-        (None, Delivery::Id(id)) if !id.is_empty() => Occurrence::new(id, payload),
-        (_, Delivery::Digest(digest)) => {
+        (None, SignedDelivery::Id(id)) if !id.is_empty() => Occurrence::new(id, payload),
+        (_, SignedDelivery::Digest(digest)) => {
             let digest = blake3::Hash::from_bytes(*digest);
             let occurrence = Occurrence::new(&format!("digest {digest}"), payload);
             match UNSIGNED_IDS.into_iter().find_map(|name| headers.get(name)?.to_str().ok()) {

@@ -38,7 +38,7 @@ pub struct Incoming<'a> {
 
 /// What is known about a request that passed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Delivery {
+pub enum SignedDelivery {
     /// The sender's id of the delivery, which is a part of what is signed.
     Id(String),
     /// The digest of what is signed: this scheme signs no id, and one in a header could be exchanged.
@@ -105,7 +105,7 @@ pub fn verify(
     scheme: &VerifyScheme,
     secrets: &[SecretText],
     request: &Incoming<'_>,
-) -> Result<Delivery, Refused> {
+) -> Result<SignedDelivery, Refused> {
     let secrets = secrets.get(..SECRETS_MAX).unwrap_or(secrets);
     let verified = match scheme {
         VerifyScheme::Standard => schemes::standard(secrets, request),
@@ -117,7 +117,7 @@ pub fn verify(
         VerifyScheme::Hmac(hmac) => schemes::hmac(hmac, secrets, request),
         VerifyScheme::Basic => schemes::basic(secrets, request),
         VerifyScheme::Token => schemes::token(secrets, request),
-        VerifyScheme::None => Ok(Delivery::Unsigned),
+        VerifyScheme::None => Ok(SignedDelivery::Unsigned),
     };
     verified.map_err(|(reason, header)| Refused { scheme: scheme.name(), reason, header })
 }

@@ -97,12 +97,12 @@ fn by_link(
     Ok(Entered { identity, link: Some(link) })
 }
 
-/// A request that its action verifies. Its sender is nobody yet; one whose requests failed too often is not
-/// listened to.
+/// A request that its action verifies. Its sender is unknown yet; an address from which too many
+/// requests failed is refused.
 fn by_signature(server: &Server, peer: &Peer) -> Result<Entered, Problem> {
     let limit = server.config.hook_failures_per_second;
     let sender: Arc<str> = network(peer.address.ip()).into();
-    server.hook_failures.check(&sender, Instant::now()).map_err(|wait| too_many(limit, wait))?;
+    server.hooks.failures.check(&sender, Instant::now()).map_err(|wait| too_many(limit, wait))?;
     let identity = Identity { actor: sender, name: "webhook".into(), role: Role::Viewer };
     Ok(Entered { identity, link: None })
 }

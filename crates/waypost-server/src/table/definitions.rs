@@ -32,6 +32,11 @@ pub(super) static ROUTES: &[Route] = &[
                 Form::Flag,
                 "Store the definition, but leave the workflow's current version as it is, if it has one. A dry run ignores this.",
             ),
+            in_query(
+                "paused",
+                Form::Flag,
+                "Leave the triggers of the definition paused, until each is resumed. Triggers that are paused stay so in any case.",
+            ),
         ],
         body: Body::Definition,
         replies: &[

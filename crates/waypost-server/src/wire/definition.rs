@@ -19,9 +19,24 @@ wire! {
         pub current?: u32,
         /// The version that they used before; absent where this is the workflow's first.
         pub previous?: u32,
+        /// Its triggers, as they are now; after a dry run, those of the current version.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub triggers: Vec<DeployedTrigger>,
         /// Warnings about probable mistakes.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub warnings: Vec<FaultAt>,
+    }
+
+    /// A trigger of a workflow that was deployed.
+    pub struct DeployedTrigger {
+        /// Its name, which is unique in the workflow.
+        pub name: String,
+        /// `schedule`, `webhook`, `event`, `poll`, `stream` or `workflow-ended`.
+        pub kind: String,
+        /// `active`, `paused` or `broken`.
+        pub state: String,
+        /// When it is due next.
+        pub next_due_at?: Time,
     }
 }
 

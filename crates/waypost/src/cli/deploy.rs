@@ -27,6 +27,9 @@ pub(crate) struct Args {
     /// Store nothing if any of them has warnings, and exit with 1
     #[arg(long)]
     deny_warnings: bool,
+    /// Leave the triggers of the definitions paused, until each is resumed
+    #[arg(long)]
+    paused: bool,
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
@@ -40,7 +43,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     let mut reports = Vec::new();
     for Source { name, bytes: source } in &files {
         let how = if args.dry_run { Deploy::DryRun } else { Deploy::MakeCurrent };
-        let judged = judge(&target, source, how).await?;
+        let judged = judge(&target, source, how, args.paused).await?;
         match (context.format, &judged) {
             (Format::Json, Ok(deployed)) => {
                 reports.push(json!({ "file": name, "deployed": deployed }))
@@ -51,6 +54,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
             (Format::Text, Ok(deployed)) => {
                 warn(deployed, source, name, context);
                 print_line(&sentence(deployed, name, how));
+                deployed.triggers.iter().for_each(|trigger| print_line(&about_trigger(trigger)));
             }
             (Format::Text, Err(faults)) => faults.show(source, name, context)?,
         }
@@ -103,6 +107,15 @@ fn sentence(deployed: &wire::Deployed, file: &str, how: Deploy) -> String {
     }
 }
 
+/// What a trigger does from now on.
+fn about_trigger(trigger: &wire::DeployedTrigger) -> String {
+    let wire::DeployedTrigger { name, kind, state, next_due_at } = trigger;
+    match next_due_at {
+        Some(due) => format!("  {kind} {name}: {state}, due at {}", due.0),
+        None => format!("  {kind} {name}: {state}"),
+    }
+}
+
 /// Stores one definition for a start that names its version, and prints its warnings; `None` if it
 /// has faults, which are printed. The current version stays the same.
 pub(super) async fn keep(
@@ -111,7 +124,7 @@ pub(super) async fn keep(
     name: &str,
     context: &Context,
 ) -> Result<Option<wire::Deployed>> {
-    match judge(target, source, Deploy::KeepCurrent).await? {
+    match judge(target, source, Deploy::KeepCurrent, false).await? {
         Ok(deployed) => {
             warn(&deployed, source, name, context);
             Ok(Some(deployed))
@@ -129,8 +142,9 @@ async fn judge(
     target: &Target,
     source: &[u8],
     how: Deploy,
+    paused: bool,
 ) -> Result<Result<wire::Deployed, Faults>> {
-    let error = match target.deploy(source, how).await {
+    let error = match target.deploy(source, how, paused).await {
         Ok(deployed) => return Ok(Ok(deployed)),
         Err(error) => error,
     };

@@ -59,6 +59,9 @@ pub(crate) async fn run(context: &Context) -> Result<Exit> {
     };
     refuse_open_server(&settings.server, &*backend)?;
     let server = Arc::new(wiring::open_server(Arc::clone(&backend), &url, &settings)?);
+    let stop_triggers = CancellationToken::new();
+    let runner = wiring::trigger_runner(&server, &settings);
+    let firing = runner.map(|runner| server.tasks.spawn(runner.run(stop_triggers.clone())));
     let stop_dispatcher = CancellationToken::new();
     let dispatcher = wiring::dispatcher(&server, &backend).run(stop_dispatcher.clone());
     let dispatching = server.tasks.spawn(dispatcher);
@@ -75,6 +78,11 @@ pub(crate) async fn run(context: &Context) -> Result<Exit> {
         () = server.engine.over() => return give_up(&server, serving).await,
     }
     drop(sweeper);
+    // Before the engine takes no more executions.
+    stop_triggers.cancel();
+    if let Some(firing) = firing {
+        firing.await.context("the trigger runner ended badly")?;
+    }
     server.drain();
     tell("draining: waiting for running attempts (Ctrl-C again to stop now)", context);
     let grace = settings.server.drain_timeout;

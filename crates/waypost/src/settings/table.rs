@@ -130,6 +130,7 @@ settings! {
         tls_key: tls.key, Serve("--tls-key <FILE>"), BeAnything, "The certificate's private key, PEM.";
         reply_bytes_max: server.reply_bytes_max, Serve("--reply-bytes-max <BYTES>"), Between("4194304", "2147483648"), "Maximum bytes of responses and streams in transit, over all connections. Slow clients share them; a response that does not fit waits without using memory.";
         rate_limit: server.requests_per_second, Serve("--rate-limit <N>"), AtLeast("1"), "Requests per second of one key; bursts may be twice as large.";
+        no_triggers: server.no_triggers, Serve("--no-triggers [<BOOL>]"), BeAnything, "Whether this server fires no triggers by itself: no schedules, polls, windows and ends of workflows, which other instances fire, or this one after a restart without it. It still takes requests to webhook triggers, and published events.";
         trusted_proxies: server.trusted_proxies, Set("NETWORK..."), BeAnything, "Addresses and networks of proxies whose header `X-Forwarded-For` names the sender of a request, for the audit log and for limits by address.";
         allow_unsigned_hooks: server.allow_unsigned_hooks, Set("BOOL"), BeAnything, "Whether webhook triggers of scheme `none` take requests from other machines. Everyone who reaches the server could start their executions.";
         hook_rate_limit: server.hook_requests_per_second, Set("N"), AtLeast("1"), "Signed requests per second to one webhook trigger; bursts may be twice as large.";

@@ -7,8 +7,9 @@ use anyhow::{Context as _, Result};
 use serde::Deserialize;
 use waypost_core::id::ExecutionNo;
 use waypost_ports::query::{DefinitionsRequest, EventsRequest};
+use waypost_ports::triggers::TriggersRequest;
 use waypost_server::reader::{PAGE_BYTES_MAX, Reader, unknown_definition};
-use waypost_server::workflows::{Deploy, Workflows};
+use waypost_server::workflows::{Deploy, DeployTriggers, Workflows};
 use waypost_server::{server, wire};
 
 use super::{ChildrenPage, EventsOf, admin, answered};
@@ -86,11 +87,19 @@ impl Folder {
         }
     }
 
-    pub(super) fn deploy(&self, source: &[u8], how: Deploy) -> Result<wire::Deployed> {
+    pub(super) fn deploy(
+        &self,
+        source: &[u8],
+        how: Deploy,
+        paused: bool,
+    ) -> Result<wire::Deployed> {
         let backend = Arc::clone(&self.store) as Arc<dyn server::Backend>;
         let compiler = Box::new(wiring::compile);
         let workflows = Workflows::new(backend, Arc::new(wiring::plans()), compiler);
-        let deployed = answered(workflows.deploy(source, how))?;
+        // The store's time, which is not that of this machine if the store is a database.
+        let now = self.store.triggers(&TriggersRequest { limit: 1, ..Default::default() })?.at;
+        let triggers = DeployTriggers { now, paused };
+        let deployed = answered(workflows.deploy(source, how, triggers))?;
         if how != Deploy::DryRun {
             let status = if deployed.created { 201 } else { 200 };
             admin::record(&self.store, "deployDefinition", &deployed.subject(), status)?;

@@ -124,11 +124,17 @@ impl Client {
         Ok(self.ask(ask.query("cursor", cursor).query("limit", Some(limit))).await?.body)
     }
 
-    pub(super) async fn deploy(&self, source: &[u8], how: Deploy) -> Result<wire::Deployed> {
+    pub(super) async fn deploy(
+        &self,
+        source: &[u8],
+        how: Deploy,
+        paused: bool,
+    ) -> Result<wire::Deployed> {
         // JSON is YAML, too: whatever it is, its places are those of the file.
         let ask = Ask::post(&["definitions"])
             .query("dryRun", (how == Deploy::DryRun).then_some(true))
             .query("keepCurrent", (how == Deploy::KeepCurrent).then_some(true))
+            .query("paused", paused.then_some(true))
             .body("application/yaml", source.to_vec());
         Ok(self.ask(ask).await?.body)
     }

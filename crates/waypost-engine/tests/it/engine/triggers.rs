@@ -5,13 +5,18 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 use waypost_core::event::{Event, RunEvent};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
+use waypost_core::outbox::delivery::{Delivered, Jitter};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_core::trigger::{Fired, Payload, TriggerCursor};
-use waypost_engine::triggers::{BackfillRequest, FireResult, Occurrence, POLL_BACKOFF, RewindTo};
+use waypost_engine::triggers::{
+    BackfillRequest, FireResult, Occurrence, POLL_BACKOFF, RewindTo, is_trigger_endpoint,
+};
+use waypost_ports::outbox::{MessageClaim, MessageResult, Outbox};
 use waypost_ports::triggers::{Arrival, FireOutcome, TriggerState, Triggers, WindowRule};
 
 use crate::support::lab::Lab;
@@ -373,6 +378,51 @@ async fn chain_of_triggers_ends_after_sixteen_executions() {
     assert_eq!(fire(&occurrence).await, "known");
     instance.control.pause(WORKFLOW, TRIGGER, None).await.unwrap();
     assert_eq!(fire(&Occurrence::new("late", Payload::nothing())).await, "stale");
+}
+
+/// A workflow that is started by its own end: what follows from one start.
+#[tokio::test]
+async fn ends_of_a_workflow_fire_once_each_until_the_chain_is_too_long() {
+    let lab = Lab::new();
+    lab.deploy(&json!({ "ended": WORKFLOW }), "o = output(${{ input.depth | default(0) }})");
+    let instance = lab.instance();
+    let ends = &instance.runner.ends;
+    ends.reconcile().await.unwrap();
+    ends.reconcile().await.unwrap();
+    let outbox = &lab.store.inner;
+    let endpoints = outbox.endpoints().unwrap();
+    let [endpoint] = &endpoints[..] else { panic!("{endpoints:?}") };
+    assert!(is_trigger_endpoint(&endpoint.endpoint.id));
+
+    instance.engine().start(lab.request("a")).await.unwrap().ended().await.unwrap();
+    lab.deploy(&json!({ "ended": WORKFLOW }), "o = output(${{ input.status }})");
+    let mut depths = Vec::new();
+    loop {
+        let claim = Uuid::new_v4();
+        let request = MessageClaim { claim, limit: 10, lease: Millis::from_secs(60) };
+        let claimed = outbox.claim_messages(&request).unwrap().messages;
+        let Some((message, endpoint)) = claimed.first() else { break };
+        assert_eq!(claimed.len(), 1);
+        for _ in 0..2 {
+            let delivered = ends.deliver(message, endpoint).await;
+            assert_eq!(delivered, Some(Delivered::Yes { status: 204 }));
+        }
+        let result = Delivered::Yes { status: 204 };
+        let (name, took, jitter) = (message.name.clone(), Millis(1), Jitter::NONE);
+        outbox.settle_messages(claim, &[MessageResult { name, result, took, jitter }]).unwrap();
+        let started = lab.started();
+        if let Some(last) = started.get(depths.len()) {
+            lab.event(*last, "RunCompleted").await;
+            depths.push(fired(&lab, *last).depth);
+        }
+    }
+    assert_eq!(depths, (1..=16).collect::<Vec<u32>>());
+    assert_eq!(lab.outcomes(), [(FireOutcome::Started, 16), (FireOutcome::Dead, 1)]);
+
+    // Without the trigger its endpoint goes.
+    lab.deploy(&each_second(), "a");
+    ends.reconcile().await.unwrap();
+    assert!(outbox.endpoints().unwrap().is_empty());
 }
 
 #[tokio::test]

@@ -14,13 +14,15 @@ use waypost_core::id::{DefinitionHash, ExecutionNo};
 use waypost_core::json::Json;
 use waypost_core::plan::Plan;
 use waypost_core::schedule::{Schedule, ScheduleSpec};
+use waypost_core::status::Status;
 use waypost_core::time::Millis;
 use waypost_core::trigger::{
     EventTrigger, Overlap, PollTrigger, ScheduleTrigger, Trigger, TriggerKind, Window, WindowMode,
+    WorkflowEndedTrigger,
 };
 use waypost_engine::driver::Committed;
 use waypost_engine::triggers::{
-    Firing, TriggerControl, TriggerRunner, TriggerWakeups, registrations,
+    EndedTriggers, Firing, TriggerControl, TriggerRunner, TriggerWakeups, registrations,
 };
 use waypost_engine::{Engine, Observer, Plans};
 use waypost_ports::source::{PageRequest, PageSource, SourcePage};
@@ -79,6 +81,10 @@ fn compile_trigger(fields: &Value) -> Trigger {
             fields["overlap"].as_str().map_or(Overlap::Allow, |text| Overlap::parse(text).unwrap());
         let schedule = Schedule::compile(&spec).unwrap();
         TriggerKind::Schedule(Box::new(ScheduleTrigger { spec, schedule, overlap }))
+    } else if let Some(workflow) = fields["ended"].as_str() {
+        let statuses = vec![Status::Completed];
+        let ended = WorkflowEndedTrigger { workflow: workflow.into(), statuses };
+        TriggerKind::WorkflowEnded(Box::new(ended))
     } else if fields.get("event").is_some() {
         let mode = match fields["batch"].as_u64() {
             Some(size) => WindowMode::Batch { size: size as u32, wait: Millis(10_000) },
@@ -155,8 +161,11 @@ impl Lab {
         };
         let source = Arc::new(Source::default());
         let pages = Arc::clone(&source) as Arc<dyn PageSource>;
-        let control = TriggerControl { firing: firing.clone(), wakeups: wakeups.clone() };
-        Instance { runner: TriggerRunner { firing, pages, wakeups }, control, source }
+        let outbox = Arc::new(self.store.inner.clone());
+        let ends = EndedTriggers { firing: firing.clone(), outbox };
+        let control =
+            TriggerControl { firing: firing.clone(), ends: ends.clone(), wakeups: wakeups.clone() };
+        Instance { runner: TriggerRunner { firing, pages, ends, wakeups }, control, source }
     }
 
     pub(crate) fn trigger(&self) -> TriggerRow {

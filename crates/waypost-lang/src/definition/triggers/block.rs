@@ -8,7 +8,7 @@ use waypost_core::expr::{Expression, Template};
 use waypost_core::time::Millis;
 
 use super::super::{ExpressionUse, Located, ReadContext, config};
-use super::Seen;
+use super::SeenNames;
 use crate::diagnostics::{Code, did_you_mean, listed, quoted};
 use crate::fields;
 use crate::source::Span;
@@ -182,7 +182,7 @@ impl<'t, 'c, 's> Block<'t, 'c, 's> {
     }
 
     /// An expression without braces that sees these names.
-    pub(super) fn expression(&mut self, name: &str, sees: Seen) -> Option<Expression> {
+    pub(super) fn expression(&mut self, name: &str, sees: SeenNames) -> Option<Expression> {
         let entry = self.present(name)?;
         let text = fields::text(&format!("`{name}`"), &entry.value, self.context.faults)?;
         let place = ExpressionUse::Trigger(sees);
@@ -193,14 +193,14 @@ impl<'t, 'c, 's> Block<'t, 'c, 's> {
     }
 
     /// Any value with expressions in it that see these names.
-    pub(super) fn template(&mut self, name: &str, sees: Seen) -> Option<Template> {
+    pub(super) fn template(&mut self, name: &str, sees: SeenNames) -> Option<Template> {
         let entry = self.present(name)?;
         let template = self.compiled(&entry.value, sees)?;
         self.keep(name, entry.value.to_json());
         Some(template)
     }
 
-    pub(super) fn compiled(&mut self, tree: &'t Tree, sees: Seen) -> Option<Template> {
+    pub(super) fn compiled(&mut self, tree: &'t Tree, sees: SeenNames) -> Option<Template> {
         let errors = self.context.faults.errors();
         let found = config::template(tree, ExpressionUse::Trigger(sees), self.context);
         self.expressions.extend(found);

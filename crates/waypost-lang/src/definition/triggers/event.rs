@@ -8,17 +8,17 @@ use waypost_core::limits::{
 use waypost_core::time::Millis;
 use waypost_core::trigger::{EventTrigger, TriggerKind, Window, WindowMode};
 
-use super::{Block, Seen};
+use super::{Block, SeenNames};
 use crate::diagnostics::{Code, quoted};
 
-const ONE: Seen = &["trigger", "event"];
-const SEVERAL: Seen = &["trigger", "events"];
+const ONE: SeenNames = &["trigger", "event"];
+const SEVERAL: SeenNames = &["trigger", "events"];
 const SPANS: (Millis, Millis) = (WINDOW_SPAN_MIN, WINDOW_SPAN_MAX);
 /// How many times `period` is `max` of a debounce without one.
 const DEBOUNCE_PERIODS: u64 = 10;
 
 /// The trigger, and what its expressions see.
-pub(super) fn read(block: &mut Block<'_, '_, '_>) -> (Option<TriggerKind>, Seen) {
+pub(super) fn read(block: &mut Block<'_, '_, '_>) -> (Option<TriggerKind>, SeenNames) {
     let types = types(block);
     let source = block.text("source");
     let sees = if block.present("batch").is_some() { SEVERAL } else { ONE };

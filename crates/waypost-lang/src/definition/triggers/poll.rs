@@ -8,14 +8,14 @@ use waypost_core::time::Millis;
 use waypost_core::trigger::{PollTrigger, TriggerKind};
 
 use super::super::{ExpressionUse, config};
-use super::{Block, Seen};
+use super::{Block, SeenNames};
 use crate::diagnostics::Code;
 use crate::tree::{self, TreeEntry};
 
-const REQUEST: Seen = &["cursor", "secrets"];
-const RESPONSE: Seen = &["response"];
-const PAGE: Seen = &["body", "headers", "status", "cursor"];
-const AFTER_PAGE: Seen = &["body", "headers", "status", "cursor", "item"];
+const REQUEST: SeenNames = &["cursor", "secrets"];
+const RESPONSE: SeenNames = &["response"];
+const PAGE: SeenNames = &["body", "headers", "status", "cursor"];
+const AFTER_PAGE: SeenNames = &["body", "headers", "status", "cursor", "item"];
 /// The longest interval of a poll.
 const EVERY_MAX: Millis = Millis::from_secs(366 * 24 * 3_600);
 /// Fields of an `api-call` that a poll cannot have: its page is read here.

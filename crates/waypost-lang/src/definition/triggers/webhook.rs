@@ -10,12 +10,12 @@ use waypost_core::trigger::{
     WebhookTrigger,
 };
 
-use super::{Block, Seen};
+use super::{Block, SeenNames};
 use crate::diagnostics::{Code, quoted};
 use crate::fields;
 use crate::tree::{Tree, TreeEntry};
 
-const REQUEST: Seen = &["body", "headers", "query"];
+const REQUEST: SeenNames = &["body", "headers", "query"];
 const VERIFY_FIELDS: &[&str] =
     &["scheme", "secret", "header", "algorithm", "encoding", "prefix", "timestamp", "signed"];
 /// The fields of `verify` that belong to the scheme `hmac`.

@@ -6,10 +6,10 @@ use waypost_core::trigger::{Encoding, HashAlgorithm, HmacScheme};
 use waypost_ports::secret::SecretText;
 
 use super::mac::{digest, from_base64, from_hex, is_same_secret, is_signed};
-use super::{Delivery, Incoming, Reason, TOLERANCE};
+use super::{Incoming, Reason, SignedDelivery, TOLERANCE};
 
 /// What a scheme says; a header that the trigger names goes with its reason.
-type Verdict = Result<Delivery, (Reason, Option<String>)>;
+type Verified = Result<SignedDelivery, (Reason, Option<String>)>;
 
 const SHA256: HashAlgorithm = HashAlgorithm::Sha256;
 
@@ -54,7 +54,7 @@ fn check_time(sent: Timestamp, now: Timestamp) -> Result<(), (Reason, Option<Str
 }
 
 /// Standard Webhooks, version 1: `webhook-signature` is a list of `v1,<base64>`, of id, time and body.
-pub(super) fn standard(secrets: &[SecretText], request: &Incoming<'_>) -> Verdict {
+pub(super) fn standard(secrets: &[SecretText], request: &Incoming<'_>) -> Verified {
     const SIGNATURE: &str = "webhook-signature";
     const TIME: &str = "webhook-timestamp";
     let id = header(request, "webhook-id")?;
@@ -72,7 +72,7 @@ pub(super) fn standard(secrets: &[SecretText], request: &Incoming<'_>) -> Verdic
         return Err(refused(Reason::BadSignature));
     }
     check_time(sent, request.now)?;
-    Ok(Delivery::Id(id.to_owned()))
+    Ok(SignedDelivery::Id(id.to_owned()))
 }
 
 /// The key is written in Base64, after a prefix that may be missing.
@@ -82,7 +82,7 @@ fn standard_key(secret: &SecretText) -> Option<Vec<u8>> {
 }
 
 /// `x-hub-signature-256: sha256=<hex>`, of the body alone.
-pub(super) fn github(secrets: &[SecretText], request: &Incoming<'_>) -> Verdict {
+pub(super) fn github(secrets: &[SecretText], request: &Incoming<'_>) -> Verified {
     const SIGNATURE: &str = "x-hub-signature-256";
     let signature = header(request, SIGNATURE)?.strip_prefix("sha256=").and_then(from_hex);
     let signature = signature.ok_or(refused(Reason::Missing { what: SIGNATURE }))?;
@@ -90,22 +90,22 @@ pub(super) fn github(secrets: &[SecretText], request: &Incoming<'_>) -> Verdict 
 }
 
 /// `x-shopify-hmac-sha256: <base64>`, of the body alone.
-pub(super) fn shopify(secrets: &[SecretText], request: &Incoming<'_>) -> Verdict {
+pub(super) fn shopify(secrets: &[SecretText], request: &Incoming<'_>) -> Verified {
     const SIGNATURE: &str = "x-shopify-hmac-sha256";
     let signature = from_base64(header(request, SIGNATURE)?);
     let signature = signature.ok_or(refused(Reason::Missing { what: SIGNATURE }))?;
     body_alone(secrets, request, signature)
 }
 
-fn body_alone(secrets: &[SecretText], request: &Incoming<'_>, signature: Vec<u8>) -> Verdict {
+fn body_alone(secrets: &[SecretText], request: &Incoming<'_>, signature: Vec<u8>) -> Verified {
     match is_signed(SHA256, &keys(secrets), &[request.body], &[signature]) {
-        true => Ok(Delivery::Digest(digest(&[request.body]))),
+        true => Ok(SignedDelivery::Digest(digest(&[request.body]))),
         false => Err(refused(Reason::BadSignature)),
     }
 }
 
 /// `stripe-signature: t=<seconds>,v1=<hex>,…`, of time and body.
-pub(super) fn stripe(secrets: &[SecretText], request: &Incoming<'_>) -> Verdict {
+pub(super) fn stripe(secrets: &[SecretText], request: &Incoming<'_>) -> Verified {
     const SIGNATURE: &str = "stripe-signature";
     let missing = || refused(Reason::Missing { what: SIGNATURE });
     let (mut time, mut signatures) = (None, Vec::new());
@@ -125,7 +125,7 @@ pub(super) fn stripe(secrets: &[SecretText], request: &Incoming<'_>) -> Verdict 
 }
 
 /// `x-slack-signature: v0=<hex>`, of version, time and body.
-pub(super) fn slack(secrets: &[SecretText], request: &Incoming<'_>) -> Verdict {
+pub(super) fn slack(secrets: &[SecretText], request: &Incoming<'_>) -> Verified {
     const SIGNATURE: &str = "x-slack-signature";
     const TIME: &str = "x-slack-request-timestamp";
     let time = header(request, TIME)?;
@@ -141,21 +141,21 @@ fn timed(
     signed: &[&[u8]],
     signatures: &[Vec<u8>],
     (sent, now): (Timestamp, Timestamp),
-) -> Verdict {
+) -> Verified {
     if !is_signed(SHA256, &keys(secrets), signed, signatures) {
         return Err(refused(Reason::BadSignature));
     }
     check_time(sent, now)?;
-    Ok(Delivery::Digest(digest(signed)))
+    Ok(SignedDelivery::Digest(digest(signed)))
 }
 
 /// `x-gitlab-token: <secret>`: nothing is signed.
-pub(super) fn gitlab(secrets: &[SecretText], request: &Incoming<'_>) -> Verdict {
+pub(super) fn gitlab(secrets: &[SecretText], request: &Incoming<'_>) -> Verified {
     one_of(secrets, header(request, "x-gitlab-token")?.as_bytes())
 }
 
 /// `authorization: Basic <base64 of user:password>`.
-pub(super) fn basic(secrets: &[SecretText], request: &Incoming<'_>) -> Verdict {
+pub(super) fn basic(secrets: &[SecretText], request: &Incoming<'_>) -> Verified {
     let missing = || refused(Reason::Missing { what: "authorization" });
     let (scheme, given) =
         header(request, AUTHORIZATION.as_str())?.split_once(' ').ok_or_else(missing)?;
@@ -165,18 +165,22 @@ pub(super) fn basic(secrets: &[SecretText], request: &Incoming<'_>) -> Verdict {
 }
 
 /// The secret is the last part of the path.
-pub(super) fn token(secrets: &[SecretText], request: &Incoming<'_>) -> Verdict {
+pub(super) fn token(secrets: &[SecretText], request: &Incoming<'_>) -> Verified {
     let given = request.token.filter(|token| !token.is_empty());
     one_of(secrets, given.ok_or(refused(Reason::NoToken))?.as_bytes())
 }
 
-fn one_of(secrets: &[SecretText], given: &[u8]) -> Verdict {
+fn one_of(secrets: &[SecretText], given: &[u8]) -> Verified {
     let known = secrets.iter().any(|secret| is_same_secret(secret.reveal().as_bytes(), given));
-    if known { Ok(Delivery::Unsigned) } else { Err(refused(Reason::BadSignature)) }
+    if known { Ok(SignedDelivery::Unsigned) } else { Err(refused(Reason::BadSignature)) }
 }
 
 /// A signature in a header, as the trigger describes it.
-pub(super) fn hmac(scheme: &HmacScheme, secrets: &[SecretText], request: &Incoming<'_>) -> Verdict {
+pub(super) fn hmac(
+    scheme: &HmacScheme,
+    secrets: &[SecretText],
+    request: &Incoming<'_>,
+) -> Verified {
     let missing = |name: &str| (Reason::MissingNamed, Some(name.to_owned()));
     let signature =
         one(request, &scheme.header).and_then(|text| text.strip_prefix(&*scheme.prefix));
@@ -199,7 +203,7 @@ pub(super) fn hmac(scheme: &HmacScheme, secrets: &[SecretText], request: &Incomi
     if let Some((_, sent)) = time {
         check_time(sent, request.now)?;
     }
-    Ok(Delivery::Digest(digest(&signed)))
+    Ok(SignedDelivery::Digest(digest(&signed)))
 }
 
 /// What is signed, by its template. Nothing that is filled in is read as a part of the template.

@@ -168,11 +168,16 @@ impl Sample {
             .collect()
     }
 
-    fn ask(&self, headers: &HeaderMap, body: &[u8]) -> Result<Delivery, Refused> {
+    fn ask(&self, headers: &HeaderMap, body: &[u8]) -> Result<SignedDelivery, Refused> {
         self.ask_at(headers, body, 0)
     }
 
-    fn ask_at(&self, headers: &HeaderMap, body: &[u8], later: i64) -> Result<Delivery, Refused> {
+    fn ask_at(
+        &self,
+        headers: &HeaderMap,
+        body: &[u8],
+        later: i64,
+    ) -> Result<SignedDelivery, Refused> {
         let now = Timestamp((self.at + later) * 1_000);
         let request = Incoming { headers, body, token: self.token, now };
         verify(&self.scheme, &[secret(self.secret)], &request)
@@ -190,12 +195,12 @@ fn published_example_of_each_scheme_is_taken() {
         let delivery = sample.ask(&sample.headers(), sample.body).unwrap();
         match &sample.scheme {
             VerifyScheme::Standard => {
-                assert_eq!(delivery, Delivery::Id("msg_p5jXN8AQM9LWM0D4loKWxJek".to_owned()));
+                assert_eq!(delivery, SignedDelivery::Id("msg_p5jXN8AQM9LWM0D4loKWxJek".to_owned()));
             }
             _ if sample.is_of_the_body() => {
-                assert!(matches!(delivery, Delivery::Digest(_)), "{name}")
+                assert!(matches!(delivery, SignedDelivery::Digest(_)), "{name}")
             }
-            _ => assert_eq!(delivery, Delivery::Unsigned, "{name}"),
+            _ => assert_eq!(delivery, SignedDelivery::Unsigned, "{name}"),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use waypost_engine::triggers::{Firing, TriggerControl, TriggerWakeups};
+use waypost_engine::triggers::{EndedTriggers, Firing, TriggerControl, TriggerWakeups};
 use waypost_engine::{Engine, Plans};
 use waypost_ports::access::{Access, Role};
 use waypost_ports::blobs::MemoryBlobs;
@@ -79,7 +79,11 @@ impl House {
     pub(crate) fn deploy(&self, definition: &Value) {
         let (source, how) =
             (definition.to_string(), waypost_server::workflows::Deploy::MakeCurrent);
-        let deployed = self.server.workflows.deploy(source.as_bytes(), how);
+        let triggers = waypost_server::workflows::DeployTriggers {
+            now: self.server.engine.time().least,
+            paused: false,
+        };
+        let deployed = self.server.workflows.deploy(source.as_bytes(), how, triggers);
         assert!(deployed.unwrap().created);
     }
 
@@ -118,6 +122,8 @@ impl House {
             triggers: Arc::clone(&store) as Arc<_>,
             plans: Arc::clone(&plans),
         };
+        let outbox = Arc::clone(&store) as Arc<_>;
+        let ends = EndedTriggers { firing: firing.clone(), outbox };
         let wakeups = TriggerWakeups::default();
         let server = Server::new(Parts {
             engine,
@@ -135,7 +141,7 @@ impl House {
                 waypost_ports::webhook::DELIVERY_TIMEOUT,
             )),
             wakeups: waypost_engine::dispatcher::DispatcherWakeups::default(),
-            triggers: Some(TriggerControl { firing, wakeups }),
+            triggers: Some(TriggerControl { firing, ends, wakeups }),
             secrets: Arc::new(HookSecrets),
             config,
             limits: Vec::new(),

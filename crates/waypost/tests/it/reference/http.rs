@@ -72,9 +72,7 @@ fn section(page: &mut String, route: &Route, operation: &Value) {
     let who = match route.access {
         Access::Public => "Anybody, without a key".to_owned(),
         Access::Link(_) => "The bearer of the link, without a key".to_owned(),
-        Access::Signed => {
-            "Whoever signs requests as the trigger wants it, without a key".to_owned()
-        }
+        Access::Signed => "Senders that sign as the trigger says, without a key".to_owned(),
         Access::Roles(roles) => {
             let names: Vec<_> = roles.iter().map(|role| format!("`{}`", role.name())).collect();
             names.join(", ")

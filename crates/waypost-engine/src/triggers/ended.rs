@@ -1,0 +1,319 @@
+//! Ends of workflows as triggers: an endpoint of the outbox inside of Waypost, whose messages the dispatcher
+//! fires instead of sending them. Order, repeats and dead letters come with the outbox.
+//!
+//! An endpoint's id names its trigger and what the trigger listens to. Where that changes, another endpoint is
+//! added before the old one goes, so that no end is between them; an end that both get is one item.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use uuid::Uuid;
+use waypost_core::event::{Event, RunCreated, RunEvent};
+use waypost_core::frame::decode;
+use waypost_core::id::ExecutionNo;
+use waypost_core::json::Json;
+use waypost_core::outbox::delivery::Delivered;
+use waypost_core::outbox::{MessageKind, MessageKinds};
+use waypost_core::status::Status;
+use waypost_core::trigger::{Payload, TriggerKind, TriggerKindName, WorkflowEndedTrigger};
+use waypost_ports::outbox::{
+    EndpointRow, MessageState, MessagesRequest, NewEndpoint, Outbox, OutboxMessage, SigningSecret,
+};
+use waypost_ports::store::{Store, StoreError};
+use waypost_ports::triggers::{FireOutcome, TriggerRow, TriggerState, Triggers, TriggersRequest};
+
+use super::scheduling::rejected;
+use super::{FireError, FireResult, Firing, Occurrence, blocking};
+
+/// What the ids of these endpoints begin with. No other endpoint may have such an id.
+const ENDPOINT_PREFIX: &str = "trigger-";
+/// Stands for every workflow but the trigger's own.
+const ANY_WORKFLOW: &str = "*";
+/// Triggers that are read at once.
+const PAGE: usize = 500;
+/// How often an end is fired again because its trigger was changed meanwhile.
+const TRIES: usize = 5;
+/// Executions above one that are looked at for the trigger that began the tree.
+const PARENTS_MAX: usize = 64;
+
+/// Is this the id of an endpoint that belongs to a trigger? Such endpoints are not shown.
+pub fn is_trigger_endpoint(id: &str) -> bool {
+    id.starts_with(ENDPOINT_PREFIX)
+}
+
+/// Fires the ends of executions. Cheap to clone.
+#[derive(Clone)]
+pub struct EndedTriggers {
+    pub firing: Firing,
+    pub outbox: Arc<dyn Outbox>,
+}
+
+impl EndedTriggers {
+    /// Makes the endpoints those of the triggers that there are. What is added gets every end that is
+    /// committed after this returns.
+    pub async fn reconcile(&self) -> Result<(), FireError> {
+        let rows = self.firing.call(rows).await?;
+        let mut wanted = BTreeMap::new();
+        for row in rows {
+            // Of a definition that this build cannot use, the endpoint stays as it is.
+            let planned = self.firing.planned(&row).await;
+            let endpoint = match planned {
+                Ok(planned) => match &planned.trigger.kind {
+                    TriggerKind::WorkflowEnded(ended) => Some(endpoint(&row, ended)),
+                    _ => None,
+                },
+                Err(FireError::Definition(_)) => None,
+                Err(error) => return Err(error),
+            };
+            wanted.insert(row.number.0, endpoint);
+        }
+        let outbox = Arc::clone(&self.outbox);
+        Ok(blocking(move || change_endpoints(&*outbox, wanted)).await?)
+    }
+
+    /// Fires the end that a message is about; `None` where it is to be done later.
+    pub async fn deliver(
+        &self,
+        message: &OutboxMessage,
+        endpoint: &EndpointRow,
+    ) -> Option<Delivered> {
+        let done = Some(Delivered::Yes { status: 204 });
+        match self.fire(message, endpoint).await {
+            Ok(true) => done,
+            Ok(false) => None,
+            Err(FireError::Store(error)) => {
+                tracing::warn!(%error, id = %message.name, "an end is fired later");
+                None
+            }
+            Err(error) => {
+                Some(Delivered::No { status: None, retry_after: None, reason: error.to_string() })
+            }
+        }
+    }
+
+    /// `false` where it is to be fired later.
+    async fn fire(
+        &self,
+        message: &OutboxMessage,
+        endpoint: &EndpointRow,
+    ) -> Result<bool, FireError> {
+        let Some((workflow, name)) = named(&endpoint.endpoint.description) else {
+            return Ok(true);
+        };
+        let mut occurrence = None;
+        for _ in 0..TRIES {
+            let Some(row) = self.firing.row(&workflow, &name).await? else { return Ok(true) };
+            // What ends during a pause is not caught up.
+            if row.state != TriggerState::Active {
+                return Ok(true);
+            }
+            let planned = self.firing.planned(&row).await?;
+            let TriggerKind::WorkflowEnded(ended) = &planned.trigger.kind else { return Ok(true) };
+            let about = AboutEnd::of(message);
+            let Some(about) = about.filter(|about| about.is_for(&row, ended)) else {
+                return Ok(true);
+            };
+            let occurrence = match &mut occurrence {
+                Some(known) => known,
+                none => none.insert(self.occurrence(message, about).await?),
+            };
+            let (outcome, reason) = match self.firing.fire(&row, occurrence, None, None).await? {
+                FireResult::Started(_) | FireResult::Known(_) => return Ok(true),
+                FireResult::Stale => continue,
+                FireResult::Retry { why } => {
+                    tracing::warn!(%why, trigger = %name, %workflow, "an end is fired later");
+                    return Ok(false);
+                }
+                FireResult::Filtered => (FireOutcome::Filtered, None),
+                FireResult::Dead { reason } => (FireOutcome::Dead, Some(reason)),
+                FireResult::Rejected { holding } => (FireOutcome::Skipped, Some(rejected(holding))),
+            };
+            if self.firing.settle(&row, occurrence, outcome, reason.as_deref()).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    async fn occurrence(
+        &self,
+        message: &OutboxMessage,
+        about: AboutEnd,
+    ) -> Result<Occurrence, FireError> {
+        let (store, read) = (Arc::clone(&self.firing.store), message.clone());
+        let (depth, output) = blocking(move || {
+            let depth = depth(&*store, read.name.execution)?;
+            Ok((depth, crate::dispatcher::output_of(&*store, &read)?))
+        })
+        .await?;
+        let key = format!("{} {}", about.id, message.name.seq);
+        let mut fields = about.fields;
+        fields.insert("output".to_owned(), output);
+        let execution = Json::object(fields.into_iter());
+        let execution = execution.map_err(|error| FireError::Definition(error.to_string()))?;
+        let id = Json::from_value(&serde_json::json!({ "execution": about.id }));
+        let occurrence = Occurrence::new(&key, Payload::ended(&execution)).with_details(id);
+        Ok(Occurrence { depth, ..occurrence })
+    }
+}
+
+/// What a message says about an end.
+struct AboutEnd {
+    id: String,
+    workflow: String,
+    status: Option<Status>,
+    /// As expressions see them.
+    fields: BTreeMap<String, Json>,
+}
+
+impl AboutEnd {
+    fn of(message: &OutboxMessage) -> Option<Self> {
+        let mut fields: BTreeMap<String, Json> = serde_json::from_slice(&message.data).ok()?;
+        let id = fields.remove("execution")?;
+        let text = |json: &Json| serde_json::from_str::<String>(json.text()).ok();
+        let about = Self {
+            id: text(&id)?,
+            workflow: text(fields.get("workflow")?)?,
+            status: end_of(message.kind),
+            fields: BTreeMap::new(),
+        };
+        fields.insert("id".to_owned(), id);
+        Some(Self { fields, ..about })
+    }
+
+    /// Does the trigger, as it is now, fire with it?
+    fn is_for(&self, row: &TriggerRow, ended: &WorkflowEndedTrigger) -> bool {
+        let by_workflow = match &*ended.workflow {
+            ANY_WORKFLOW => self.workflow != *row.workflow,
+            workflow => self.workflow == workflow,
+        };
+        let by_status = self
+            .status
+            .is_some_and(|status| ended.statuses.is_empty() || ended.statuses.contains(&status));
+        by_workflow && by_status
+    }
+}
+
+fn end_of(kind: MessageKind) -> Option<Status> {
+    match kind {
+        MessageKind::Completed => Some(Status::Completed),
+        MessageKind::Failed => Some(Status::Failed),
+        MessageKind::Cancelled => Some(Status::Cancelled),
+        MessageKind::TimedOut => Some(Status::TimedOut),
+        _ => None,
+    }
+}
+
+/// The triggers that there are; those of workflows that are retired have no endpoint.
+fn rows(triggers: &dyn Triggers) -> Result<Vec<TriggerRow>, StoreError> {
+    let kind = Some(TriggerKindName::WorkflowEnded);
+    let mut request = TriggersRequest { kind, limit: PAGE, ..TriggersRequest::default() };
+    let mut rows: Vec<TriggerRow> = Vec::new();
+    loop {
+        let page = triggers.triggers(&request)?;
+        rows.extend(page.rows);
+        match rows.last().filter(|_| page.more) {
+            Some(last) => {
+                request.after = Some((Arc::clone(&last.workflow), Arc::clone(&last.name)));
+            }
+            None => break,
+        }
+    }
+    rows.retain(|row| row.state != TriggerState::Retired);
+    Ok(rows)
+}
+
+fn endpoint(row: &TriggerRow, ended: &WorkflowEndedTrigger) -> NewEndpoint {
+    let ends = MessageKind::ALL.into_iter().filter(|kind| {
+        let wanted = |status| ended.statuses.is_empty() || ended.statuses.contains(&status);
+        end_of(*kind).is_some_and(wanted)
+    });
+    let kinds = ends.fold(MessageKinds::default(), |kinds, kind| kinds.with(kind.into()));
+    let workflow = (*ended.workflow != *ANY_WORKFLOW).then(|| Arc::clone(&ended.workflow));
+    let listens = blake3::hash(format!("{} {workflow:?}", kinds.bits()).as_bytes()).to_hex();
+    let listens = listens.get(..12).unwrap_or_default();
+    NewEndpoint {
+        id: format!("{}{listens}", prefix(row.number.0)).into(),
+        url: "trigger:".into(),
+        description: serde_json::json!([row.workflow, row.name]).to_string().into(),
+        workflow,
+        kinds,
+        with_output: true,
+        with_links: false,
+        // Nothing is signed with it.
+        secret: SigningSecret(Uuid::new_v4().as_bytes().to_vec()),
+    }
+}
+
+/// What the ids of the endpoints of a trigger begin with.
+fn prefix(trigger: i64) -> String {
+    format!("{ENDPOINT_PREFIX}{trigger}-")
+}
+
+/// The workflow and the name of an endpoint's trigger.
+fn named(description: &str) -> Option<(String, String)> {
+    serde_json::from_str(description).ok()
+}
+
+/// Adds what is missing, then deletes what is of no trigger, or of one that listens to something else and has
+/// no message of it left. `wanted` has every trigger by number; without an endpoint, its own ones stay.
+fn change_endpoints(
+    outbox: &dyn Outbox,
+    wanted: BTreeMap<i64, Option<NewEndpoint>>,
+) -> Result<(), StoreError> {
+    let known: BTreeSet<Arc<str>> =
+        outbox.endpoints()?.into_iter().map(|row| row.endpoint.id).collect();
+    for new in wanted.values().flatten().filter(|new| !known.contains(&new.id)) {
+        match outbox.add_endpoint(new) {
+            // Another instance has added it.
+            Ok(()) | Err(StoreError::Refused(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    for id in known.into_iter().filter(|id| is_trigger_endpoint(id)) {
+        let is_of = |trigger: &i64| id.starts_with(&prefix(*trigger));
+        let of = wanted.iter().find(|(trigger, _)| is_of(trigger));
+        let goes = match of {
+            None => true,
+            Some((_, None)) => false,
+            Some((_, Some(new))) => new.id != id && !has_pending(outbox, &id)?,
+        };
+        if goes {
+            outbox.delete_endpoint(&id)?;
+        }
+    }
+    Ok(())
+}
+
+fn has_pending(outbox: &dyn Outbox, endpoint: &Arc<str>) -> Result<bool, StoreError> {
+    let request = MessagesRequest {
+        endpoint: Some(Arc::clone(endpoint)),
+        state: Some(MessageState::Pending),
+        limit: 1,
+        ..MessagesRequest::default()
+    };
+    Ok(!outbox.messages(&request)?.rows.is_empty())
+}
+
+/// The depth of an execution that the end of this one starts.
+fn depth(store: &dyn Store, mut execution: ExecutionNo) -> Result<u32, StoreError> {
+    for _ in 0..PARENTS_MAX {
+        let Some(created) = created(store, execution)? else { break };
+        match (created.trigger, created.parent) {
+            (Some(fired), _) => return Ok(fired.depth + 1),
+            (None, Some(parent)) => execution = parent.execution,
+            (None, None) => break,
+        }
+    }
+    Ok(1)
+}
+
+fn created(store: &dyn Store, execution: ExecutionNo) -> Result<Option<RunCreated>, StoreError> {
+    let Some(first) = store.load_after(execution, 0)?.into_iter().next() else { return Ok(None) };
+    let body = first.body.map_err(StoreError::Corrupt)?;
+    let events = decode(&body).map_err(|error| StoreError::Corrupt(error.to_string()))?;
+    Ok(events.into_iter().find_map(|event| match event {
+        Event::Run(RunEvent::Created(created)) => Some(*created),
+        _ => None,
+    }))
+}
