@@ -7,9 +7,13 @@
 
 mod cost;
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use jsonschema::{PatternOptions, Validator};
 use serde::Serialize;
 use waypost_core::blob::BlobRef;
+use waypost_core::id::DefinitionHash;
 use waypost_core::json::{BadJson, Json};
 use waypost_core::limits::BLOBS_IN_SCHEMA_BYTES_MAX;
 
@@ -17,6 +21,8 @@ use crate::diagnostics::{Code, Faults, quoted};
 use crate::fields;
 use crate::tree::{Tree, TreeValue};
 
+/// Compiled schemas in the cache; above it the cache starts anew.
+const SCHEMAS_MAX: usize = 1_000;
 /// Faults reported for one input.
 const FAULTS_MAX: usize = 20;
 /// Longest message of one fault; the library's quote the offending value.
@@ -38,6 +44,31 @@ const PROBES: &[&str] =
 pub struct InputSchema {
     validator: Validator,
     source: serde_json::Value,
+}
+
+/// Compiled schemas by definition.
+#[derive(Debug, Default)]
+pub struct InputSchemas(Mutex<HashMap<DefinitionHash, Arc<InputSchema>>>);
+
+impl InputSchemas {
+    /// The schema of a definition, compiled once.
+    pub fn get(
+        &self,
+        definition: DefinitionHash,
+        source: &Json,
+    ) -> Result<Arc<InputSchema>, BadInputSchema> {
+        let cached = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = cached().get(&definition) {
+            return Ok(Arc::clone(known));
+        }
+        let schema = Arc::new(InputSchema::compile(source)?);
+        let mut known = cached();
+        if known.len() >= SCHEMAS_MAX {
+            known.clear();
+        }
+        known.insert(definition, Arc::clone(&schema));
+        Ok(schema)
+    }
 }
 
 /// A fault of an input.

@@ -44,7 +44,7 @@ use crate::diagnostics::Faults;
 use crate::source::Source;
 
 pub use crate::diagnostics::{Code, Diagnostics, FAULTS_MAX, Fault, RENDERED_MAX, Severity};
-pub use crate::input::{BadInputSchema, InputFault, InputSchema};
+pub use crate::input::{BadInputSchema, InputFault, InputSchema, InputSchemas};
 pub use crate::schema::schema;
 
 /// A definition without errors.

@@ -1,18 +1,15 @@
 //! Definitions: deploying them, and having their plans at hand when executions start.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use tokio::sync::Semaphore;
-use waypost_core::id::DefinitionHash;
 use waypost_core::json::Json;
 use waypost_core::limits::BLOBS_IN_SCHEMA_BYTES_MAX;
 use waypost_core::plan::Plan;
 use waypost_core::time::Timestamp;
 use waypost_engine::Plans;
 use waypost_engine::triggers::registrations;
-use waypost_lang::{Diagnostics, InputSchema, Severity};
+use waypost_lang::{Diagnostics, InputSchemas, Severity};
 use waypost_ports::blobs::{Blobs, NotInlined, inline_up_to};
 use waypost_ports::store::{DefinitionRef, NewDefinition};
 use waypost_ports::triggers::{TriggerState, TriggersRequest};
@@ -23,8 +20,6 @@ use crate::server::{Backend, Compiler};
 use crate::wire::payload::Time;
 use crate::wire::{Deployed, DeployedTrigger};
 
-/// Compiled input schemas in the cache; above it the cache starts anew.
-const SCHEMAS_MAX: usize = 1_000;
 /// Triggers of a workflow that the answer to a deploy lists.
 const TRIGGERS_MAX: usize = 1_000;
 /// Checks of inputs at once that read blobs.
@@ -35,7 +30,7 @@ pub struct Workflows {
     backend: Arc<dyn Backend>,
     plans: Arc<Plans>,
     compiler: Box<Compiler>,
-    schemas: Mutex<HashMap<DefinitionHash, Arc<InputSchema>>>,
+    schemas: InputSchemas,
     /// Places of checks that read blobs, each of which takes the memory of their contents.
     pub(crate) reading_checks: Semaphore,
 }
@@ -71,7 +66,7 @@ impl Workflows {
     /// Over a store.
     pub fn new(backend: Arc<dyn Backend>, plans: Arc<Plans>, compiler: Box<Compiler>) -> Self {
         let reading_checks = Semaphore::new(READING_CHECKS_MAX);
-        Self { backend, plans, compiler, schemas: Mutex::default(), reading_checks }
+        Self { backend, plans, compiler, schemas: InputSchemas::default(), reading_checks }
     }
 
     /// Compiles a definition and keeps it.
@@ -158,21 +153,8 @@ impl Workflows {
             NotInlined::Blob(error) => error.into(),
             error => Problem::new(Code::InvalidInput, format!("the input {error}")),
         })?;
-        let known = self.schemas.lock().get(&plan.hash).cloned();
-        let schema = match known {
-            Some(schema) => schema,
-            None => {
-                let schema =
-                    InputSchema::compile(source).map_err(|error| Problem::internal(&error))?;
-                let schema = Arc::new(schema);
-                let mut schemas = self.schemas.lock();
-                if schemas.len() >= SCHEMAS_MAX {
-                    schemas.clear();
-                }
-                schemas.insert(plan.hash, Arc::clone(&schema));
-                schema
-            }
-        };
+        let schema = self.schemas.get(plan.hash, source);
+        let schema = schema.map_err(|error| Problem::internal(&error))?;
         schema.check(&whole).map_err(|faults| {
             let errors = faults.into_iter().map(|fault| FaultAt {
                 message: fault.message,

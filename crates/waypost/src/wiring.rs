@@ -17,7 +17,7 @@ use waypost_engine::triggers::{
     EndedTriggers, Firing, HandlerPages, TriggerControl, TriggerRunner, TriggerWakeups,
 };
 use waypost_engine::{Engine, Observer, Parts, Plans};
-use waypost_lang::{Compiled, Diagnostics, InputFault, InputSchema};
+use waypost_lang::{Compiled, Diagnostics, InputFault, InputSchema, InputSchemas};
 use waypost_nodes::webhook::HttpWebhooks;
 use waypost_ports::blobs::{BlobRefs, Blobs};
 use waypost_ports::clock::SystemClock;
@@ -114,6 +114,10 @@ pub fn define(store: &dyn Store, compiled: &Compiled) -> Result<Definition, Stor
 pub fn check_input(plan: &Plan, input: &Json) -> Result<(), Vec<String>> {
     let Some(schema) = &plan.input_schema else { return Ok(()) };
     let schema = InputSchema::compile(schema).map_err(|error| vec![error.to_string()])?;
+    check_by(&schema, input)
+}
+
+fn check_by(schema: &InputSchema, input: &Json) -> Result<(), Vec<String>> {
     let line = |fault: &InputFault| {
         let place = if fault.path.is_empty() { "input" } else { &fault.path };
         format!("{place}: {}", fault.message)
@@ -123,11 +127,16 @@ pub fn check_input(plan: &Plan, input: &Json) -> Result<(), Vec<String>> {
 
 /// Plans of the definitions in a store.
 pub fn plans() -> Plans {
+    let schemas = InputSchemas::default();
     Plans::new(Box::new(|canonical| {
         waypost_lang::compile_canonical(canonical.as_bytes(), &waypost_nodes::catalog())
             .map_err(|faults| faults.to_string())
     }))
-    .checking(Box::new(check_input))
+    .checking(Box::new(move |plan: &Plan, input: &Json| {
+        let Some(source) = &plan.input_schema else { return Ok(()) };
+        let schema = schemas.get(plan.hash, source).map_err(|error| vec![error.to_string()])?;
+        check_by(&schema, input)
+    }))
 }
 
 /// Starts an engine over a store, in a process that is alone. Must be called inside a Tokio runtime.
