@@ -12,6 +12,7 @@
 //! | `firing` | one fire: from an occurrence to an execution, or to why there is none |
 //! | `trial` | what a trigger would do with a payload |
 //! | `control` | what people ask of a trigger: pause, resume, fire, rewind, backfill |
+//! | `dead` | dead letters, fired again |
 //! | `registration` | what a deploy registers |
 //! | `runner`, `book`, `wakeups` | the task that claims what is due; its bookkeeping; what wakes it |
 //! | `schedules`, `scheduling` | one turn of a schedule, and the calls that it needs |
@@ -26,6 +27,7 @@
 
 mod book;
 mod control;
+mod dead;
 mod ended;
 mod firing;
 mod occurrence;

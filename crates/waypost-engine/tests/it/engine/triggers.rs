@@ -1,27 +1,22 @@
 //! Triggers: each item starts one execution, whoever dies meanwhile and whatever people change.
 
+mod items;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 use waypost_core::event::{Event, RunEvent};
-use waypost_core::failure::{Failure, kind};
 use waypost_core::id::ExecutionNo;
-use waypost_core::json::Json;
-use waypost_core::outbox::delivery::{Delivered, Jitter};
 use waypost_core::time::{Millis, Timestamp};
-use waypost_core::trigger::{Fired, Payload, TriggerCursor};
-use waypost_engine::triggers::{
-    BackfillRequest, FireResult, Occurrence, POLL_BACKOFF, RewindTo, is_trigger_endpoint,
-};
-use waypost_ports::outbox::{MessageClaim, MessageResult, Outbox};
-use waypost_ports::triggers::{Arrival, FireOutcome, TriggerState, Triggers, WindowRule};
+use waypost_core::trigger::{Fired, TriggerCursor};
+use waypost_engine::triggers::{BackfillRequest, FireResult, Occurrence, RewindTo};
+use waypost_ports::triggers::{Advance, FireOutcome, TriggerState};
 
 use crate::support::lab::Lab;
 use crate::support::store::{Call, Fault};
-use crate::support::triggers::{TRIGGER, WORKFLOW};
+use crate::support::triggers::{Instance, TRIGGER, WORKFLOW};
 use crate::support::world::START;
 
 const HOUR: u64 = 3_600_000;
@@ -86,13 +81,10 @@ async fn runners_that_race_for_one_row_start_one_execution() {
     lab.clock.advance(Millis(1_000));
     let row = lab.trigger();
     let TriggerCursor::Schedule(cursor) = &row.cursor else { panic!() };
-    let advance = waypost_ports::triggers::Advance {
-        seq: row.seq,
-        cursor: TriggerCursor::Schedule(cursor.clone()),
-        next_due: None,
-    };
+    let advance =
+        Advance { seq: row.seq, cursor: TriggerCursor::Schedule(cursor.clone()), next_due: None };
     let time = Occurrence::of_time(START.plus(Millis(1_000)));
-    let fire = |instance: &crate::support::triggers::Instance| {
+    let fire = |instance: &Instance| {
         let (firing, row) = (instance.runner.firing.clone(), row.clone());
         let (time, advance) = (time.clone(), Some(advance.clone()));
         async move { ok(firing.fire(&row, &time, advance, None).await.unwrap()) }
@@ -252,177 +244,6 @@ async fn backfill_fires_past_times_that_have_not_fired() {
     let TriggerCursor::Schedule(cursor) = &row.cursor else { panic!() };
     assert!(cursor.backfills.is_empty());
     assert_eq!(row.next_due, due, "the schedule goes on as before");
-}
-
-#[tokio::test]
-async fn item_that_cannot_start_is_a_dead_letter_that_is_fired_again_once() {
-    let lab = Lab::new();
-    let trigger = json!({ "poll": {}, "id": "order-${{ item.id }}" });
-    lab.deploy(&trigger, "a");
-    let instance = lab.instance();
-    let mut taken = lab.request("a");
-    taken.key = Some(waypost_core::id::ExecutionId("order-1".into()));
-    instance.engine().start(taken).await.unwrap();
-    let page = json!({ "items": [{ "id": 1 }, { "id": 2 }], "next": 7 });
-    instance.source.pages.lock().push_back(Ok(page));
-    // The definition of the request above is the current one now.
-    lab.deploy(&trigger, "a");
-    instance.run_due().await;
-    assert_eq!(lab.started().len(), 1);
-    let dead = lab.store.inner.dead_fires(&dead_letters()).unwrap();
-    let [dead] = &dead[..] else { panic!("{dead:?}") };
-    assert!(dead.reason.contains("order-1"), "{}", dead.reason);
-    lab.deploy(&json!({ "poll": {}, "id": "again-${{ item.id }}" }), "a");
-    let retry = || instance.control.retry_dead(WORKFLOW, TRIGGER, dead.id);
-    assert_eq!(ok(retry().await.unwrap()), "started");
-    assert_eq!(ok(retry().await.unwrap()), "known");
-}
-
-fn dead_letters() -> waypost_ports::triggers::DeadFiresRequest {
-    waypost_ports::triggers::DeadFiresRequest { limit: 100, ..Default::default() }
-}
-
-#[tokio::test]
-async fn poll_fires_each_item_once_and_goes_on_from_its_cursor() {
-    let lab = Lab::new();
-    lab.deploy(&json!({ "poll": {}, "if": "item.id != 3" }), "a");
-    let instance = lab.instance();
-    let page = |ids: &[u64], next: u64, more: bool| {
-        let items: Vec<Value> = ids.iter().map(|id| json!({ "id": id })).collect();
-        Ok(json!({ "items": items, "next": next, "more": more }))
-    };
-    instance.source.pages.lock().extend([page(&[1, 2], 5, true), page(&[2, 3], 6, false)]);
-    instance.run_due().await;
-    assert_eq!(lab.outcomes(), [(FireOutcome::Started, 2), (FireOutcome::Filtered, 1)]);
-    lab.clock.advance(Millis(60_000));
-    instance.source.pages.lock().push_back(page(&[1, 4], 7, false));
-    instance.run_due().await;
-    assert_eq!(lab.started().len(), 3);
-    let requests = instance.source.requests.lock().clone();
-    let expected = [r#"{"since":{}}"#, r#"{"since":{"at":5}}"#, r#"{"since":{"at":6}}"#];
-    assert_eq!(requests, expected);
-}
-
-#[tokio::test]
-async fn poll_that_fails_waits_and_one_that_starts_nothing_breaks() {
-    let lab = Lab::new();
-    lab.deploy(&json!({ "poll": {}, "input": "${{ item.missing }}" }), "a");
-    let instance = lab.instance();
-    let failure = Failure { status: Some(503), ..Failure::transient(kind::HTTP, "not now") };
-    instance.source.pages.lock().push_back(Err(failure));
-    instance.run_due().await;
-    let row = lab.trigger();
-    assert_eq!((row.failures, row.state), (1, TriggerState::Active));
-    assert!(row.next_due.unwrap().since(START) >= Millis(POLL_BACKOFF.0 / 5 * 4));
-    lab.clock.advance(Millis(10_000));
-    let items: Vec<Value> = (0..50).map(|id| json!({ "id": id })).collect();
-    instance.source.pages.lock().push_back(Ok(json!({ "items": items, "next": 1 })));
-    instance.run_due().await;
-    let row = lab.trigger();
-    assert_eq!(row.state, TriggerState::Broken);
-    assert!(row.reason.unwrap().starts_with("20 items in a row"), "the source is not drained");
-    assert_eq!(lab.outcomes(), [(FireOutcome::Dead, 20)]);
-    let TriggerCursor::Poll(cursor) = &row.cursor else { panic!() };
-    assert_eq!(cursor.cursor.text(), "{}", "the page is read again when it is resumed");
-}
-
-#[tokio::test]
-async fn events_of_a_window_fire_together_once() {
-    let lab = Lab::new();
-    lab.deploy(&json!({ "event": {}, "batch": 10 }), "a");
-    let (one, two) = (lab.instance(), lab.instance());
-    let row = lab.trigger();
-    let arrival = |id: u64| {
-        let event = json!({ "id": id.to_string(), "type": "order.paid" });
-        let occurrence =
-            Occurrence::new(&id.to_string(), Payload::event(&Json::from_value(&event)));
-        Arrival {
-            at: row.at(),
-            group: "g".into(),
-            item: occurrence.item(&row).digest(),
-            label: occurrence.label,
-            rule: WindowRule::Batch { size: 10, wait: Millis(10_000) },
-            payload: event.to_string().into(),
-        }
-    };
-    lab.store.inner.arrive(&[arrival(1), arrival(2), arrival(1)]).unwrap();
-    one.run_due().await;
-    assert_eq!(lab.started().len(), 0);
-    lab.clock.advance(Millis(10_000));
-    tokio::join!(one.run_due(), two.run_due());
-    let [execution] = lab.started()[..] else { panic!("{:?}", lab.fires()) };
-    let Some(Event::Run(RunEvent::Created(created))) = lab.find(execution, "RunCreated") else {
-        panic!()
-    };
-    let input = created.input.to_value().unwrap();
-    assert_eq!(input["events"].as_array().unwrap().len(), 2);
-    lab.clock.advance(Millis(60_000));
-    one.run_due().await;
-    assert_eq!(lab.started().len(), 1);
-}
-
-#[tokio::test]
-async fn chain_of_triggers_ends_after_sixteen_executions() {
-    let lab = Lab::new();
-    lab.deploy(&each_second(), "a");
-    let instance = lab.instance();
-    let row = lab.trigger();
-    let mut occurrence = Occurrence::new("deep", Payload::nothing());
-    occurrence.depth = 17;
-    let fire = async |occurrence: &Occurrence| {
-        ok(instance.runner.firing.fire(&row, occurrence, None, None).await.unwrap())
-    };
-    assert_eq!(fire(&occurrence).await, "dead");
-    occurrence.depth = 16;
-    assert_eq!(fire(&occurrence).await, "started");
-    assert_eq!(fire(&occurrence).await, "known");
-    instance.control.pause(WORKFLOW, TRIGGER, None).await.unwrap();
-    assert_eq!(fire(&Occurrence::new("late", Payload::nothing())).await, "stale");
-}
-
-/// A workflow that is started by its own end: what follows from one start.
-#[tokio::test]
-async fn ends_of_a_workflow_fire_once_each_until_the_chain_is_too_long() {
-    let lab = Lab::new();
-    lab.deploy(&json!({ "ended": WORKFLOW }), "o = output(${{ input.depth | default(0) }})");
-    let instance = lab.instance();
-    let ends = &instance.runner.ends;
-    ends.reconcile().await.unwrap();
-    ends.reconcile().await.unwrap();
-    let outbox = &lab.store.inner;
-    let endpoints = outbox.endpoints().unwrap();
-    let [endpoint] = &endpoints[..] else { panic!("{endpoints:?}") };
-    assert!(is_trigger_endpoint(&endpoint.endpoint.id));
-
-    instance.engine().start(lab.request("a")).await.unwrap().ended().await.unwrap();
-    lab.deploy(&json!({ "ended": WORKFLOW }), "o = output(${{ input.status }})");
-    let mut depths = Vec::new();
-    loop {
-        let claim = Uuid::new_v4();
-        let request = MessageClaim { claim, limit: 10, lease: Millis::from_secs(60) };
-        let claimed = outbox.claim_messages(&request).unwrap().messages;
-        let Some((message, endpoint)) = claimed.first() else { break };
-        assert_eq!(claimed.len(), 1);
-        for _ in 0..2 {
-            let delivered = ends.deliver(message, endpoint).await;
-            assert_eq!(delivered, Some(Delivered::Yes { status: 204 }));
-        }
-        let result = Delivered::Yes { status: 204 };
-        let (name, took, jitter) = (message.name.clone(), Millis(1), Jitter::NONE);
-        outbox.settle_messages(claim, &[MessageResult { name, result, took, jitter }]).unwrap();
-        let started = lab.started();
-        if let Some(last) = started.get(depths.len()) {
-            lab.event(*last, "RunCompleted").await;
-            depths.push(fired(&lab, *last).depth);
-        }
-    }
-    assert_eq!(depths, (1..=16).collect::<Vec<u32>>());
-    assert_eq!(lab.outcomes(), [(FireOutcome::Started, 16), (FireOutcome::Dead, 1)]);
-
-    // Without the trigger its endpoint goes.
-    lab.deploy(&each_second(), "a");
-    ends.reconcile().await.unwrap();
-    assert!(outbox.endpoints().unwrap().is_empty());
 }
 
 #[tokio::test]
