@@ -68,7 +68,7 @@ impl EndedTriggers {
             wanted.insert(row.number.0, endpoint);
         }
         let outbox = Arc::clone(&self.outbox);
-        Ok(blocking(move || change_endpoints(&*outbox, wanted)).await?)
+        Ok(blocking(move || change_endpoints(&*outbox, &wanted)).await?)
     }
 
     /// Fires the end that a message is about; `None` where it is to be done later.
@@ -259,7 +259,7 @@ fn named(description: &str) -> Option<(String, String)> {
 /// no message of it left. `wanted` has every trigger by number; without an endpoint, its own ones stay.
 fn change_endpoints(
     outbox: &dyn Outbox,
-    wanted: BTreeMap<i64, Option<NewEndpoint>>,
+    wanted: &BTreeMap<i64, Option<NewEndpoint>>,
 ) -> Result<(), StoreError> {
     let known: BTreeSet<Arc<str>> =
         outbox.endpoints()?.into_iter().map(|row| row.endpoint.id).collect();

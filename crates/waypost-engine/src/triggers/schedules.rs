@@ -132,7 +132,7 @@ impl ScheduleTurn {
     }
 
     /// What is to be done next.
-    pub fn next(&mut self) -> TurnAction {
+    pub fn next_action(&mut self) -> TurnAction {
         let (Some(schedule), Some(cursor)) = (self.schedule(), self.cursor()) else {
             return TurnAction::Done(None);
         };

@@ -62,7 +62,7 @@ impl Work {
         let times = turn.times_of_backfill();
         turn.know(self.known_times(turn.row(), times).await?);
         loop {
-            let settlement = match turn.next() {
+            let settlement = match turn.next_action() {
                 TurnAction::Done(next) => {
                     self.wakeups.await_ends(trigger, turn.awaited());
                     return Ok(Turned::Done(next));
