@@ -25,6 +25,9 @@ const FIRES_AT_ONCE: usize = 32;
 /// How often triggers are read again that change while they fire.
 const TRIES: usize = 3;
 
+/// Which event of a request is for which trigger: its position, the workflow, the trigger's name.
+type MatchName = (usize, Arc<str>, Arc<str>);
+
 /// An event for a trigger.
 type Match = (usize, Arc<CloudEvent>, Arc<EventTriggerEntry>);
 
@@ -41,14 +44,14 @@ pub(crate) async fn publish(server: Arc<Server>, call: Call) -> Result<Reply, Pr
         skipped: 0,
         dead: 0,
     };
-    let mut open: Option<Vec<(usize, Arc<str>, Arc<str>)>> = None;
+    let mut open: Option<Vec<MatchName>> = None;
     for _ in 0..TRIES {
         let triggers = server.event_triggers.current(firing).await.map_err(definition)?;
         let mut matches = matches(&triggers, &events)?;
         // Another try is for those alone whose trigger had changed.
         if let Some(open) = &open {
             matches.retain(|(at, _, to)| {
-                let is_open = |(event, workflow, name): &(usize, Arc<str>, Arc<str>)| {
+                let is_open = |(event, workflow, name): &MatchName| {
                     event == at && *workflow == to.row.workflow && *name == to.row.name
                 };
                 open.iter().any(is_open)
@@ -95,7 +98,7 @@ async fn deliver(
     firing: &Firing,
     matches: Vec<Match>,
     published: &mut wire::EventsPublished,
-) -> Result<Vec<(usize, Arc<str>, Arc<str>)>, Problem> {
+) -> Result<Vec<MatchName>, Problem> {
     let (collected, fired): (Vec<_>, Vec<_>) =
         matches.into_iter().partition(|(_, _, to)| to.window().is_some());
     let mut stale = collect(server, firing, collected, published).await?;
@@ -175,7 +178,7 @@ async fn collect(
     firing: &Firing,
     matches: Vec<Match>,
     published: &mut wire::EventsPublished,
-) -> Result<Vec<(usize, Arc<str>, Arc<str>)>, Problem> {
+) -> Result<Vec<MatchName>, Problem> {
     let (mut names, mut arrivals, mut stale) = (Vec::new(), Vec::new(), Vec::new());
     for (at, event, to) in matches {
         let name = (at, Arc::clone(&to.row.workflow), Arc::clone(&to.row.name));
