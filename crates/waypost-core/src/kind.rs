@@ -145,7 +145,6 @@ impl ConfigFault {
 
 /// A node kind. Implemented once per kind, each in a file of its own.
 pub trait Kind: Send + Sync {
-    /// Its description.
     fn spec(&self) -> &'static KindSpec;
 
     /// Turns a config into a behaviour. The fields' shapes, and every expression in them, have been

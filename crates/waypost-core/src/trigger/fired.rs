@@ -22,6 +22,7 @@ pub struct Fired {
     pub node: Option<Arc<str>>,
     /// The nominal time of a schedule; otherwise, when it fired.
     pub at: Timestamp,
+    /// When it fired.
     pub fired_at: Timestamp,
     /// What identifies the fire, as people read it.
     pub key: Arc<str>,

@@ -50,7 +50,6 @@ pub enum Output {
 
 /// Something to be done at the store. Each is repeated until the store has answered.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "nearly all of them are appends")]
 pub enum StoreWork {
     /// Append a frame; answered with [`Input::Appended`](super::Input::Appended).
     Append(Append),

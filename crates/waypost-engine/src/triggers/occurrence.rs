@@ -129,7 +129,7 @@ impl Occurrence {
     pub fn again(dead: &DeadFireRow) -> Option<Self> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
-        struct Kept {
+        struct KeptOccurrence {
             payload: Json,
             nominal: Option<i64>,
             previous: Option<i64>,
@@ -138,7 +138,7 @@ impl Occurrence {
             depth: u32,
         }
         let key = format!("dead letter {}", dead.id);
-        let Ok(kept) = serde_json::from_str::<Kept>(&dead.payload) else {
+        let Ok(kept) = serde_json::from_str::<KeptOccurrence>(&dead.payload) else {
             // An event whose window is gone: the store has nothing but the event.
             let event = Json::parse_own(&dead.payload).ok()?;
             let again = Self::new(&key, Payload::event(&event));

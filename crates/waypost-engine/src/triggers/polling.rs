@@ -16,7 +16,7 @@ use waypost_ports::triggers::{
 };
 
 use super::polls::{DEAD_IN_A_ROW_MAX, PageItem, PageItems, page_request, poll_backoff, read_page};
-use super::runner::Work;
+use super::runner::TriggerWork;
 use super::scheduling::rejected;
 use super::{FireError, FireResult};
 
@@ -52,7 +52,7 @@ struct PageFired {
     broken: Option<Arc<str>>,
 }
 
-impl Work {
+impl TriggerWork {
     /// Reads the pages of a poll that are there now.
     pub(super) async fn on_poll(
         &self,

@@ -47,7 +47,7 @@ pub struct TriggerRunner {
 }
 
 /// What the tasks of a runner share.
-pub(super) struct Work {
+pub(super) struct TriggerWork {
     pub(super) firing: Firing,
     pub(super) pages: Arc<dyn PageSource>,
     pub(super) wakeups: TriggerWakeups,
@@ -55,18 +55,18 @@ pub(super) struct Work {
 }
 
 /// Work that has ended: on a trigger, which is due again at this time, or on a group.
-type Ended = Option<(TriggerNo, Option<Timestamp>)>;
+type WorkEnd = Option<(TriggerNo, Option<Timestamp>)>;
 
 /// What is under way.
 struct UnderWay {
-    tasks: JoinSet<Ended>,
+    tasks: JoinSet<WorkEnd>,
     book: TriggerBook,
     /// The store's time, at an instant of this process.
     clock: (Timestamp, Instant),
 }
 
 impl UnderWay {
-    fn take(&mut self, ended: Result<Ended, JoinError>) {
+    fn take(&mut self, ended: Result<WorkEnd, JoinError>) {
         match ended {
             Ok(Some((trigger, next))) => self.book.ended(trigger, next),
             Ok(None) => self.book.group_ended(),
@@ -109,9 +109,9 @@ impl TriggerRunner {
         }
     }
 
-    fn begin(&self) -> (Arc<Work>, UnderWay) {
+    fn begin(&self) -> (Arc<TriggerWork>, UnderWay) {
         let Self { firing, pages, ends: _, wakeups } = self;
-        let work = Work {
+        let work = TriggerWork {
             firing: firing.clone(),
             pages: Arc::clone(pages),
             wakeups: wakeups.clone(),
@@ -185,7 +185,7 @@ impl TriggerRunner {
     }
 }
 
-impl Work {
+impl TriggerWork {
     /// Claims what is due, and begins to work on it.
     async fn turn(self: &Arc<Self>, under_way: &mut UnderWay) -> Result<(), StoreError> {
         let limit = under_way.book.room().min(CLAIM_MAX);

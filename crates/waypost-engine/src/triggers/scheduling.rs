@@ -5,7 +5,7 @@ use waypost_core::time::Timestamp;
 use waypost_ports::store::StoreError;
 use waypost_ports::triggers::{Advance, FireOutcome, TriggerNo, TriggerRow, TriggerState};
 
-use super::runner::Work;
+use super::runner::TriggerWork;
 use super::schedules::{ScheduleTurn, TimeFired, TurnAction};
 use super::wakeups::TriggerName;
 use super::{FireError, FireResult, Occurrence};
@@ -24,7 +24,7 @@ enum Turned {
     Later,
 }
 
-impl Work {
+impl TriggerWork {
     /// Does what is due of a schedule.
     pub(super) async fn on_schedule(
         &self,

@@ -6,14 +6,14 @@ use waypost_core::json::{BadJson, Json};
 use waypost_core::trigger::{Payload, TriggerKind, WindowMode};
 use waypost_ports::triggers::{DueGroup, FireOutcome, Settlement, TriggerRow, TriggerState};
 
-use super::runner::Work;
+use super::runner::TriggerWork;
 use super::scheduling::rejected;
 use super::{FireError, FireResult, Occurrence};
 
 /// How often a group is tried again because its trigger was changed meanwhile.
 const TRIES: usize = 3;
 
-impl Work {
+impl TriggerWork {
     /// Fires a group.
     pub(super) async fn flush(&self, group: DueGroup) -> Result<(), FireError> {
         let mut row = Arc::unwrap_or_clone(Arc::clone(&group.row));

@@ -117,6 +117,7 @@ pub(super) fn events(update: &str) -> String {
         "child.rs",
         "failure.rs",
         "plan.rs",
+        "trigger/fired.rs",
     ];
     let types = types(&files);
     let mut page = format!(
@@ -146,6 +147,7 @@ pub(super) fn events(update: &str) -> String {
         "Wait",
         "CancelReason",
         "ParentLink",
+        "Fired",
     ] {
         value(&mut page, &types[name]);
     }

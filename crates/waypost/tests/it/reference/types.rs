@@ -14,6 +14,8 @@ pub(super) struct Type {
     pub(super) fields: Vec<Field>,
     /// Of an enum.
     pub(super) variants: Vec<Variant>,
+    /// Does serde write its fields as `firedAt`?
+    is_camel_case: bool,
 }
 
 #[derive(Default)]
@@ -92,12 +94,16 @@ fn read(text: &str) -> Vec<Type> {
                     trimmed.strip_prefix("pub enum ").or(trimmed.strip_prefix("pub struct "));
                 if let Some(name) = kind.filter(|_| trimmed.ends_with('{')) {
                     let name = name.trim_end_matches(" {").to_owned();
-                    open = Some(Type { name, doc: about, ..Type::default() });
+                    let is_camel_case = of.contains("rename_all = \"camelCase\"");
+                    open = Some(Type { name, doc: about, is_camel_case, ..Type::default() });
                 }
             }
             Some(_) if depth == 0 => types.extend(open.take().filter(|_| trimmed == "}")),
             Some(known) => {
-                if let Some(field) = field(trimmed, about.clone(), &of) {
+                if let Some(mut field) = field(trimmed, about.clone(), &of) {
+                    if known.is_camel_case {
+                        field.name = camel_case(&field.name);
+                    }
                     match known.variants.last_mut() {
                         Some(variant) if depth == 8 => variant.fields.push(field),
                         _ => known.fields.push(field),
@@ -127,6 +133,12 @@ fn field(line: &str, doc: String, attributes: &str) -> Option<Field> {
     let kind = option.unwrap_or(kind).to_owned();
     let flat = attributes.contains("flatten");
     Some(Field { name: name.to_owned(), kind, doc, optional, flat })
+}
+
+fn camel_case(name: &str) -> String {
+    let mut words = name.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |name, word| name + &word[..1].to_uppercase() + &word[1..])
 }
 
 fn variant(line: &str, doc: String, attributes: &str) -> Variant {
