@@ -41,7 +41,7 @@ fn fired(lab: &Lab, execution: ExecutionNo) -> Fired {
     }
 }
 
-fn ok(result: FireResult) -> &'static str {
+fn ok(result: &FireResult) -> &'static str {
     match result {
         FireResult::Started(_) => "started",
         FireResult::Known(_) => "known",
@@ -87,14 +87,14 @@ async fn runners_that_race_for_one_row_start_one_execution() {
     let fire = |instance: &Instance| {
         let (firing, row) = (instance.runner.firing.clone(), row.clone());
         let (time, advance) = (time.clone(), Some(advance.clone()));
-        async move { ok(firing.fire(&row, &time, advance, None).await.unwrap()) }
+        async move { ok(&firing.fire(&row, &time, advance, None).await.unwrap()) }
     };
     let (first, second) = tokio::join!(fire(&one), fire(&two));
     assert_eq!(BTreeSet::from([first, second]), BTreeSet::from(["started", "known"]));
     // Another item on the old cursor.
     let time = Occurrence::of_time(START.plus(Millis(2_000)));
     let late = one.runner.firing.fire(&row, &time, Some(advance.clone()), None).await.unwrap();
-    assert_eq!((ok(late), lab.count("RunCreated")), ("stale", 1));
+    assert_eq!((ok(&late), lab.count("RunCreated")), ("stale", 1));
 }
 
 #[tokio::test]

@@ -87,7 +87,9 @@ fn compile_trigger(fields: &Value) -> Trigger {
         TriggerKind::WorkflowEnded(Box::new(ended))
     } else if fields.get("event").is_some() {
         let mode = match fields["batch"].as_u64() {
-            Some(size) => WindowMode::Batch { size: size as u32, wait: Millis(10_000) },
+            Some(size) => {
+                WindowMode::Batch { size: u32::try_from(size).unwrap(), wait: Millis(10_000) }
+            }
             None => WindowMode::Debounce { period: Millis(10_000), max: Millis(60_000) },
         };
         let window = Some(Window { key: None, mode });
