@@ -99,3 +99,49 @@ fn a_sweep_and_the_lag_do_not_read_the_log() {
     let lag = progress.replace("$1", "2").replace("$2", "10");
     assert_eq!(intruder.number(&lag), 3, "two are compared, one is only counted");
 }
+
+/// Every server asks what is due, again and again; schedules that are not due cost it nothing.
+#[test]
+fn what_is_due_is_found_without_reading_all_triggers() {
+    let database = Database::new();
+    drop(database.open());
+    let intruder = database.intruder();
+    intruder.run(
+        "INSERT INTO triggers (workflow, name, kind, version, definition, revision, seq, incarnation, state, cursor,
+                               next_due, failures, topics, registered_at, timing, by_definition, claimable_at)
+         SELECT 'flow', n::text::bytea, 0, 1, '', 1, 1, 0, 0, '', n, 0, '', 0, '', false,
+                CASE WHEN n > 2 THEN 9000000000000 + n ELSE 1 END
+         FROM generate_series(1, 10000) AS n;
+         INSERT INTO trigger_fires (trigger, item, label, at, outcome, execution, open)
+         SELECT 1, sha256(n::text::bytea), '', n, 0, n, n > 19997 FROM generate_series(1, 20000) AS n",
+    );
+    let next = include_str!("../../queries/triggers_next_due.sql");
+    let claim = include_str!("../../queries/triggers_claim.sql");
+    let open = include_str!("../../queries/fires_open.sql");
+    for (types, sql, values) in [
+        ("", next, ""),
+        ("(int8, int8)", claim, "(100, 1000)"),
+        ("(int8, int8, int8)", open, "(1, 0, 100)"),
+    ] {
+        for analyze in ["", "ANALYZE triggers, trigger_fires"] {
+            intruder.run(analyze);
+            let plan = intruder.plan(types, sql, "ANALYZE, COSTS OFF, TIMING OFF", values);
+            assert!(most_rows(&plan) <= 3, "{plan}");
+        }
+    }
+}
+
+/// A batch of fires is looked up in its triggers; to compare each with each would take as long as its square.
+#[test]
+fn a_batch_of_fires_is_not_quadratic() {
+    let database = Database::new();
+    drop(database.open());
+    let intruder = database.intruder();
+    let sql = include_str!("../../queries/fires_admit.sql");
+    let types = "(int8[], bytea[], bytea[], int8[], int8[], int8[], int8[], int8[], bytea[], int8[], int8[],
+                  int8[], int8[], int8)";
+    let values = "('{1}', '{x}', '{x}', '{NULL}', '{1}', '{1}', '{1}', '{1}', '{x}', '{1}', '{}', '{1}', '{1}', 1)";
+    let plan = intruder.plan(types, sql, "COSTS OFF", values);
+    assert_eq!(plan.matches("hashed SubPlan").count(), 3, "{plan}");
+    assert!(!plan.contains("Join Filter"), "{plan}");
+}
