@@ -47,7 +47,7 @@ pub(crate) async fn admit(
     batch: &[Append],
     part: &[usize],
 ) -> Result<Admitted> {
-    let mut items = Items::default();
+    let mut items = FireColumns::default();
     for index in part {
         if let Some(fire) = of(&batch[*index]) {
             items.push(fire, batch[*index].header.execution.0)?;
@@ -201,7 +201,7 @@ pub(super) async fn bury<'a>(
     Ok(())
 }
 
-/// Items that start nothing, as arrays.
+/// FireColumns that start nothing, as arrays.
 #[derive(Default)]
 pub(super) struct Settled<'a> {
     triggers: Vec<i64>,
@@ -242,7 +242,7 @@ impl<'a> Settled<'a> {
 
 /// Fires of frames, as arrays.
 #[derive(Default)]
-struct Items<'a> {
+struct FireColumns<'a> {
     trigger: Vec<i64>,
     item: Vec<&'a [u8]>,
     label: Vec<&'a [u8]>,
@@ -254,7 +254,7 @@ struct Items<'a> {
     group_key: Vec<Option<&'a [u8]>>,
 }
 
-impl<'a> Items<'a> {
+impl<'a> FireColumns<'a> {
     fn push(&mut self, fire: &'a Fire, execution: i64) -> Result<()> {
         let advance = fire.advance.as_ref();
         let group = fire.group.as_ref();

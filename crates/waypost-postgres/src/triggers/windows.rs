@@ -20,7 +20,7 @@ use crate::queries::sql;
 use crate::text::{array, count, from_stored, get, limit as most, narrow, text, to_stored};
 
 /// A payload and the label of its item.
-type Payload = (Arc<str>, Arc<str>);
+type WaitingPayload = (Arc<str>, Arc<str>);
 
 /// How often to look again for a group that another instance has just made.
 const ATTEMPTS: u32 = 20;
@@ -265,7 +265,7 @@ pub(super) async fn claim(
     let params: Params<'_> = &[&most(limit), &to_stored(lease.0)?];
     let taken = db.query(sql!("groups_claim"), params).await?;
     let numbers: Vec<i64> = taken.iter().map(|row| get(row, 0)).collect::<Result<_>>()?;
-    let mut payloads: HashMap<i64, Vec<Payload>> = HashMap::new();
+    let mut payloads: HashMap<i64, Vec<WaitingPayload>> = HashMap::new();
     for row in db.query(sql!("pending_list"), &[&numbers]).await? {
         payloads.entry(get(&row, 0)?).or_default().push((text(&row, 2)?, text(&row, 1)?));
     }

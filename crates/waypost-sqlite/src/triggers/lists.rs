@@ -69,14 +69,18 @@ pub(super) fn fires(db: &Connection, request: &FiresRequest) -> rusqlite::Result
 
 /// Executions of a trigger.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct OpenFound {
     pub(super) open: Vec<ExecutionNo>,
     /// Places of fires whose executions have ended since this was asked last.
     pub(super) ended: Vec<i64>,
 }
 
-pub(super) fn open(db: &Connection, trigger: TriggerNo, limit: usize) -> rusqlite::Result<Found> {
-    let (mut found, mut after) = (Found::default(), i64::MIN);
+pub(super) fn open(
+    db: &Connection,
+    trigger: TriggerNo,
+    limit: usize,
+) -> rusqlite::Result<OpenFound> {
+    let (mut found, mut after) = (OpenFound::default(), i64::MIN);
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
     while found.open.len() < limit {
         let page = params![trigger.0, after, PAGE];

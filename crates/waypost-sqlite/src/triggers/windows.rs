@@ -16,7 +16,7 @@ use crate::queries;
 use crate::store::Write;
 
 /// An event of a group: its item, its label and its payload.
-type Event = (ItemDigest, Arc<str>, Arc<str>);
+type WaitingRow = (ItemDigest, Arc<str>, Arc<str>);
 
 pub(super) fn pause(write: &Write<'_>, trigger: TriggerNo, paused: bool) -> rusqlite::Result<()> {
     run(&write.tx, queries::GROUPS_PAUSE, params![trigger.0, paused]).map(drop)
@@ -59,7 +59,7 @@ fn delete_one(write: &Write<'_>, group: i64) -> rusqlite::Result<()> {
     run(&write.tx, queries::GROUP_DELETE, [group]).map(drop)
 }
 
-fn events(db: &Connection, group: i64) -> rusqlite::Result<Vec<Event>> {
+fn events(db: &Connection, group: i64) -> rusqlite::Result<Vec<WaitingRow>> {
     all(db, queries::PENDING_LIST, [group], |row| {
         Ok((rows::item(row, 0)?, rows::text(row, 1)?, rows::text(row, 2)?))
     })

@@ -373,7 +373,7 @@ fn holds_test(text: &str, modules: &[&str], function: &str) -> bool {
 
 /// The suite of all stores is a list in a macro.
 fn is_conformance_case(module: &str, case: &str) -> bool {
-    let suite = page("crates/waypost-ports/src/conformance.rs");
+    let suite = page("crates/waypost-ports/src/conformance/cases.rs");
     let list = suite.split_once(&format!("{module}: [")).and_then(|(_, rest)| rest.split_once(']'));
     // Some suites have a list of their own.
     let own = format!("crates/waypost-ports/src/conformance/{module}.rs");
