@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use waypost_core::expr::{Expression, Template};
-use waypost_core::kind::{Behaviour, ConfigFault, DurationTemplate, Field, Shape};
+use waypost_core::kind::{Behaviour, ConfigFault, DurationTemplate, Field, KindSpec, Shape};
 use waypost_core::published::{key_of, keyed_name};
 use waypost_core::slot::SlotClass;
 use waypost_core::time::{BadDuration, Millis};
@@ -26,6 +26,13 @@ pub(crate) const fn optional(name: &'static str, shape: Shape, summary: &'static
 /// The fault of a field that is missing.
 pub(crate) fn missing(field: &str) -> ConfigFault {
     ConfigFault::at(field, format!("`{field}` is required"))
+}
+
+/// A trigger as a node. The language has read its fields.
+pub(crate) fn trigger(config: &ConfigMap, spec: &KindSpec) -> Result<Behaviour, Vec<ConfigFault>> {
+    let needed = spec.fields.iter().filter(|field| field.required).map(|field| field.name);
+    let absent: Vec<_> = needed.filter(|name| !config.contains_key(*name)).map(missing).collect();
+    if absent.is_empty() { Ok(Behaviour::Trigger { manual: false }) } else { Err(absent) }
 }
 
 /// A fault below a field: `cases`, `0`, `when`.

@@ -1,15 +1,13 @@
 //! `event`: a trigger of this kind as a node. The language reads its config, as it reads an entry of `on`.
 
-use waypost_core::kind::{Behaviour, Family, KindSpec};
+use waypost_core::kind::{Family, KindSpec};
 use waypost_core::trigger::TriggerKindName;
 
 use crate::NodeKind;
+use crate::config;
 
-pub(crate) static KIND: NodeKind = NodeKind {
-    spec: &SPEC,
-    compile: |_| Ok(Behaviour::Trigger { manual: false }),
-    handler: None,
-};
+pub(crate) static KIND: NodeKind =
+    NodeKind { spec: &SPEC, compile: |config| config::trigger(config, &SPEC), handler: None };
 
 static SPEC: KindSpec = KindSpec {
     name: "event",
