@@ -64,8 +64,8 @@ impl Driver {
                     self.outputs.push(Output::Store(StoreWork::Reload(execution)));
                 }
             }
-            Appended::ItemSettled(outcome) => {
-                self.refused(execution, &frame, &Answer::ItemSettled(outcome));
+            Appended::ItemSettled(how) => {
+                self.refused(execution, &frame, &Answer::ItemSettled(how))
             }
             Appended::Stale => self.refused(execution, &frame, &Answer::Stale),
             Appended::Unborn => {

@@ -112,7 +112,8 @@ fn migration_of_the_read_tables_derives_their_rows_again() {
         "DROP VIEW executions, node_executions, execution_wait_states; DROP TABLE variable_rows;
          CREATE VIEW executions AS SELECT 1; CREATE VIEW node_executions AS SELECT 1;
          CREATE VIEW execution_wait_states AS SELECT 1;
-         ALTER TABLE execution_rows DROP COLUMN owner, DROP COLUMN progress;
+         ALTER TABLE execution_rows DROP COLUMN owner, DROP COLUMN progress,
+             DROP COLUMN trigger_name, DROP COLUMN trigger_node, DROP COLUMN fired;
          ALTER TABLE node_rows DROP COLUMN seq, DROP COLUMN created_at, DROP COLUMN updated_at,
              DROP COLUMN deadline, DROP COLUMN input, ADD COLUMN completed_at bigint;
          DROP INDEX wait_rows_listed, wait_rows_by_kind; ALTER TABLE wait_rows DROP COLUMN detail;
@@ -122,7 +123,7 @@ fn migration_of_the_read_tables_derives_their_rows_again() {
          DELETE FROM migrations
          WHERE name IN ('true rows', 'node ends', 'blobs', 'progress', 'outbox', 'waits', 'breakers',
                         'topics', 'notifications', 'approval links', 'trees', 'awaited',
-                        'turns', 'tree use', 'publisher', 'triggers')",
+                        'turns', 'tree use', 'publisher', 'triggers', 'fired')",
     );
     let _store = database.open_with(options());
     let executions = rows.lines().filter(|line| line.starts_with("(life-")).count();

@@ -50,13 +50,7 @@ pub(crate) async fn run(context: &Context) -> Result<Exit> {
     settings.server.address = listener.address()?;
     let url = advertised(&settings, &listener)?;
     settings.engine.public_url.get_or_insert_with(|| url.clone());
-    let backend: Arc<dyn Backend> = match &settings.cluster.database {
-        Some(database) => Arc::new(backend::open_database(database)?),
-        None => {
-            let local = listener.local_url()?;
-            Arc::new(wiring::open_engine_store_at(&settings.data, Some(local))?)
-        }
-    };
+    let backend = open_backend(&settings, &listener)?;
     refuse_open_server(&settings.server, &*backend)?;
     let server = Arc::new(wiring::open_server(Arc::clone(&backend), &url, &settings)?);
     let stop_triggers = CancellationToken::new();
@@ -109,6 +103,17 @@ pub(crate) async fn run(context: &Context) -> Result<Exit> {
     server.audit.close();
     tell("stopped; every execution goes on with the next start", context);
     Ok(Exit::Done)
+}
+
+/// The store that this instance drives the executions of.
+fn open_backend(settings: &Settings, listener: &Listener) -> Result<Arc<dyn Backend>> {
+    Ok(match &settings.cluster.database {
+        Some(database) => Arc::new(backend::open_database(database)?),
+        None => {
+            let local = listener.local_url()?;
+            Arc::new(wiring::open_engine_store_at(&settings.data, Some(local))?)
+        }
+    })
 }
 
 /// The address that this instance advertises.
