@@ -103,8 +103,7 @@ async fn append_in_transaction(
     batch: &[Append],
     part: &[usize],
 ) -> Result<Vec<Appended>> {
-    db.begin().await?;
-    let admitted = fires::admit(db, batch, part).await?;
+    let admitted = fires::begin(db, batch, part).await?;
     let mut inserted = insert(db, batch, &admitted.entering).await?;
     fires::finish(db, batch, &admitted, &inserted).await?;
     write_further_rows(db, batch, &admitted.entering, &inserted).await?;

@@ -297,6 +297,27 @@ impl Connection {
         self.run_all("BEGIN").await
     }
 
+    /// As [`begin`](Self::begin), with its first statement on the same way there and back.
+    pub(crate) async fn begin_with(
+        &mut self,
+        sql: &'static str,
+        params: Params<'_>,
+    ) -> Result<Vec<Row>> {
+        let statement = self.prepare(sql).await?;
+        self.in_transaction = true;
+        self.sent.fetch_add(2, Ordering::Relaxed);
+        let client = &self.client;
+        // Sent in this order and answered in it.
+        let answers = timeout(self.timeout, async {
+            let begin = client.batch_execute("BEGIN");
+            let (begun, rows) = tokio::join!(biased; begin, client.query(&statement, params));
+            begun?;
+            rows
+        });
+        let answer = answers.await;
+        self.judge(answer)
+    }
+
     /// Begins a transaction whose statements all see one state of the database, and change nothing.
     pub(crate) async fn begin_snapshot(&mut self) -> Result<()> {
         self.in_transaction = true;

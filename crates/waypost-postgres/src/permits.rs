@@ -35,8 +35,7 @@ pub(crate) async fn append(
     batch: &[Append],
     part: &[usize],
 ) -> Result<Vec<Appended>> {
-    db.begin().await?;
-    let mut admitted = fires::admit(db, batch, part).await?;
+    let mut admitted = fires::begin(db, batch, part).await?;
     let asking = lock_all(db, batch, &admitted.entering).await?;
     let rejected = reject(db, batch, &asking).await?;
     let is_accepted = |index: &&usize| !rejected.contains_key(index);

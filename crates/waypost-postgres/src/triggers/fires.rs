@@ -1,12 +1,12 @@
 //! Fires: first frames that begin with one, and items that start nothing.
 //!
 //! ```text
-//!   begin ─▶ fires_admit: locks, items ─▶ frames ─▶ items of frames that did not go in are deleted again
-//!                 │                                 cursors of those that did
-//!                 └─ not taken: the item is known, or the fire is stale; looked up after the commit
+//!   BEGIN, fires_admit: locks, items ─▶ frames ─▶ items of frames that did not go in are deleted again
+//!            │                                 cursors of those that did
+//!            └─ not taken: the item is known, or the fire is stale; looked up after the commit
 //! ```
 //!
-//! Frames without a fire never come here.
+//! Parts without a fire only begin their transaction here.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -40,9 +40,9 @@ pub(crate) struct Admitted {
     overdue: BTreeSet<i64>,
 }
 
-/// Inside of a transaction, before its frames: takes the items of their fires. The locks that it takes keep
-/// the triggers as they are until the commit.
-pub(crate) async fn admit(
+/// Begins the transaction of frames, and takes the items of their fires. The locks that it takes keep the triggers
+/// as they are until the commit.
+pub(crate) async fn begin(
     db: &mut Connection,
     batch: &[Append],
     part: &[usize],
@@ -55,6 +55,7 @@ pub(crate) async fn admit(
     }
     let mut admitted = Admitted { entering: part.to_vec(), ..Admitted::default() };
     if items.execution.is_empty() {
+        db.begin().await?;
         return Ok(admitted);
     }
     let mut taken = HashSet::new();
@@ -298,6 +299,6 @@ impl<'a> FireColumns<'a> {
             &seqs,
             &step,
         ];
-        db.query(sql!("fires_admit"), params).await
+        db.begin_with(sql!("fires_admit"), params).await
     }
 }
