@@ -40,8 +40,8 @@ async fn item_that_cannot_start_is_a_dead_letter_that_is_fired_again_once() {
     assert!(dead.reason.contains("order-1"), "{}", dead.reason);
     lab.deploy(&json!({ "poll": {}, "id": "again-${{ item.id }}" }), "a");
     let retry = || instance.control.retry_dead(WORKFLOW, TRIGGER, dead.id);
-    assert_eq!(ok(retry().await.unwrap()), "started");
-    assert_eq!(ok(retry().await.unwrap()), "known");
+    assert_eq!(ok(&retry().await.unwrap()), "started");
+    assert_eq!(ok(&retry().await.unwrap()), "known");
 }
 
 fn dead_letters() -> DeadFiresRequest {
@@ -136,7 +136,7 @@ async fn chain_of_triggers_ends_after_sixteen_executions() {
     let mut occurrence = Occurrence::new("deep", Payload::nothing());
     occurrence.depth = 17;
     let fire = async |occurrence: &Occurrence| {
-        ok(instance.runner.firing.fire(&row, occurrence, None, None).await.unwrap())
+        ok(&instance.runner.firing.fire(&row, occurrence, None, None).await.unwrap())
     };
     assert_eq!(fire(&occurrence).await, "dead");
     occurrence.depth = 16;
