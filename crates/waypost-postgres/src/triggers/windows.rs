@@ -50,10 +50,11 @@ pub(super) async fn delete(db: &mut Connection, groups: &[(TriggerNo, &GroupFenc
 
 /// The events of all groups of a trigger become dead letters.
 pub(super) async fn discard(db: &mut Connection, trigger: TriggerNo) -> Result<()> {
-    type Event = (i64, ItemDigest, Arc<str>, Arc<str>);
+    type PendingRow = (i64, ItemDigest, Arc<str>, Arc<str>);
     let read =
         |row: &Row| Ok((get(row, 3)?, ItemDigest(array(row, 0)?), text(row, 1)?, text(row, 2)?));
-    let mut events: Vec<Event> = db.query_map(sql!("groups_discard"), &[&trigger.0], read).await?;
+    let mut events: Vec<PendingRow> =
+        db.query_map(sql!("groups_discard"), &[&trigger.0], read).await?;
     if events.is_empty() {
         return Ok(());
     }
