@@ -64,9 +64,7 @@ impl Driver {
                     self.outputs.push(Output::Store(StoreWork::Reload(execution)));
                 }
             }
-            Appended::ItemSettled(how) => {
-                self.refused(execution, &frame, &Answer::ItemSettled(how))
-            }
+            Appended::ItemSettled(it) => self.refused(execution, &frame, &Answer::ItemSettled(it)),
             Appended::Stale => self.refused(execution, &frame, &Answer::Stale),
             Appended::Unborn => {
                 // Decided again from the log, with other numbers and names.
