@@ -34,7 +34,7 @@ const RARE: &[(Bug, u64)] = &[
     (Bug::SignalStopsEarly, 130),
     (Bug::AnyWait, 120),
     (Bug::RepeatRefused, 380),
-    (Bug::LateMark, 290),
+    (Bug::LateMark, 2_550),
     (Bug::ClosedScopeHears, 3_990),
     (Bug::KeysIgnoreTries, 60),
     (Bug::TokenWithoutScope, 100),
