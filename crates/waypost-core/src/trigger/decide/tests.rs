@@ -172,7 +172,11 @@ fn queue_fires_waiting_times_in_order_one_at_a_time() {
     }
     schedule.said("!10");
     assert_eq!(schedule.cursor.waiting, [at(20), at(30)]);
-    assert_eq!(schedule.due, Some(at(30).plus(LOOK_EVERY)), "an end elsewhere is seen soon");
+    assert_eq!(
+        schedule.due,
+        Some(at(30).plus(LOOK_EVERY)),
+        "an end on another instance is seen soon"
+    );
     schedule.end();
     schedule.turn(31);
     schedule.turn(40);

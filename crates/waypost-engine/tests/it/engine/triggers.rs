@@ -1,4 +1,4 @@
-//! Triggers: each item starts one execution, whoever dies meanwhile and whatever people change.
+//! Triggers: each item starts one execution, although instances die and people change the trigger.
 
 mod items;
 

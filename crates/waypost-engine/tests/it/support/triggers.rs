@@ -35,7 +35,7 @@ use super::lab::Lab;
 pub(crate) const WORKFLOW: &str = "flow";
 pub(crate) const TRIGGER: &str = "it";
 
-/// An instance: its engine, and its runner, which works when it is told to.
+/// An instance: its engine, and its runner, which works when a test asks it to.
 pub(crate) struct Instance {
     pub(crate) runner: TriggerRunner,
     pub(crate) control: TriggerControl,

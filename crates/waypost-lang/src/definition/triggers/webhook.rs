@@ -90,7 +90,7 @@ fn verify(block: &mut Block<'_, '_, '_>, entry: &TreeEntry) -> Option<Verify> {
 fn unsigned(block: &mut Block<'_, '_, '_>, tree: &Tree) -> Verify {
     let message = "anybody who can reach the server may start executions";
     let hint = "use a scheme with a secret; off the loopback interface the server refuses such requests unless \
-                it is told otherwise";
+                the setting allow_unsigned_hooks is on";
     block.context.faults.warning(Code::UnsignedHook, &tree.span, message).hint(hint);
     Verify { scheme: VerifyScheme::None, secrets: Vec::new() }
 }

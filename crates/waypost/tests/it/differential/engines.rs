@@ -380,7 +380,7 @@ fn normalize(value: &mut Value) {
         Value::String(text) if text.starts_with("delivery_") => *text = "delivery_*".to_owned(),
         Value::String(text) if text.starts_with("child-") => *text = "child-*".to_owned(),
         Value::String(text) if text.starts_with("parent-") => *text = "parent-*".to_owned(),
-        // Ids of executions that nobody chose, alone and in messages.
+        // Generated ids of executions, alone and in messages.
         Value::String(text) if text.contains("exe_") => *text = without_ids(text),
         _ => {}
     }
