@@ -8,18 +8,17 @@
 //! for a signal and releases it again) cause none. [`delivery`] decides when a message is sent, sent
 //! again, and given up.
 
+mod data;
 pub mod delivery;
 mod nodes;
 
+pub use data::MessageData;
+use data::ShownFailure;
 pub use nodes::{NOTE_BYTES_MAX, NOTIFY, announce_nodes, announces};
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::Serialize;
-
 use crate::event::{Event, NodeEvent, RunCreated, RunEvent};
-use crate::failure::Failure;
 use crate::state::State;
 use crate::status::Status;
 use crate::transitions::RunPhase;
@@ -237,14 +236,14 @@ impl From<MessageKind> for MessageKinds {
 }
 
 /// A message that a frame causes. The store writes one row for each endpoint that subscribes to it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Outgoing {
     /// Of the event that it is about.
     pub seq: u64,
     pub kind: MessageKind,
     pub workflow: Arc<str>,
-    /// The field `data` of its body, as JSON, without the output.
-    pub data: Vec<u8>,
+    /// The field `data` of its body, without the output.
+    pub data: MessageData,
     /// Does a node wait for what becomes of it? Its signal is [`delivery_signal`].
     pub awaited: bool,
 }
@@ -258,39 +257,6 @@ pub fn are_awaited(messages: &[Outgoing]) -> bool {
 /// is about. Its body has `delivered` and `failed`, the numbers of endpoints.
 pub fn delivery_signal(seq: u64) -> Arc<str> {
     format!("waypost.delivery.{seq}").into()
-}
-
-/// The field `data` of a message.
-#[derive(Serialize)]
-struct Data<'a> {
-    execution: &'a str,
-    workflow: &'a str,
-    version: u32,
-    status: Status,
-    seq: u64,
-    generation: u32,
-    labels: &'a BTreeMap<String, String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    failure: Option<ShownFailure<'a>>,
-    #[serde(flatten)]
-    node: Option<nodes::AboutNode<'a>>,
-}
-
-#[derive(Serialize)]
-struct ShownFailure<'a> {
-    kind: &'a str,
-    message: &'a str,
-}
-
-impl<'a> ShownFailure<'a> {
-    fn of(failure: &'a Failure) -> Self {
-        Self { kind: &failure.kind, message: short(&failure.message) }
-    }
-}
-
-/// A text up to [`FAILURE_TEXT_BYTES_MAX`].
-fn short(text: &str) -> &str {
-    text.get(..text.floor_char_boundary(FAILURE_TEXT_BYTES_MAX)).unwrap_or_default()
 }
 
 /// The messages of a frame: its events, the phase before them (none before the first event), and the state
@@ -329,7 +295,11 @@ pub fn announce(before: Option<RunPhase>, events: &[Event], after: &State) -> Ve
             seq,
             kind,
             workflow: Arc::clone(&after.created.workflow),
-            data: data(&after.created, event, (seq, generation, to.shown())),
+            data: MessageData::of(
+                &after.created,
+                ShownFailure::of(event),
+                (seq, generation, to.shown()),
+            ),
             awaited: false,
         });
     }
@@ -338,56 +308,14 @@ pub fn announce(before: Option<RunPhase>, events: &[Event], after: &State) -> Ve
 
 /// The message of the first frame of an execution that begins with another one's frame.
 pub fn announce_birth(created: &RunCreated) -> Outgoing {
-    let event = RunEvent::Created(Box::new(created.clone()));
+    let status = RunPhase::Requested.shown();
     Outgoing {
         seq: 1,
         kind: MessageKind::Created,
         workflow: Arc::clone(&created.workflow),
-        data: data(created, &event, (1, 1, RunPhase::Requested.shown())),
+        data: MessageData::of(&Arc::new(created.clone()), None, (1, 1, status)),
         awaited: false,
     }
-}
-
-fn data(
-    created: &RunCreated,
-    event: &RunEvent,
-    (seq, generation, status): (u64, u32, Status),
-) -> Vec<u8> {
-    let failure = match event {
-        RunEvent::Failed { failure, .. } => Some(ShownFailure::of(failure)),
-        RunEvent::Quarantined { reason } => {
-            Some(ShownFailure { kind: "quarantined", message: reason })
-        }
-        RunEvent::Created(_)
-        | RunEvent::Owned { .. }
-        | RunEvent::Queued { .. }
-        | RunEvent::Admitted {}
-        | RunEvent::PauseRequested { .. }
-        | RunEvent::BudgetExhausted { .. }
-        | RunEvent::BudgetSet { .. }
-        | RunEvent::Paused { .. }
-        | RunEvent::Resumed { .. }
-        | RunEvent::Ending { .. }
-        | RunEvent::Completed { .. }
-        | RunEvent::Cancelled { .. }
-        | RunEvent::TimedOut {}
-        | RunEvent::Reopened { .. }
-        | RunEvent::SignalReceived { .. }
-        | RunEvent::SignalDelivered { .. }
-        | RunEvent::MessageIgnored { .. } => None,
-    };
-    let data = Data {
-        execution: created.key.as_str(),
-        workflow: &created.workflow,
-        version: created.version,
-        status,
-        seq,
-        generation,
-        labels: &created.labels,
-        failure,
-        node: None,
-    };
-    serde_json::to_vec(&data).expect("its keys are strings")
 }
 
 #[cfg(test)]

@@ -199,7 +199,7 @@ fn enqueue_for_endpoints(
             message.kind.code(),
             write.now.0,
             to_stored(header.first_seq)?,
-            message.data,
+            message.data.render(),
             &*message.workflow,
         ];
         run(&write.tx, queries::MESSAGE_ENQUEUE, row)?;

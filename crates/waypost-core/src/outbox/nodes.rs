@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::{Data, MessageKind, Outgoing, short};
+use super::data::{MessageData, short};
+use super::{MessageKind, Outgoing};
 use crate::event::{ApprovalWait, Event, NodeEvent, Wait};
 use crate::id::WaitId;
 use crate::json::Json;
@@ -13,7 +14,6 @@ use crate::kind::Behaviour;
 use crate::path::segments;
 use crate::plan::{Plan, PlanNode};
 use crate::state::State;
-use crate::status::Status;
 
 /// Bytes of what a `notify` node says in a message; of more the message says only that it is left out.
 pub const NOTE_BYTES_MAX: usize = 256 * 1024;
@@ -145,18 +145,7 @@ fn asked(
 
 fn about(after: &State, (seq, kind): (u64, MessageKind), node: AboutNode<'_>) -> Outgoing {
     let created = &after.created;
-    let data = Data {
-        execution: created.key.as_str(),
-        workflow: &created.workflow,
-        version: created.version,
-        status: Status::Running,
-        seq,
-        generation: after.generation,
-        labels: &created.labels,
-        failure: None,
-        node: Some(node),
-    };
-    let data = serde_json::to_vec(&data).expect("its keys are strings");
+    let data = MessageData::about_node(created, (seq, after.generation), node);
     Outgoing { seq, kind, workflow: Arc::clone(&created.workflow), data, awaited: false }
 }
 

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::event::{ApprovalWait, EndCause, NodeEvent, Origin, PauseReason, RunCreated, Wait};
+use crate::failure::Failure;
 use crate::id::{DefinitionHash, ExecutionId, ExecutionNo, InstanceId, WorkerId};
 use crate::json::Json;
 use crate::plan::ConcurrencyPolicy;
@@ -153,8 +154,10 @@ fn births_are_announced_as_other_first_frames_are() {
 fn data_is_of_the_event_and_not_of_the_frame() {
     let events = [failed("HTTP 500"), reopened(), completed()];
     let messages = announce(Some(RunPhase::Running), &events, &state(12, 2));
-    let data: Vec<Value> =
-        messages.iter().map(|message| serde_json::from_slice(&message.data).unwrap()).collect();
+    let data: Vec<Value> = messages
+        .iter()
+        .map(|message| serde_json::from_slice(&message.data.render()).unwrap())
+        .collect();
     let with = |status: &str, seq: u64, generation: u64| {
         json!({
             "execution": "order-1", "workflow": "order", "version": 3, "status": status,
@@ -191,8 +194,10 @@ fn completed_notify_nodes_cause_messages_wherever_they_are() {
     let seqs: Vec<u64> = messages.iter().map(|message| message.seq).collect();
     assert_eq!(seqs, [12, 14]);
     assert!(messages.iter().all(|message| message.kind == MessageKind::Notified));
-    let data: Vec<Value> =
-        messages.iter().map(|message| serde_json::from_slice(&message.data).unwrap()).collect();
+    let data: Vec<Value> = messages
+        .iter()
+        .map(|message| serde_json::from_slice(&message.data.render()).unwrap())
+        .collect();
     assert_eq!((&data[0]["node"], &data[0]["message"]), (&json!("tell"), &json!([1, 2])));
     assert_eq!((&data[1]["message"], &data[1]["messageOmitted"]), (&Value::Null, &json!(true)));
 }
@@ -223,7 +228,7 @@ fn message_that_a_node_waits_for_is_sent_when_the_wait_opens_and_not_when_it_end
     let messages = announce_nodes(&plan, &events, &state(8, 1), false);
     let [message] = &messages[..] else { panic!("{messages:?}") };
     assert_eq!((message.seq, message.awaited), (7, true));
-    let data: Value = serde_json::from_slice(&message.data).unwrap();
+    let data: Value = serde_json::from_slice(&message.data.render()).unwrap();
     assert_eq!((&data["node"], &data["message"]), (&json!("tell"), &json!([1])));
     assert!(events[0].requires() >= crate::event::DELIVERY_LOG_FORMAT);
     assert_eq!(events[1].requires(), 1);
@@ -241,7 +246,7 @@ fn attempts_that_remote_workers_take_cause_messages_only_where_they_are_asked_fo
     let messages = announce_nodes(&plan, &events, &state(4, 1), true);
     let [message] = &messages[..] else { panic!("{messages:?}") };
     assert_eq!((message.seq, message.kind), (4, MessageKind::Handoff));
-    let data: Value = serde_json::from_slice(&message.data).unwrap();
+    let data: Value = serde_json::from_slice(&message.data.render()).unwrap();
     let worker = Uuid::from_u128(7).simple().to_string();
     let shown = json!([data["node"], data["attempt"], data["worker"]]);
     assert_eq!(shown, json!(["a", 2, worker]));
@@ -280,7 +285,7 @@ fn approvals_cause_messages_when_they_open_and_when_people_are_reminded() {
     let shown: Vec<Value> = messages
         .iter()
         .map(|message| {
-            let data: Value = serde_json::from_slice(&message.data).unwrap();
+            let data: Value = serde_json::from_slice(&message.data.render()).unwrap();
             assert_eq!((&data["wait"], &data["seq"]), (&json!("order-1~11"), &json!(message.seq)));
             assert_eq!(data["description"].as_str().unwrap().len(), FAILURE_TEXT_BYTES_MAX);
             let names = (&data["title"], &data["approvers"], &data["escalatedTo"], &data["due"]);
@@ -303,7 +308,7 @@ fn approvals_cause_messages_when_they_open_and_when_people_are_reminded() {
 fn long_failures_are_cut_between_characters() {
     let events = [failed(&"é".repeat(FAILURE_TEXT_BYTES_MAX))];
     let messages = announce(Some(RunPhase::Running), &events, &state(1, 1));
-    let data: Value = serde_json::from_slice(&messages[0].data).unwrap();
+    let data: Value = serde_json::from_slice(&messages[0].data.render()).unwrap();
     let text = data["failure"]["message"].as_str().unwrap();
     assert_eq!(text.len(), FAILURE_TEXT_BYTES_MAX);
 }

@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use waypost_core::id::InstanceId;
 use waypost_core::json::Json;
-use waypost_core::outbox::{MessageKind, MessageKinds, Outgoing};
+use waypost_core::outbox::{MessageData, MessageKind, MessageKinds, Outgoing};
 use waypost_ports::clock::SystemClock;
 use waypost_ports::conformance::rig::{Hand, ONE};
 use waypost_ports::memory::MemoryStore;
@@ -70,7 +70,7 @@ fn ended(with_output: bool, output: &str) -> MemoryStore {
         seq,
         kind,
         workflow: "flow".into(),
-        data: format!("{{\"seq\":{seq}}}").into_bytes(),
+        data: MessageData::Rendered(format!("{{\"seq\":{seq}}}").into_bytes()),
         awaited: false,
     };
     let first = hand.create("key", "flow").messages(vec![tell(1, MessageKind::Created)]);
@@ -137,7 +137,7 @@ async fn results_of_awaited_messages_are_announced_to_the_owners() {
             seq: hand.next_seq,
             kind: MessageKind::Notified,
             workflow: "flow".into(),
-            data: b"{}".to_vec(),
+            data: MessageData::Rendered(b"{}".to_vec()),
             awaited: true,
         };
         let mut next = hand.next(1).messages(vec![message]);
@@ -221,9 +221,10 @@ async fn message_about_an_approval_has_a_link_for_each_approver_and_the_same_for
         seq: 1,
         kind: MessageKind::ApprovalRequested,
         workflow: "flow".into(),
-        data:
+        data: MessageData::Rendered(
             br#"{"wait":"key~5","approvers":["bob","ann","bob"],"due":"2026-01-31T09:00:00.000Z"}"#
                 .to_vec(),
+        ),
         awaited: false,
     };
     let first: Append = hand.create("key", "flow").messages(vec![asked]).into();

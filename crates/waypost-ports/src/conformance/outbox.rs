@@ -5,7 +5,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 use waypost_core::id::ExecutionNo;
 use waypost_core::outbox::delivery::{Delivered, Jitter};
-use waypost_core::outbox::{MessageKind, MessageKinds, Outgoing};
+use waypost_core::outbox::{MessageData, MessageKind, MessageKinds, Outgoing};
 use waypost_core::time::{Millis, Timestamp};
 
 use super::StoreUnderTest;
@@ -47,7 +47,7 @@ pub(super) fn change<B: StoreUnderTest>(rig: &Rig<B>, id: &str, change: &Endpoin
 }
 
 pub(super) fn of(workflow: &str, seq: u64, kind: MessageKind) -> Outgoing {
-    let data = format!("{{\"seq\":{seq}}}").into_bytes();
+    let data = MessageData::Rendered(format!("{{\"seq\":{seq}}}").into_bytes());
     Outgoing { seq, kind, workflow: workflow.into(), data, awaited: false }
 }
 

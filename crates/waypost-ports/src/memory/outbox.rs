@@ -93,7 +93,7 @@ impl OutboxTables {
                     kind: outgoing.kind,
                     at: now,
                     frame_seq: header.first_seq,
-                    data: outgoing.data.clone(),
+                    data: outgoing.data.render().into_owned(),
                 };
                 let row = MessageRow {
                     place: self.last_place,

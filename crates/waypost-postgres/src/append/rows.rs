@@ -83,7 +83,7 @@ columns! {
         mark: i64,
         kind: i16,
         frame_seq: i64,
-        data: &'a [u8],
+        data: Vec<u8>,
         workflow: &'a [u8],
     }
 }
@@ -271,7 +271,7 @@ impl<'a> Enqueued<'a> {
         self.mark.push(frame_mark(header.append_id.0).into());
         self.kind.push(message.kind.code().into());
         self.frame_seq.push(stored(header.first_seq));
-        self.data.push(&message.data);
+        self.data.push(message.data.render().into_owned());
         self.workflow.push(message.workflow.as_bytes());
     }
 }

@@ -4,7 +4,7 @@ use std::thread;
 
 use uuid::Uuid;
 use waypost_core::outbox::delivery::{Delivered, IN_FLIGHT_MAX, Jitter};
-use waypost_core::outbox::{MessageKind, MessageKinds, Outgoing};
+use waypost_core::outbox::{MessageData, MessageKind, MessageKinds, Outgoing};
 use waypost_core::time::Millis;
 use waypost_ports::conformance::rig::{Draft, Hand};
 use waypost_ports::outbox::{
@@ -35,7 +35,7 @@ fn telling(draft: Draft) -> Draft {
         seq,
         kind,
         workflow: "flow".into(),
-        data: b"{}".to_vec(),
+        data: MessageData::Rendered(b"{}".to_vec()),
         awaited: false,
     }])
 }
