@@ -39,8 +39,9 @@ mod suspicion;
 mod taking;
 mod wheel;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use waypost_core::command::{Command, Env};
 use waypost_core::event::WAITS_LOG_FORMAT;
 use waypost_core::expr::Contents;

@@ -4,8 +4,7 @@
 //! nor deleted, and whether another owner has appended after it, the key of the next frame decides. A
 //! frame without an entry, or with another parent than its entry has, is looked up.
 
-use std::collections::HashMap;
-
+use foldhash::{HashMap, HashMapExt};
 use waypost_core::frame::FrameHeader;
 use waypost_core::id::AppendId;
 use waypost_ports::store::{Append, Appended, ControlChange};

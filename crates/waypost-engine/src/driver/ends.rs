@@ -1,7 +1,6 @@
 //! Callers that await the end of an execution, in memory or not.
 
-use std::collections::HashMap;
-
+use foldhash::HashMap;
 use waypost_core::id::ExecutionNo;
 use waypost_core::time::Timestamp;
 

@@ -1,7 +1,8 @@
 //! Timers of live executions: one entry each, its next due time.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
+use foldhash::HashMap;
 use waypost_core::id::ExecutionNo;
 use waypost_core::time::Timestamp;
 

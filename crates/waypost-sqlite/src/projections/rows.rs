@@ -1,9 +1,10 @@
 //! From changes to rows. Values that many rows share (paths, workflows, definitions) are numbered
 //! once.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use foldhash::{HashMap, HashMapExt};
 use rusqlite::{Connection, OptionalExtension, Statement, params};
 use waypost_core::event::RunCreated;
 use waypost_core::id::{DefinitionHash, ExecutionNo};
