@@ -51,7 +51,7 @@ static SPEC: KindSpec = KindSpec {
 
 fn compile(config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
     let mut faults = Vec::new();
-    let title = take(required_template(config, "title"), &mut faults);
+    let title = take(title(config), &mut faults);
     let description = take(template(config, "description"), &mut faults).flatten();
     let approvers = take(approvers(config), &mut faults).flatten();
     let timeout = take(duration(config, "timeout", None), &mut faults).flatten();
@@ -75,6 +75,15 @@ fn compile(config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
 
 fn take<T>(found: Result<T, ConfigFault>, faults: &mut Vec<ConfigFault>) -> Option<T> {
     found.map_err(|fault| faults.push(fault)).ok()
+}
+
+fn title(config: &ConfigMap) -> Result<Template, ConfigFault> {
+    match config.get("title") {
+        Some(Value::String(text)) if text.trim().is_empty() => {
+            Err(fault_at(&["title"], "must not be empty"))
+        }
+        _ => required_template(config, "title"),
+    }
 }
 
 fn approvers(config: &ConfigMap) -> Result<Option<Template>, ConfigFault> {

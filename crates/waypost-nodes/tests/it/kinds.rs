@@ -258,6 +258,19 @@ fn wait_for_events() {
 }
 
 #[test]
+fn approval_refuses_bad_texts() {
+    bad("approval", &json!({}), &["title: "]);
+    bad("approval", &json!({"title": " "}), &["title: must not be empty"]);
+    bad(
+        "approval",
+        &json!({"title": "Pay?", "approvers": []}),
+        &["approvers: must be a list of 1"],
+    );
+    let escalate = json!({"title": "Pay?", "escalate": {"after": "1h", "to": [""]}});
+    bad("approval", &escalate, &["escalate.to: must be a list of 1"]);
+}
+
+#[test]
 fn emit_refuses_reserved_names() {
     for to in ["to", "key"] {
         for name in ["waypost.delivery.7", "waypost/callback:p/1", "waypost.${{ input.name }}"] {
