@@ -17,7 +17,7 @@ KINDS := crates/waypost-nodes/src/kinds/*.rs crates/waypost-nodes/src/kinds/*/*.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run lint test test-api sim sim-planted fuzz-expressions chaos cluster upgrade bench fmt
+.PHONY: help setup build run lint test test-api test-signatures sim sim-planted fuzz-expressions chaos cluster upgrade bench fmt
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,10 @@ test: lint ## Check formatting and lints, run all tests
 test-api: setup ## Let schemathesis loose on a real server; MAX_EXAMPLES=20 requests an operation
 	cargo build -p waypost
 	scripts/test-api
+
+test-signatures: setup ## Verify messages of a real server with the reference library of Standard Webhooks
+	cargo build -p waypost
+	scripts/test-signatures
 
 sim: setup ## Run the engine in SEEDS=100000 made-up worlds; FROM=n is the first seed
 	cargo run --release -p waypost-sim -- run --seeds $(or $(SEEDS),100000) --from $(or $(FROM),0)
