@@ -12,6 +12,7 @@
 //! | `firing` | one fire: from an occurrence to an execution, or to why there is none |
 //! | `trial` | what a trigger would do with a payload |
 //! | `control` | what people ask of a trigger: pause, resume, fire, rewind, backfill |
+//! | `by_hand` | what a person gives a trigger |
 //! | `dead` | dead letters, fired again |
 //! | `registration` | what a deploy registers |
 //! | `runner`, `book`, `wakeups` | the task that claims what is due; its bookkeeping; what wakes it |
@@ -26,6 +27,7 @@
 //! store, where the fire is a part of the execution's first frame.
 
 mod book;
+mod by_hand;
 mod control;
 mod dead;
 mod ended;
@@ -46,6 +48,7 @@ mod windows;
 use waypost_ports::store::StoreError;
 
 pub use book::{CLAIM_LEASE, CLAIM_MAX, TriggerBook, WORK_MAX};
+pub use by_hand::ByHand;
 pub use control::{
     BACKFILL_RATE, BACKFILL_RATE_MAX, BACKFILLS_MAX, BackfillAccepted, BackfillRequest,
     ControlError, RewindTo, TriggerControl,

@@ -7,14 +7,13 @@ use waypost_core::json::Json;
 use waypost_core::schedule::TooManyTimes;
 use waypost_core::time::Timestamp;
 use waypost_core::trigger::decide::schedule_due;
-use waypost_core::trigger::{
-    Backfill, Payload, PollCursor, ScheduleCursor, TriggerCursor, TriggerKind, WindowMode,
-};
+use waypost_core::trigger::{Backfill, PollCursor, ScheduleCursor, TriggerCursor, TriggerKind};
 use waypost_ports::store::StoreError;
 use waypost_ports::triggers::{TriggerChange, TriggerRow, TriggerState};
 
 use super::{
-    EndedTriggers, FireError, FireResult, Firing, Occurrence, PlannedTrigger, TriggerWakeups,
+    ByHand, EndedTriggers, FireError, FireResult, Firing, Occurrence, PlannedTrigger,
+    TriggerWakeups,
 };
 
 /// Fires of a backfill in a second, unless it says otherwise.
@@ -107,19 +106,18 @@ impl TriggerControl {
         self.ends.reconcile().await
     }
 
-    /// Fires it now, once for each `key`. `payload` is what its kind brings: a body, an event, an item, an
-    /// execution; a schedule brings nothing.
+    /// Fires it now, once for each `key`.
     pub async fn fire(
         &self,
         workflow: &str,
         name: &str,
         key: Option<&str>,
-        payload: &Json,
+        by_hand: ByHand<'_>,
     ) -> Result<FireResult, ControlError> {
         let made_up = || Uuid::new_v4().simple().to_string();
         let key = key.map_or_else(made_up, str::to_owned);
         self.retrying(workflow, name, |_, PlannedTrigger { trigger, .. }| {
-            let payload = by_hand(&trigger.kind, payload).map_err(ControlError::Invalid)?;
+            let payload = by_hand.payload_of(&trigger.kind).map_err(ControlError::Invalid)?;
             Ok(Occurrence::new(&format!("by hand {key}"), payload))
         })
         .await
@@ -338,28 +336,6 @@ impl TriggerControl {
     async fn row(&self, workflow: &str, name: &str) -> Result<TriggerRow, ControlError> {
         self.firing.row(workflow, name).await?.ok_or(ControlError::Unknown)
     }
-}
-
-/// What a trigger of a kind gets that a person fires.
-pub(super) fn by_hand(kind: &TriggerKind, payload: &Json) -> Result<Payload, String> {
-    let empty = || Json::from_value(&serde_json::json!({}));
-    Ok(match kind {
-        TriggerKind::Schedule(_) => Payload::nothing(),
-        TriggerKind::Webhook(webhook) => {
-            let headers = webhook.headers.iter().map(|name| (name, Json::null()));
-            let headers = Json::object(headers).map_err(|error| error.to_string())?;
-            Payload::request(payload, &headers, &empty())
-        }
-        TriggerKind::Event(event) => match event.window.as_ref().map(|window| window.mode) {
-            Some(WindowMode::Batch { .. }) => {
-                let events = std::slice::from_ref(payload);
-                Payload::events(events).map_err(|error| error.to_string())?
-            }
-            Some(WindowMode::Debounce { .. }) | None => Payload::event(payload),
-        },
-        TriggerKind::Poll(_) | TriggerKind::Stream(_) => Payload::item(payload, &empty()),
-        TriggerKind::WorkflowEnded(_) => Payload::ended(payload),
-    })
 }
 
 fn invalid<T>(reason: &str) -> Result<T, ControlError> {

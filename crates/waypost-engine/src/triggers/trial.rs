@@ -1,24 +1,23 @@
 //! What a trigger would do with a payload, without doing it.
 
-use waypost_core::json::Json;
 use waypost_core::trigger::Prepared;
 
-use super::control::{ControlError, TriggerControl, by_hand};
-use super::{FireError, Occurrence};
+use super::control::{ControlError, TriggerControl};
+use super::{ByHand, FireError, Occurrence};
 
 impl TriggerControl {
-    /// What the trigger would start with this payload, as [`fire`](TriggerControl::fire) takes it. Nothing is
-    /// started or stored, and the trigger may be paused.
+    /// What [`fire`](TriggerControl::fire) would start. Nothing is started or stored, and the trigger may be
+    /// paused.
     pub async fn test(
         &self,
         workflow: &str,
         name: &str,
-        payload: &Json,
+        by_hand: ByHand<'_>,
     ) -> Result<Prepared, ControlError> {
         let row = self.firing.row(workflow, name).await.map_err(FireError::Store)?;
         let row = row.ok_or(ControlError::Unknown)?;
         let planned = self.firing.planned(&row).await?;
-        let payload = by_hand(&planned.trigger.kind, payload).map_err(ControlError::Invalid)?;
+        let payload = by_hand.payload_of(&planned.trigger.kind).map_err(ControlError::Invalid)?;
         let occurrence = Occurrence::new("test", payload);
         let fired = occurrence.fired(&planned.trigger, self.firing.now());
         let prepared = planned.trigger.prepare(&fired, &occurrence.payload);

@@ -9,7 +9,8 @@ use waypost_core::time::Timestamp;
 use waypost_core::trigger::{Prepared, TriggerKind, TriggerKindName};
 use waypost_engine::Started;
 use waypost_engine::triggers::{
-    BACKFILL_RATE, BackfillRequest, ControlError, FireError, FireResult, RewindTo, TriggerControl,
+    BACKFILL_RATE, BackfillRequest, ByHand, ControlError, FireError, FireResult, RewindTo,
+    TriggerControl,
 };
 use waypost_ports::query::EventsRequest;
 use waypost_ports::triggers::{
@@ -147,7 +148,8 @@ pub(crate) async fn fire(server: Arc<Server>, call: Call) -> Result<Reply, Probl
     let asked: wire::FireTrigger = call.json()?;
     let (workflow, trigger) = name(&call);
     let key = asked.message_id.as_ref().map(|id| id.0.as_str());
-    let fired = control(&server)?.fire(workflow, trigger, key, &asked.payload.0).await;
+    let by_hand = ByHand { payload: &asked.payload.0, headers: &asked.headers.0 };
+    let fired = control(&server)?.fire(workflow, trigger, key, by_hand).await;
     let fired = fired.map_err(|error| refused(error, name(&call)))?;
     Ok(result(&server, fired).await?.about(subject(name(&call))))
 }
@@ -331,7 +333,8 @@ async fn known_letter(server: &Arc<Server>, row: &TriggerRow, id: i64) -> Result
 pub(crate) async fn test(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
     let asked: wire::FireTrigger = call.json()?;
     let (workflow, trigger) = name(&call);
-    let prepared = control(&server)?.test(workflow, trigger, &asked.payload.0).await;
+    let by_hand = ByHand { payload: &asked.payload.0, headers: &asked.headers.0 };
+    let prepared = control(&server)?.test(workflow, trigger, by_hand).await;
     let nothing = |outcome: &str, reason: Option<String>| wire::TriggerTested {
         outcome: outcome.to_owned(),
         input: None,

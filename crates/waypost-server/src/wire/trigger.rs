@@ -110,6 +110,9 @@ wire! {
         /// What its kind brings: a body, an event, an item, an execution that ended. A schedule brings nothing.
         #[serde(default)]
         pub payload: Payload,
+        /// Of a webhook: the request headers that its expressions see, as an object of texts.
+        #[serde(default)]
+        pub headers: Payload,
         /// The request's id: a repeat with the same id fires nothing.
         pub message_id?: MessageIdText,
     }

@@ -102,6 +102,35 @@ async fn test_shows_what_a_payload_starts_and_starts_nothing() {
 }
 
 #[tokio::test]
+async fn headers_by_hand_are_what_a_webhook_trigger_sees() {
+    let house = house().await;
+    let pushed = |headers: Value| json!({ "payload": { "n": 1 }, "headers": headers });
+    let push = pushed(json!({ "X-GitHub-Event": "push" }));
+    let tested = house.post("/v1/triggers/hooked/pushed/test", &push).await.expect(200).json();
+    assert_eq!(
+        (&tested["outcome"], &tested["id"]),
+        (&json!("start"), &json!("push-1")),
+        "{tested}"
+    );
+    let fired = house.post("/v1/triggers/hooked/pushed/fire", &push).await.expect(200).json();
+    assert_eq!((&fired["outcome"], &fired["id"]), (&json!("started"), &json!("push-1")), "{fired}");
+    for (trigger, headers) in [
+        ("hooked/pushed", json!({ "x-other": "push" })),
+        ("hooked/pushed", json!({ "x-github-event": 1 })),
+        ("hooked/pushed", json!(["push"])),
+        ("hooked/nightly", json!({ "x-github-event": "push" })),
+    ] {
+        for action in ["test", "fire"] {
+            let target = format!("/v1/triggers/{trigger}/{action}");
+            house
+                .post(&target, &pushed(headers.clone()))
+                .await
+                .refused(422, "invalid_trigger_change");
+        }
+    }
+}
+
+#[tokio::test]
 async fn pause_and_resume_show_in_the_state() {
     let house = house().await;
     let paused =

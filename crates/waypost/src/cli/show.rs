@@ -49,6 +49,13 @@ pub(crate) async fn run(args: &find::Named, context: &Context) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// Which trigger started an execution, and with which item; `-o json` has all of it.
+fn about_trigger(trigger: &Json) -> String {
+    let fields = trigger.to_value().unwrap_or_default();
+    let text = |name: &str| fields[name].as_str().map(escape_line).unwrap_or_default();
+    format!("{} ({}), item {}", text("name"), text("kind"), text("key"))
+}
+
 async fn print(target: &Target, shown: &ShownExecution, color: bool) -> Result<()> {
     let execution = &shown.execution;
     let created_at = execution.created_at.0;
@@ -63,7 +70,7 @@ async fn print(target: &Target, shown: &ShownExecution, color: bool) -> Result<(
         print_line(&format!("labels     {}", labels.join(", ")));
     }
     if let Some(trigger) = &execution.trigger {
-        print_line(&format!("trigger    {}", short(&trigger.0)));
+        print_line(&format!("trigger    {}", about_trigger(&trigger.0)));
     }
     if !execution.input.0.is_null() {
         print_line(&format!("input      {}", short(&execution.input.0)));

@@ -111,6 +111,33 @@ pub(crate) struct PayloadArg {
     /// What its kind brings, such as a body or an event: JSON, `@file`, or `-` for standard input
     #[arg(long, short, value_name = "JSON", default_value = "null")]
     payload: String,
+    /// A request header that the expressions of a webhook trigger see; may be repeated
+    #[arg(long = "header", value_name = "NAME: VALUE")]
+    headers: Vec<String>,
+}
+
+impl PayloadArg {
+    fn asked(&self, message_id: Option<String>) -> Result<wire::FireTrigger> {
+        let mut headers = serde_json::Map::new();
+        for header in &self.headers {
+            let Some((name, value)) = header.split_once(':') else {
+                return Err(
+                    Usage(format!("--header {header:?} has no colon: write NAME: VALUE")).into()
+                );
+            };
+            headers.insert(name.trim().to_owned(), value.trim().into());
+        }
+        let headers = match headers.is_empty() {
+            true => Json::null(),
+            false => Json::from_value(&headers.into()),
+        };
+        let payload = Payload(input::payload("the payload", &self.payload)?);
+        Ok(wire::FireTrigger {
+            payload,
+            headers: Payload(headers),
+            message_id: message_id.map(Short),
+        })
+    }
 }
 
 #[derive(clap::Args, Debug)]
@@ -195,15 +222,11 @@ pub(crate) async fn run(action: &Action, context: &Context) -> Result<Exit> {
             context.show(&times, || shown::print_times(&times))
         }
         Action::Fire { trigger, payload, message_id } => {
-            let asked = wire::FireTrigger {
-                payload: Payload(input::payload("the payload", &payload.payload)?),
-                message_id: message_id.clone().map(Short),
-            };
+            let asked = payload.asked(message_id.clone())?;
             fired(&client, Ask::post(&path(trigger, &["fire"])?).json(&asked)?, context).await
         }
         Action::Test { trigger, payload } => {
-            let payload = Payload(input::payload("the payload", &payload.payload)?);
-            let asked = wire::FireTrigger { payload, message_id: None };
+            let asked = payload.asked(None)?;
             let ask = Ask::post(&path(trigger, &["test"])?).json(&asked)?;
             let tested: wire::TriggerTested = client.ask(ask).await?.body;
             context.show(&tested, || shown::print_tested(&tested))?;

@@ -20,7 +20,9 @@ const EXPECTED: &[(&str, &str, &str)] = &[
     ("concurrency", "COMPLETED", r#"{"customer":"ada","left":70}"#),
     ("delay", "COMPLETED", r#""began":"#),
     ("errors", "COMPLETED", r#"{"optional":"exit_code 3","used":"replacement"}"#),
+    ("failed-workflow", "COMPLETED", r#""import-1 of import failed: no space left""#),
     ("fan-out", "COMPLETED", r#""days":365"#),
+    ("github-webhook", "COMPLETED", r#""built shop at 5c8f1e2""#),
     ("hello", "COMPLETED", r#"{"letters":11,"text":"Hello, Ada!"}"#),
     ("large-data", "COMPLETED", r#""total":10074750}"#),
     ("llm", "COMPLETED", r#""It is in Basel.""#),
@@ -30,6 +32,7 @@ const EXPECTED: &[(&str, &str, &str)] = &[
         "COMPLETED",
         r#"{"failed":[1],"results":[{"order":"a","price":21},null,{"order":"c","price":35}]}"#,
     ),
+    ("nightly-report", "COMPLETED", r#""50 orders from 2026-03-01 to 2026-03-04""#),
     ("order", "COMPLETED", r#"{"by":"courier","paid":120,"sent":"a wrapped lamp"}"#),
     ("poll", "COMPLETED", r#"{"job":"a report"}"#),
     ("race", "COMPLETED", r#"{"answered":false}"#),
@@ -41,6 +44,7 @@ const EXPECTED: &[(&str, &str, &str)] = &[
         r#"{"refused":{"because":"out_of_stock","undone":"refunded the receipt for a lamp"}}"#,
     ),
     ("shell-pipeline", "COMPLETED", r#"{"count":3,"title":"It's $(done)"}"#),
+    ("tickets", "COMPLETED", r#""ticket 7: no paper""#),
     ("variables", "COMPLETED", r#"{"text":"65 EUR","total":65}"#),
 ];
 
@@ -76,12 +80,15 @@ runs! {
     concurrency "concurrency"
     delay "delay"
     errors "errors"
+    failed_workflow "failed-workflow"
     fan_out "fan-out"
+    github_webhook "github-webhook"
     hello "hello"
     large_data "large-data"
     llm "llm"
     repeat "loop"
     each "map"
+    nightly_report "nightly-report"
     order "order"
     poll "poll"
     race "race"
@@ -89,6 +96,7 @@ runs! {
     retry "retry"
     saga "saga"
     shell_pipeline "shell-pipeline"
+    tickets "tickets"
     variables "variables"
 }
 
@@ -181,9 +189,16 @@ impl Drop for Server {
     }
 }
 
-/// Runs the first command; when it waits for a signal, the others.
+/// Runs the commands in order; those after the first `waypost run` when it waits for a signal. Returns what it
+/// prints.
 fn run(commands: &[String], folder: &Path) -> String {
-    let (first, others) = commands.split_first().expect("an example has a command");
+    let before = commands.iter().take_while(|command| !command.starts_with("waypost run")).count();
+    let (before, commands) = commands.split_at(before);
+    for command in before {
+        let status = shell(command, folder).stdout(Stdio::null()).status().unwrap();
+        assert!(status.success(), "{command} failed");
+    }
+    let (first, others) = commands.split_first().expect("an example has a `waypost run`");
     let mut child = shell(first, folder).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap());
     let mut printed = String::new();

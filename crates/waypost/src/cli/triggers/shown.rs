@@ -81,7 +81,7 @@ pub(super) fn print_fires(list: &wire::TriggerFireList) {
 pub(super) fn print_tested(tested: &wire::TriggerTested) {
     match tested.outcome.as_str() {
         "start" => {
-            let id = tested.id.as_ref().map_or("(made)", |id| id.0.as_str());
+            let id = tested.id.as_ref().map_or("an execution", |id| id.0.as_str());
             let input = tested.input.as_ref().map_or("null", |input| input.0.text());
             let labels = tested.labels.iter().flat_map(|labels| &labels.0);
             let labels: Vec<_> = labels.map(|(name, value)| format!("{name}={value}")).collect();
