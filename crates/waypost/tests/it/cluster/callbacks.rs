@@ -54,5 +54,5 @@ nodes:
         }
     }
     cluster.check();
-    assert_eq!(cluster.sql("SELECT count(*) FROM inbox"), "0");
+    cluster.mail_is_gone();
 }

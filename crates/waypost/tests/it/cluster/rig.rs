@@ -225,6 +225,17 @@ impl Cluster {
         self.postgres.sql(&self.database, &sql).trim().to_owned()
     }
 
+    /// No mail is left. What came while the last frame of its addressee was under way is swept a second later.
+    pub(super) fn mail_is_gone(&self) {
+        let began = Instant::now();
+        self.block_on(async {
+            while self.sql("SELECT count(*) FROM inbox") != "0" {
+                assert!(began.elapsed() < LONG, "mail stays: {}", self.sql("SELECT * FROM inbox"));
+                waypost_testbed::moment().await;
+            }
+        });
+    }
+
     /// `waypost check` finds nothing.
     pub(super) fn check(&self) {
         let output = self.command(&["check", "-o", "json"]).output().unwrap();
