@@ -169,25 +169,8 @@ fn help(args: &[&str]) -> String {
 /// A number that people count by hand is wrong one example later.
 #[test]
 fn the_readme_counts_the_examples() {
-    const WORDS: &[&str] = &[
-        "ten",
-        "eleven",
-        "twelve",
-        "thirteen",
-        "fourteen",
-        "fifteen",
-        "sixteen",
-        "seventeen",
-        "eighteen",
-        "nineteen",
-        "twenty",
-        "twenty-one",
-        "twenty-two",
-        "twenty-three",
-    ];
     let examples = find(&root(), &|name| name.starts_with("examples/") && name.ends_with(".yaml"));
-    let word = WORDS[examples.len() - 10];
-    let line = format!("- [Examples](examples/): {word} definitions");
+    let line = format!("- [Examples](examples/): {} definitions", examples.len());
     assert!(page("README.md").contains(&line), "README.md does not say {line:?}");
 }
 
