@@ -189,10 +189,7 @@ impl Driver {
         }
         self.claims.parked(live.state.next_due(), &self.config);
         self.is_queued(&live.state);
-        if live.mail_waits || !live.mailbox.is_empty() {
-            // Mail that came while the park was in flight has made it ready.
-            self.claims.nudge(self.now);
-        }
+        self.leaves_mail(&live);
         self.answer_all(live.into_tickets(), &Answer::Moved);
     }
 
@@ -215,9 +212,18 @@ impl Driver {
         self.answer_all(tickets, &Answer::Ended(end));
     }
 
-    /// Drops an execution that another instance owns now, and stops its attempts.
+    /// Mail that came while an execution was in memory has made it ready, or does so when it loses its owner: a
+    /// claim finds it.
+    fn leaves_mail(&mut self, live: &Live) {
+        if live.mail_waits || !live.mailbox.is_empty() {
+            self.claims.nudge(self.now);
+        }
+    }
+
+    /// Drops an execution that another instance owns now, or no instance, and stops its attempts.
     pub(super) fn drop_live(&mut self, execution: ExecutionNo) {
         if let Some(live) = self.remove(execution) {
+            self.leaves_mail(&live);
             for token in live.running_tokens().collect::<Vec<_>>() {
                 self.stop_task(token);
             }

@@ -91,6 +91,35 @@ fn a_hint_that_comes_while_a_claim_is_out_outlives_its_answer() {
     assert_eq!(world.status(execution), Status::Completed);
 }
 
+/// A reconciliation that was sent before the execution began finds it without a driver, and brings it back
+/// after it was parked. The take-over is fenced, and the mail that came meanwhile waits in the inbox.
+#[test]
+fn mail_beside_a_fenced_take_over_is_claimed_at_once() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| config.poll_every = Millis::from_secs(60));
+    rig.step();
+    let claim = take_claim(&mut rig).expect("the first claim");
+    let ticket = rig.submit(&world.flow("w = signal(go); a needs w"));
+    rig.step();
+    rig.perform_appends();
+    let began = std::mem::take(&mut rig.inputs);
+    rig.perform(claim);
+    let claimed = std::mem::replace(&mut rig.inputs, began);
+    rig.step();
+    let execution = rig.started(ticket);
+    rig.perform_appends();
+    rig.step();
+    assert_eq!(rig.driver.live(), 0, "parked while the claim was out");
+    rig.request(execution, Request::Signal { name: "go".into(), body: Json::null() });
+    rig.step();
+    rig.perform_all();
+    let delivered = std::mem::replace(&mut rig.inputs, claimed);
+    rig.step();
+    rig.inputs.extend(delivered);
+    rig.settle();
+    assert_eq!(world.status(execution), Status::Completed, "without waiting for a poll");
+}
+
 #[test]
 fn batches_follow_each_other_while_there_is_more() {
     let world = World::new();
