@@ -30,6 +30,13 @@ pub(super) fn chain(nodes: u64) -> String {
     chain_of("bench-chain", "type: noop", nodes)
 }
 
+/// The same chain with a webhook trigger whose sender gets the output.
+pub(super) fn hooked(nodes: u64) -> String {
+    let verify = "{ scheme: standard, secret: bench_hook }";
+    let trigger = format!("{{ webhook: hook, verify: {verify}, respond: output }}");
+    format!("{}on: [{trigger}]\n", chain_of("bench-hook", "type: noop", nodes))
+}
+
 /// A chain whose nodes each give the input as their output.
 pub(super) fn payload(nodes: u64) -> String {
     let node = "type: transform, config: { value: \"${{ input.payload }}\" }";

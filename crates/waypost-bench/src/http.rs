@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   clients ── POST /v1/executions?wait=30s ──▶ waypost serve (a child process, a fresh folder)
+//!           or POST /v1/hooks/…, signed
 //!   bystanders ── idle streams, requests that never end, replies that are never read ──▶ the same
 //! ```
 //!
@@ -13,13 +14,21 @@ mod client;
 mod load;
 mod report;
 mod serving;
+mod traffic;
 
-use anyhow::{Context, Result, anyhow};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow, bail};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use uuid::Uuid;
+use waypost_ports::outbox::SigningSecret;
 
 use self::bystanders::{Bystanders, Crowd};
 use self::load::Load;
 use self::report::Phase;
 use self::serving::Serving;
+use self::traffic::Traffic;
 use crate::{DataLocation, NamedServer, Printout};
 
 /// What to measure, and against whom.
@@ -42,21 +51,79 @@ pub struct HttpOptions {
     place: DataLocation,
 }
 
+/// The same with signed requests to a webhook trigger.
+#[derive(clap::Args, Clone, Debug)]
+pub struct HookOptions {
+    /// The secret `bench_hook` of the server that --server names, in Base64, as that server knows it
+    #[arg(long, value_name = "BASE64")]
+    secret: Option<String>,
+    /// Flags that are shared with `http`
+    #[command(flatten)]
+    http: HttpOptions,
+}
+
+/// The prefix of the secrets of Standard Webhooks.
+const SECRET_PREFIX: &str = "whsec_";
+
+impl HookOptions {
+    /// The secret of the server to measure: a new one for a server of our own.
+    fn secret(&self, is_named: bool) -> Result<SigningSecret> {
+        let Some(text) = &self.secret else {
+            if is_named {
+                bail!("--server needs --secret: the value of the server's secret `bench_hook`");
+            }
+            let random = [*Uuid::new_v4().as_bytes(), *Uuid::new_v4().as_bytes()].concat();
+            return Ok(SigningSecret(random));
+        };
+        let bytes = STANDARD.decode(text.strip_prefix(SECRET_PREFIX).unwrap_or(text));
+        Ok(SigningSecret(bytes.context("--secret is not written in Base64")?))
+    }
+}
+
+/// Starts over the API.
+pub(super) async fn run(options: &HttpOptions, named: Option<NamedServer>) -> Result<Printout> {
+    run_with(options, None, named).await
+}
+
+/// Starts with signed requests to a webhook trigger.
+pub(super) async fn run_hooks(
+    options: &HookOptions,
+    named: Option<NamedServer>,
+) -> Result<Printout> {
+    let secret = options.secret(named.is_some())?;
+    run_with(&options.http, Some(secret), named).await
+}
+
 /// Measures on a thread of its own with a runtime of its own: one thread is enough for the clients,
 /// and leaves the rest of the machine to the server.
-pub(super) async fn run(options: &HttpOptions, named: Option<NamedServer>) -> Result<Printout> {
+async fn run_with(
+    options: &HttpOptions,
+    secret: Option<SigningSecret>,
+    named: Option<NamedServer>,
+) -> Result<Printout> {
     let options = options.clone();
     let measured = tokio::task::spawn_blocking(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(measure(&options, named.as_ref()))
+        runtime.block_on(measure(&options, secret, named.as_ref()))
     });
     measured.await.context("the clients ended badly")?
 }
 
-async fn measure(options: &HttpOptions, named: Option<&NamedServer>) -> Result<Printout> {
-    let serving = Serving::open(named, &options.place)?;
-    let clients = options.clients.max(1);
-    let load = Load::prepare(&serving.target, options.nodes, clients, options.executions).await?;
+async fn measure(
+    options: &HttpOptions,
+    secret: Option<SigningSecret>,
+    named: Option<&NamedServer>,
+) -> Result<Printout> {
+    let scenario = if secret.is_some() { "hooks" } else { "http" };
+    let text = secret.as_ref().map(|secret| STANDARD.encode(&secret.0));
+    let serving = Serving::open(named, text.as_deref(), &options.place)?;
+    let (target, nodes) = (serving.target.clone(), options.nodes);
+    let traffic = match secret {
+        None => Traffic::starts(&target, nodes).await?,
+        Some(secret) => Traffic::deliveries(&target, nodes, secret).await?,
+    };
+    let (traffic, clients) = (Arc::new(traffic), options.clients.max(1));
+    let load = Load { target, traffic, clients, executions: options.executions };
     let mut alone = run_phase(&load, &serving, options).await?;
     let rss = serving.peak_rss();
     let (mut errors, mut first_error) = (alone.errors, alone.first_error.take());
@@ -72,7 +139,7 @@ async fn measure(options: &HttpOptions, named: Option<&NamedServer>) -> Result<P
         crowded = Some(report::crowded(options, &seen, phase, peak_rss, &alone));
     }
     let disk = serving.close(&alone.committed)?;
-    let mut report = report::alone(options, alone, rss, disk);
+    let mut report = report::alone(scenario, options, alone, rss, disk);
     if let Some(crowded) = crowded {
         report.nest("with_bystanders", crowded);
     }

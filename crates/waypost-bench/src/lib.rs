@@ -152,6 +152,8 @@ pub enum Scenario {
     },
     /// Chains of noop nodes, started and awaited over HTTP; against --server, where one is named
     Http(http::HttpOptions),
+    /// The same chains, started by signed requests to a webhook trigger that answers with the output
+    Hooks(http::HookOptions),
 }
 
 /// Flags that the scenarios share which run inside of this process.
@@ -217,6 +219,7 @@ pub async fn run(scenario: &Scenario, host: &dyn Host) -> Result<Printout> {
         }
         Scenario::Recover { executions, common } => recover::run(*executions, common, host).await,
         Scenario::Http(options) => http::run(options, host.named_server()).await,
+        Scenario::Hooks(options) => http::run_hooks(options, host.named_server()).await,
     }
 }
 

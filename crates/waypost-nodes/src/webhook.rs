@@ -17,6 +17,8 @@ use waypost_core::time::Millis;
 use waypost_ports::handler::Marks;
 use waypost_ports::webhook::{WebhookRequest, WebhookSender};
 
+pub use self::sign::signatures;
+
 use crate::egress::Egress;
 use crate::http::{CONNECT_TIMEOUT, Call, CallBody, Clients, exchange, retry_after};
 
@@ -104,7 +106,7 @@ fn failed(mut reason: String) -> Delivered {
 
 fn call(url: Url, request: &WebhookRequest) -> Result<Call, String> {
     let timestamp = (request.at.0 / 1_000).to_string();
-    let signature = sign::signatures(&request.secrets, &request.id, &timestamp, &request.body);
+    let signature = signatures(&request.secrets, &request.id, &timestamp, &request.body);
     let mut headers = HeaderMap::new();
     let value = |text: &str| {
         HeaderValue::from_str(text).map_err(|error| format!("a header cannot be sent: {error}"))

@@ -37,8 +37,13 @@ impl ServerAddress {
     }
 
     pub(super) fn post(&self, path: &str, media_type: &str, body: &str) -> Vec<u8> {
+        self.post_with(path, &format!("Content-Type: {media_type}\r\n"), body)
+    }
+
+    /// `more` are further headers, each with the end of its line.
+    pub(super) fn post_with(&self, path: &str, more: &str, body: &str) -> Vec<u8> {
         let (headers, length) = (self.headers(), body.len());
-        let content = format!("Content-Type: {media_type}\r\nContent-Length: {length}\r\n");
+        let content = format!("{more}Content-Length: {length}\r\n");
         format!("POST {path} HTTP/1.1\r\n{headers}{content}\r\n{body}").into_bytes()
     }
 

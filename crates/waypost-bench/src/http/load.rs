@@ -8,18 +8,15 @@ use anyhow::{Result, bail};
 use tokio::task::JoinSet;
 
 use super::client::{Client, ServerAddress};
-use crate::flows;
-
-/// Part of the reply for an execution that completed.
-const COMPLETED: &[u8] = b"\"status\":\"COMPLETED\"";
+use super::traffic::Traffic;
 
 /// The requests to the server.
 #[derive(Clone)]
 pub(super) struct Load {
-    target: ServerAddress,
-    request: Arc<[u8]>,
-    clients: usize,
-    executions: u64,
+    pub(super) target: ServerAddress,
+    pub(super) traffic: Arc<Traffic>,
+    pub(super) clients: usize,
+    pub(super) executions: u64,
 }
 
 /// The results.
@@ -34,19 +31,6 @@ pub(super) struct Tally {
 }
 
 impl Load {
-    /// Deploys the workflow that the clients start: chains of so many noops.
-    pub(super) async fn prepare(
-        target: &ServerAddress,
-        nodes: u64,
-        clients: usize,
-        executions: u64,
-    ) -> Result<Self> {
-        Client::connect(target).await?.deploy(target, &flows::chain(nodes)).await?;
-        let body = "{\"workflow\":\"bench-chain\"}";
-        let request = target.post("/v1/executions?wait=30s", "application/json", body);
-        Ok(Self { target: target.clone(), request: request.into(), clients, executions })
-    }
-
     /// Runs all executions. The clients come in before the clock starts, and each makes one
     /// execution that does not count, so that no connection is new and no cache is cold.
     pub(super) async fn run(&self) -> Result<Tally> {
@@ -95,9 +79,8 @@ impl Load {
 
     /// One execution, from the request to the reply that it has completed.
     async fn complete_one(&self, client: &mut Client) -> Result<()> {
-        let reply = client.ask(&self.request).await?;
-        let completed = reply.body.windows(COMPLETED.len()).any(|window| window == COMPLETED);
-        if reply.status != 201 || !completed {
+        let reply = client.ask(&self.traffic.next()).await?;
+        if !self.traffic.is_completed(&reply) {
             bail!("the server answers {}: {}", reply.status, reply.text());
         }
         Ok(())

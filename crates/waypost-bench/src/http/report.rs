@@ -50,6 +50,7 @@ impl Phase {
 
 /// The result of the load without bystanders.
 pub(super) fn alone(
+    scenario: &'static str,
     options: &HttpOptions,
     phase: Phase,
     peak_rss: Option<u64>,
@@ -57,7 +58,7 @@ pub(super) fn alone(
 ) -> Printout {
     let disk = disk.map(milliseconds);
     let over = disk.map(|disk| phase.p50_ms / (phase.frames_per_execution * disk));
-    let mut report = Printout::of("http");
+    let mut report = Printout::of(scenario);
     report.plain("clients", "clients", options.clients);
     report.plain("executions", "executions", options.executions);
     report.plain("nodes", "nodes", options.executions * options.nodes);

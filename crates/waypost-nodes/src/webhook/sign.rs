@@ -6,12 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use waypost_ports::outbox::SigningSecret;
 
 /// The header `webhook-signature`: one signature for each secret, so that a receiver may know either of two.
-pub(super) fn signatures(
-    secrets: &[SigningSecret],
-    id: &str,
-    timestamp: &str,
-    body: &str,
-) -> String {
+pub fn signatures(secrets: &[SigningSecret], id: &str, timestamp: &str, body: &str) -> String {
     let signed = format!("{id}.{timestamp}.{body}");
     let sign = |secret: &SigningSecret| {
         let key = hmac::Key::new(hmac::HMAC_SHA256, &secret.0);

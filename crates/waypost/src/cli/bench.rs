@@ -22,7 +22,7 @@ use crate::wiring;
 
 /// Runs a scenario and prints its result.
 pub(super) async fn run(scenario: &Scenario, context: &Context) -> Result<Exit> {
-    if matches!(scenario, Scenario::Http(_)) {
+    if matches!(scenario, Scenario::Http(_) | Scenario::Hooks(_)) {
         open_files::raise_limit();
     }
     let printout = waypost_bench::run(scenario, &Opener(&context.settings)).await?;

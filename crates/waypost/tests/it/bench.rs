@@ -31,6 +31,23 @@ fn clients_are_served_among_bystanders() {
     assert_eq!(std::fs::read_dir(program.path()).unwrap().count(), 0);
 }
 
+/// Each delivery has an id and a signature of its own, and starts an execution.
+#[test]
+fn bench_hooks_starts_an_execution_with_each_signed_request() {
+    let program = Program::new();
+    let folder = program.path().to_str().unwrap().to_owned();
+    let args = ["bench", "hooks", "--clients", "8", "--executions", "200", "--folder", &folder];
+    let ran = program.run(&[args.as_slice(), &["-o", "json"]].concat());
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&report["scenario"], &report["errors"]), (&"hooks".into(), &0.into()), "{report}");
+    assert!(report["frames_per_execution"].as_f64().unwrap() >= 10.0, "{report}");
+    // Whoever measures another server says which secret that server has.
+    let ran = program.run(&[args.as_slice(), &["--server", "http://127.0.0.1:1"]].concat());
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    assert!(ran.err.contains("--server needs --secret"), "{}", ran.err);
+}
+
 #[test]
 fn bench_map_runs_each_body_to_its_end() {
     let program = Program::new();

@@ -35,7 +35,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "waypost-sim",
         &["waypost-core", "waypost-engine", "waypost-lang", "waypost-nodes", "waypost-ports"],
     ),
-    ("waypost-bench", &["waypost-core", "waypost-engine", "waypost-ports"]),
+    ("waypost-bench", &["waypost-core", "waypost-engine", "waypost-nodes", "waypost-ports"]),
     (
         "waypost",
         &[
