@@ -143,10 +143,23 @@ fn workers_write_nothing_and_do_not_even_know_the_store() {
     cluster.check();
 }
 
-/// A quiet instance asks its database less than five times a second, with Redis and without.
+/// Has triggers of each kind, none of which fires.
+const HARDLY_FIRES: &str = "name: rare
+on:
+  - { schedule: yearly, cron: '0 0 1 1 *', catchUp: { missed: none } }
+  - { event: counted, type: rare, batch: { size: 10, wait: 1d } }
+  - { poll: read, every: 1d, request: { url: 'http://127.0.0.1:1/' }, items: body, key: item }
+  - { workflow-ended: after, workflow: other }
+nodes:
+  - { id: n, type: noop }
+";
+
+/// A quiet instance asks its database less than five times a second, with Redis and without, though there
+/// are triggers.
 #[test]
 fn quiet_instances_hardly_ask() {
     let clusters = With::BOTH.map(|with| Cluster::start_with(1, with, &["--set", "lease=15s"]));
+    clusters.iter().for_each(|cluster| cluster.deploy(HARDLY_FIRES));
     // Asked of another database: what is asked there is not counted here.
     let counts = || {
         clusters.each_ref().map(|cluster| -> u64 {
