@@ -45,7 +45,7 @@ pub enum FireResult {
     Stale,
     /// Not now: the engine stops, the store cannot be reached, an instance is too old. It may have been
     /// stored: the same item is to be fired again.
-    Retry { why: String },
+    Retry { why: EngineError },
 }
 
 /// Why nothing can be fired by a row as it is.
@@ -150,7 +150,7 @@ impl Firing {
                 let id = id.map(|id| id.0.to_string()).unwrap_or_default();
                 FireResult::Dead { reason: format!("another execution has the id {id}") }
             }
-            Err(error) if is_passing(&error) => FireResult::Retry { why: error.to_string() },
+            Err(error) if is_passing(&error) => FireResult::Retry { why: error },
             Err(error) => FireResult::Dead { reason: error.to_string() },
         })
     }

@@ -10,7 +10,7 @@ use waypost_core::trigger::Payload;
 use waypost_engine::triggers::{FireResult, Firing, Occurrence};
 use waypost_ports::triggers::{Arrival, Arrived, FireOutcome};
 
-use super::triggers::{busy, control, definition, id_of};
+use super::triggers::{busy, control, definition, id_of, later};
 use crate::cloud_events::{CloudEvent, parse};
 use crate::event_triggers::{EventTriggerEntry, EventTriggers};
 use crate::http::call::{Call, Reply};
@@ -120,17 +120,11 @@ async fn deliver(
             Ok(FireResult::Rejected { .. }) => published.skipped += 1,
             Ok(FireResult::Dead { .. }) => published.dead += 1,
             Ok(FireResult::Stale) => stale.push(name()),
-            Ok(FireResult::Retry { why }) => failed = Some(not_now(&why)),
+            Ok(FireResult::Retry { why }) => failed = Some(later(why)),
             Err(problem) => failed = Some(problem),
         }
     }
     failed.map_or(Ok(stale), Err)
-}
-
-fn not_now(why: &str) -> Problem {
-    tracing::warn!(why, "a published event could not start an execution");
-    let detail = "not everything could be started; publish the same events again";
-    Problem::new(Code::StoreUnavailable, detail).retry_after(1)
 }
 
 fn occurrence(event: &CloudEvent) -> Occurrence {

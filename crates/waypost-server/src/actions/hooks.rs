@@ -20,7 +20,7 @@ use waypost_engine::triggers::{FireResult, Occurrence, PlannedTrigger, TriggerCo
 use waypost_ports::secret::SecretText;
 use waypost_ports::triggers::{FireOutcome, TriggerRow, TriggerState};
 
-use super::triggers::{busy, control, definition};
+use super::triggers::{busy, control, definition, later};
 use crate::hooks::verify::{Incoming, Reason, SignedDelivery, verify};
 use crate::hooks::{identity, payload};
 use crate::http::call::{Call, Reply};
@@ -270,11 +270,7 @@ async fn answer(
             control.firing.settle(&hook.row, &occurrence, outcome, Some(&reason)).await?;
             Err(dead(&reason))
         }
-        FireResult::Retry { why } => {
-            tracing::warn!(%why, "a webhook trigger could not fire");
-            let detail = "nothing can be started now; the request may be sent again";
-            Err(Problem::new(Code::StoreUnavailable, detail).retry_after(1))
-        }
+        FireResult::Retry { why } => Err(later(why)),
         FireResult::Stale => Err(busy()),
     }
 }

@@ -7,11 +7,11 @@ use waypost_core::failure::Failure;
 use waypost_core::id::{ExecutionId, ExecutionNo};
 use waypost_core::time::Timestamp;
 use waypost_core::trigger::{Prepared, TriggerKind, TriggerKindName};
-use waypost_engine::Started;
 use waypost_engine::triggers::{
     BACKFILL_RATE, BackfillRequest, ByHand, ControlError, FireError, FireResult, RewindTo,
     TriggerControl,
 };
+use waypost_engine::{EngineError, Started};
 use waypost_ports::query::EventsRequest;
 use waypost_ports::triggers::{
     DeadFireState, DeadFiresRequest, FireOutcome, FiresRequest, TriggerRow, TriggerState,
@@ -154,6 +154,12 @@ pub(crate) async fn fire(server: Arc<Server>, call: Call) -> Result<Reply, Probl
     Ok(result(&server, fired).await?.about(subject(name(&call))))
 }
 
+/// Nothing can be started now, and the same request may be sent again.
+pub(super) fn later(why: EngineError) -> Problem {
+    tracing::warn!(%why, "a trigger could not fire");
+    Problem::from(why).retry_after(1)
+}
+
 /// What a fire led to, as a person gets it.
 async fn result(server: &Arc<Server>, result: FireResult) -> Result<Reply, Problem> {
     let (outcome, id, reason) = match result {
@@ -167,11 +173,7 @@ async fn result(server: &Arc<Server>, result: FireResult) -> Result<Reply, Probl
             ("rejected", None, Some(reason))
         }
         FireResult::Stale => return Err(busy()),
-        FireResult::Retry { why } => {
-            tracing::warn!(%why, "a trigger could not fire");
-            let detail = "nothing can be started now; the request may be sent again";
-            return Err(Problem::new(Code::StoreUnavailable, detail).retry_after(1));
-        }
+        FireResult::Retry { why } => return Err(later(why)),
     };
     Reply::ok(&wire::TriggerFired { outcome: outcome.to_owned(), id, reason })
 }

@@ -49,8 +49,11 @@ const HOOK_PROBLEMS: &[Code] = &[
     Code::TriggerState,
     Code::ExecutionFailed,
     Code::SecretsUnreadable,
+    Code::ClusterTooOld,
 ];
 const CHANGED: &[Documented] = &[json::<wire::Trigger>(200, "The trigger.")];
+const FIRES: &[Code] =
+    &[Code::UnknownTrigger, Code::TriggerState, Code::InvalidTriggerChange, Code::ClusterTooOld];
 const CHANGES: &[Code] = &[Code::UnknownTrigger, Code::TriggerState, Code::InvalidTriggerChange];
 
 const fn hook() -> Route {
@@ -111,7 +114,13 @@ pub(super) static ROUTES: &[Route] = &[
         notes: "One event as `application/cloudevents+json` or in the binary mode, or up to 100 as `application/cloudevents-batch+json`. An event has at most 1 MiB, a request 4 MiB. The answer comes when everything that the events led to is durable; repeat the request if there is none. A trigger takes an event of one source and id once.",
         body: Body::Raw { max: EVENTS_BYTES_MAX },
         replies: &[json::<wire::EventsPublished>(200, "What became of them.")],
-        problems: &[Code::BadEvent, Code::BadBody, Code::TriggerState, Code::UnknownTrigger],
+        problems: &[
+            Code::BadEvent,
+            Code::BadBody,
+            Code::TriggerState,
+            Code::UnknownTrigger,
+            Code::ClusterTooOld,
+        ],
         ..Route::new(POST, "triggers", (PUBLISH, Effect::Unaudited), |server, call| {
             Box::pin(events::publish(server, call))
         })
@@ -194,6 +203,7 @@ pub(super) static ROUTES: &[Route] = &[
         summary: "Fire a trigger by hand",
         body: Body::Json { schema: of::<wire::FireTrigger>, optional: true },
         replies: &[json::<wire::TriggerFired>(200, "What it led to.")],
+        problems: FIRES,
         ..post(|server, call| Box::pin(triggers::fire(server, call)))
     },
     Route {
