@@ -7,8 +7,8 @@
 //!   every POLL ──────────────────┘
 //! ```
 //!
-//! Every instance runs one. A message whose dispatcher died is claimed by another one when the claim ends, and
-//! sent again under the same id.
+//! Every instance runs one. A message whose dispatcher died is claimed by another one when the lease of its
+//! instance has expired, or the claim ends, and sent again under the same id.
 
 mod body;
 mod book;
@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-use waypost_core::id::ExecutionNo;
+use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::json::Json;
 use waypost_core::outbox::delivery::{Delivered, Jitter};
 use waypost_core::time::{Millis, Timestamp};
@@ -100,6 +100,8 @@ impl DispatcherWakeups {
 
 /// The dispatcher of one instance.
 pub struct Dispatcher {
+    /// When its lease expires, others send what this dispatcher has claimed.
+    pub instance: InstanceId,
     pub outbox: Arc<dyn Outbox>,
     /// For outputs, which are in the log alone.
     pub store: Arc<dyn Store>,
@@ -187,7 +189,8 @@ impl Dispatcher {
         if room == 0 {
             return Ok(POLL.to_std());
         }
-        let request = MessageClaim { claim: Uuid::new_v4(), limit: room, lease: self.claim };
+        let (claim, instance, lease) = (Uuid::new_v4(), self.instance, self.claim);
+        let request = MessageClaim { claim, instance, limit: room, lease };
         let claimed = self.call(move |outbox| outbox.claim_messages(&request)).await?;
         self.wakeups.0.has_endpoints.store(claimed.endpoints, Ordering::Relaxed);
         self.wakeups.0.handoffs.set(claimed.handoffs);

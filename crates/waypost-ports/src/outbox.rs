@@ -17,7 +17,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use uuid::Uuid;
-use waypost_core::id::ExecutionNo;
+use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::outbox::delivery::{Delivered, EndpointHealth, Jitter};
 use waypost_core::outbox::{MessageKind, MessageKinds};
 use waypost_core::time::{Millis, Timestamp};
@@ -59,7 +59,9 @@ pub trait Outbox: Send + Sync {
     /// Deletes an endpoint with all its messages; `false` where there is none of this id.
     fn delete_endpoint(&self, id: &str) -> Result<bool, StoreError>;
 
-    /// Takes messages that are due, of endpoints that may get one, until the claim ends.
+    /// Takes messages that are due, of endpoints that may get one, until the claim ends. What another instance
+    /// claimed is due again as soon as its lease has expired; an instance whose own lease has expired gets
+    /// nothing. One that left in order still records what it was sending, so its claims stay.
     fn claim_messages(&self, request: &MessageClaim) -> Result<ClaimedMessages, StoreError>;
 
     /// Records what became of claimed messages. A result is dropped where another claim has taken the
@@ -175,6 +177,8 @@ pub enum EndpointChange {
 pub struct MessageClaim {
     /// The identity of this claim; a new one for each.
     pub claim: Uuid,
+    /// Whose dispatcher sends them.
+    pub instance: InstanceId,
     pub limit: usize,
     /// How long others leave the messages alone.
     pub lease: Millis,

@@ -41,6 +41,7 @@ const KNOWN: &[Migration] = &[
     Migration::new(21, "publisher", include_str!("../migrations/0021_publisher.sql")).additive(),
     Migration::new(22, "triggers", include_str!("../migrations/0022_triggers.sql")).additive(),
     Migration::new(23, "fired", include_str!("../migrations/0023_fired.sql")).additive(),
+    Migration::new(24, "claimers", include_str!("../migrations/0024_claimers.sql")).additive(),
 ];
 
 /// The layout of a database, without changing it.

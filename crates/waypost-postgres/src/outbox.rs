@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use uuid::Uuid;
-use waypost_core::id::ExecutionNo;
+use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::outbox::delivery::{EndpointHealth, MessageNext, judge};
 use waypost_core::outbox::{MessageKind, MessageKinds};
 use waypost_core::time::{Millis, Timestamp};
@@ -203,8 +203,8 @@ async fn add(db: &mut Connection, endpoint: &NewEndpoint) -> Result<u64> {
 }
 
 async fn claim(db: &mut Connection, request: &MessageClaim) -> Result<ClaimedMessages> {
-    let (mut claimed, awaited) = next_due(db).await?;
-    if awaited {
+    let (mut claimed, found) = look(db, request.instance).await?;
+    if found.awaited {
         // What no settlement reports: endpoints that were deleted, messages that expired, and two last
         // deliveries that were settled at once, of which neither saw the other.
         db.begin().await?;
@@ -213,7 +213,11 @@ async fn claim(db: &mut Connection, request: &MessageClaim) -> Result<ClaimedMes
         claimed.reported = wake_for_results(db, &sent).await?;
     }
     let now = claimed.at;
-    if claimed.next_due.is_none_or(|due| due > now) || request.limit == 0 {
+    if found.lapsed {
+        db.execute(sql!("outbox_release"), &[&request.instance.0]).await?;
+    }
+    let is_due = found.lapsed || claimed.next_due.is_some_and(|due| due <= now);
+    if !is_due || found.expired || request.limit == 0 {
         return Ok(claimed);
     }
     db.begin().await?;
@@ -232,14 +236,23 @@ async fn claim(db: &mut Connection, request: &MessageClaim) -> Result<ClaimedMes
         save_health(db, endpoint.number, health, false).await?;
         claimed.messages.extend(taken.into_iter().map(|message| (message, Arc::clone(row))));
     }
-    claimed.next_due = next_due(db).await?.0.next_due;
+    claimed.next_due = look(db, request.instance).await?.0.next_due;
     db.commit().await?;
     Ok(claimed)
 }
 
-/// Also: does a node wait for a message?
-async fn next_due(db: &mut Connection) -> Result<(ClaimedMessages, bool)> {
-    let row = db.query_one(sql!("outbox_next_due"), &[]).await?;
+/// What a claim finds besides messages that are due.
+struct Found {
+    /// Does a node wait for a message?
+    awaited: bool,
+    /// Has the lease of the claimer expired?
+    expired: bool,
+    /// Are there claims of instances whose leases have expired?
+    lapsed: bool,
+}
+
+async fn look(db: &mut Connection, claimer: InstanceId) -> Result<(ClaimedMessages, Found)> {
+    let row = db.query_one(sql!("outbox_next_due"), &[&claimer.0]).await?;
     let kinds: Option<i64> = get(&row, 0)?;
     let bits = u32::try_from(kinds.unwrap_or_default()).unwrap_or_default();
     let claimed = ClaimedMessages {
@@ -250,7 +263,8 @@ async fn next_due(db: &mut Connection) -> Result<(ClaimedMessages, bool)> {
         messages: Vec::new(),
         reported: Vec::new(),
     };
-    Ok((claimed, get(&row, 3)?))
+    let found = Found { awaited: get(&row, 3)?, expired: get(&row, 4)?, lapsed: get(&row, 5)? };
+    Ok((claimed, found))
 }
 
 /// Claims messages of one endpoint. Messages that wait for an earlier one about their execution are put off
@@ -290,7 +304,7 @@ async fn take(
         if places.is_empty() {
             break;
         }
-        db.execute(sql!("outbox_take"), &[&places, &dues, &claims]).await?;
+        db.execute(sql!("outbox_take"), &[&places, &dues, &claims, &request.instance.0]).await?;
     }
     Ok(taken)
 }

@@ -12,8 +12,8 @@ use waypost_ports::query::InstanceRow;
 use waypost_ports::store::{About, Heartbeat, Renewal};
 
 use crate::connection::{all, first, from_stored, run, value};
-use crate::queries;
 use crate::store::Write;
+use crate::{outbox, queries};
 
 /// Renews or ends a lease, and sets numbers aside.
 pub(crate) fn heartbeat(write: &Write<'_>, heartbeat: &Heartbeat) -> rusqlite::Result<Renewal> {
@@ -42,6 +42,13 @@ pub(crate) fn release_expired(write: &Write<'_>) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// Has the lease of an instance run out, without its having left?
+pub(crate) fn has_expired(write: &Write<'_>, number: i64) -> rusqlite::Result<bool> {
+    let expired: Vec<i64> =
+        all(&write.tx, queries::INSTANCES_EXPIRED, [write.now.0], |row| row.get(0))?;
+    Ok(expired.contains(&number))
+}
+
 /// Does the lease of an instance last?
 pub(crate) fn is_alive(write: &Write<'_>, number: i64) -> rusqlite::Result<bool> {
     value(&write.tx, queries::INSTANCE_ALIVE, [number, write.now.0])
@@ -51,7 +58,7 @@ pub(crate) fn is_alive(write: &Write<'_>, number: i64) -> rusqlite::Result<bool>
 pub(crate) fn release_all(write: &Write<'_>) -> rusqlite::Result<()> {
     run(&write.tx, queries::INSTANCES_END_ALL, [])?;
     run(&write.tx, queries::CONTROL_RELEASE_ALL, [])?;
-    Ok(())
+    outbox::release(write, None)
 }
 
 /// Instances that are alive or own executions.
@@ -107,5 +114,6 @@ fn end(write: &Write<'_>, number: i64, gone: Gone) -> rusqlite::Result<()> {
     if released > 0 {
         tracing::info!(executions = released, "the executions of an instance were released");
     }
-    Ok(())
+    // One that leaves records the results of what it is sending.
+    if died { outbox::release(write, Some(number)) } else { Ok(()) }
 }

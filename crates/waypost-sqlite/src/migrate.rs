@@ -33,6 +33,7 @@ const KNOWN: &[Migration] = &[
     Migration::new(16, "tree use", include_str!("../migrations/0016_tree_use.sql")).additive(),
     Migration::new(17, "publisher", include_str!("../migrations/0017_publisher.sql")).additive(),
     Migration::new(18, "triggers", include_str!("../migrations/0018_triggers.sql")).additive(),
+    Migration::new(19, "claimers", include_str!("../migrations/0019_claimers.sql")).additive(),
 ];
 
 /// The layout of a folder, without changing it.

@@ -23,7 +23,7 @@ use waypost_ports::store::StoreError;
 
 use crate::connection::{all, first, limit_and_one, run, to_stored, value};
 use crate::store::{SqliteStore, Write};
-use crate::{mail, queries};
+use crate::{instances, mail, queries};
 
 /// Messages that are looked at together.
 const PAGE: i64 = 64;
@@ -72,7 +72,13 @@ impl Outbox for SqliteStore {
     fn claim_messages(&self, request: &MessageClaim) -> Result<ClaimedMessages, StoreError> {
         self.write(|write| {
             let reported = report_deliveries(write)?;
-            Ok(ClaimedMessages { reported, ..claim(write, request)? })
+            let mut request = *request;
+            if instances::has_expired(write, write.instance(request.instance)?)? {
+                request.limit = 0;
+            } else {
+                instances::release_expired(write)?;
+            }
+            Ok(ClaimedMessages { reported, ..claim(write, &request)? })
         })
     }
 
@@ -236,6 +242,22 @@ fn claim(write: &Write<'_>, request: &MessageClaim) -> rusqlite::Result<ClaimedM
     Ok(claimed)
 }
 
+/// Makes what an instance has claimed due: it is dead. Of every instance where there is no number.
+pub(crate) fn release(write: &Write<'_>, instance: Option<i64>) -> rusqlite::Result<()> {
+    let tx = &write.tx;
+    let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    let claimed: Vec<(i64, i64, i64)> =
+        all(tx, queries::OUTBOX_CLAIMED, params![write.now.0, instance], row)?;
+    for (place, endpoint, ends) in claimed {
+        run(tx, queries::OUTBOX_TAKE, params![place, None::<&[u8]>, write.now.0, None::<i64>])?;
+        let health =
+            first(tx, queries::ENDPOINT_HEALTH_NUMBERED, [endpoint], rows::numbered_health)?;
+        let Some((_, health)) = health else { continue };
+        save_health(write, endpoint, health.released(Timestamp(ends), write.now), false)?;
+    }
+    Ok(())
+}
+
 /// Claims messages of one endpoint. Messages that wait for an earlier one about their execution are put off
 /// until just after that one is due, also if it is due already. So they are not looked at again and again, and a
 /// page never consists of messages alone that wait for messages behind it: nothing would be claimed any more.
@@ -246,6 +268,7 @@ fn take(
     room: usize,
 ) -> rusqlite::Result<Vec<OutboxMessage>> {
     let ends = write.now.plus(request.lease);
+    let claimer = write.instance(request.instance)?;
     let mut taken = Vec::new();
     let mut update = write.tx.prepare_cached(queries::OUTBOX_TAKE)?;
     while taken.len() < room {
@@ -264,13 +287,13 @@ fn take(
             match behind {
                 Some(due) if candidate.due <= due => {
                     let due = due.plus(Millis(1));
-                    update.execute(params![candidate.place, None::<&[u8]>, due.0])?;
+                    update.execute(params![candidate.place, None::<&[u8]>, due.0, None::<i64>])?;
                     moved = true;
                 }
                 Some(_) => {}
                 None if taken.len() < room => {
                     let claim = request.claim.as_bytes().as_slice();
-                    update.execute(params![candidate.place, claim, ends.0])?;
+                    update.execute(params![candidate.place, claim, ends.0, claimer])?;
                     taken.push(candidate.message);
                     moved = true;
                 }

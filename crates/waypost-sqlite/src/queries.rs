@@ -91,6 +91,7 @@ queries! {
     AWAITED_SETTLED = "awaited_settled";
     ENDPOINT_DELETE = "endpoint_delete";
     ENDPOINT_HEALTH = "endpoint_health";
+    ENDPOINT_HEALTH_NUMBERED = "endpoint_health_numbered";
     ENDPOINT_HEALTH_SET = "endpoint_health_set";
     ENDPOINT_INSERT = "endpoint_insert";
     ENDPOINT_MESSAGES_DELETE = "endpoint_messages_delete";
@@ -100,6 +101,7 @@ queries! {
     ENDPOINTS_LIST = "endpoints_list";
     MESSAGE_ENQUEUE = "message_enqueue";
     OUTBOX_CANDIDATES = "outbox_candidates";
+    OUTBOX_CLAIMED = "outbox_claimed";
     OUTBOX_CLAIMED_BY = "outbox_claimed_by";
     OUTBOX_CROWDED = "outbox_crowded";
     OUTBOX_EXPIRE = "outbox_expire";

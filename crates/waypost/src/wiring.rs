@@ -267,6 +267,7 @@ pub fn trigger_runner(server: &Server, settings: &Settings) -> Option<TriggerRun
 /// The dispatcher of a server's messages to webhook endpoints.
 pub fn dispatcher(server: &Server, backend: &Arc<dyn Backend>) -> Dispatcher {
     Dispatcher {
+        instance: server.engine.instance(),
         outbox: Arc::clone(backend) as Arc<dyn Outbox>,
         store: Arc::clone(backend) as Arc<dyn Store>,
         sender: Arc::clone(&server.webhooks),

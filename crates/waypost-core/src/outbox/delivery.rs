@@ -81,6 +81,16 @@ impl EndpointHealth {
         }
     }
 
+    /// After claims of a dead instance that end then are released: a probe among them was not answered, and the
+    /// next one may be sent.
+    #[must_use]
+    pub fn released(self, claim_ends: Timestamp, now: Timestamp) -> Self {
+        match self.probing && self.probe_at == Some(claim_ends) {
+            true => Self { probe_at: Some(now), probing: false, ..self },
+            false => self,
+        }
+    }
+
     fn failed(self, now: Timestamp, floor: Millis, jitter: Jitter) -> Self {
         let failures = self.failures.saturating_add(1);
         let cools = failures >= COOLS_AFTER;

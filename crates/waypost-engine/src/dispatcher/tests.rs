@@ -4,7 +4,6 @@ use std::sync::Mutex;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use waypost_core::id::InstanceId;
 use waypost_core::json::Json;
 use waypost_core::outbox::{MessageData, MessageKind, MessageKinds, Outgoing};
 use waypost_ports::clock::SystemClock;
@@ -98,6 +97,7 @@ async fn dispatch_to(store: &MemoryStore, results: &[Delivered], count: usize) -
     endpoint.0.results.lock().unwrap().extend(results.iter().rev().cloned());
     let stop = CancellationToken::new();
     let dispatcher = Dispatcher {
+        instance: ONE,
         outbox: Arc::new(store.clone()),
         store: Arc::new(store.clone()),
         sender: Arc::new(endpoint.clone()),

@@ -254,6 +254,8 @@ macro_rules! conformance_tests {
                 cooling_endpoint_gets_one_probe_and_spends_no_other_attempts,
                 probe_of_a_dead_instance_is_sent_by_another,
                 messages_of_a_dead_instance_are_claimed_before_those_that_wait_for_them,
+                claims_of_a_dead_instance_are_released_with_its_lease,
+                probe_of_a_dead_instance_is_released_with_its_lease,
             ];
             triggers: [
                 triggers_are_kept_exactly,

@@ -8,12 +8,13 @@ use waypost_core::time::Millis;
 
 use super::StoreUnderTest;
 use super::outbox::{
-    LEASE, OK, add, change, claim, claim_as, endpoint, endpoints, failure, rows, seqs, settle,
+    LEASE, OK, add, change, claim, claim_as, claim_by, endpoint, endpoints, failure, rows, seqs, settle,
     settle_as, states, tell, telling,
 };
 use super::rig::{ONE, Rig, START};
 use crate::clock::Clock;
 use crate::outbox::{ClaimedMessages, EndpointChange, EndpointState, MessageState, OutboxMessage};
+use crate::store::LEASE as INSTANCE_LEASE;
 
 pub fn paused_endpoint_collects_and_disabled_one_does_not<B: StoreUnderTest>(rig: &Rig<B>) {
     add(rig, &endpoint("a"));
@@ -205,4 +206,44 @@ pub fn probe_of_a_dead_instance_is_sent_by_another<B: StoreUnderTest>(rig: &Rig<
     assert_eq!(claim_as(rig, 2, 64).messages.len(), 1);
     rig.advance(LEASE.0);
     assert_eq!(claim_as(rig, 3, 64).messages.len(), 1);
+}
+
+/// Its messages, and its probe, are due when its lease has expired, and not when its claims end.
+pub fn claims_of_a_dead_instance_are_released_with_its_lease<B: StoreUnderTest>(rig: &Rig<B>) {
+    let (dead, live) = (rig.instance(1), rig.instance(2));
+    add(rig, &endpoint("a"));
+    let mut hand = rig.start(ONE);
+    rig.commit(telling(&mut hand, MessageKind::Paused));
+    rig.commit(telling(&mut hand, MessageKind::Resumed));
+    let sent: Vec<_> = claim_by(rig, dead, 1, 64).messages;
+    let sent: Vec<OutboxMessage> = sent.into_iter().map(|(message, _)| message).collect();
+    assert_eq!(sent.len(), 1);
+    rig.advance(INSTANCE_LEASE.0 - 1);
+    rig.announce(live);
+    assert_eq!(claim_by(rig, live, 2, 64).messages, [], "its lease lasts");
+    rig.advance(1);
+    assert_eq!(claim_by(rig, dead, 3, 64).messages, [], "its own lease has expired");
+    let again = claim_by(rig, live, 4, 64);
+    let names: Vec<_> = again.messages.iter().map(|(message, _)| &message.name).collect();
+    assert_eq!(names, [&sent[0].name]);
+    settle_as(rig, 1, &sent, &OK);
+    assert_eq!(states(rig), [MessageState::Pending; 2], "another claim has it");
+    settle_as(rig, 4, &sent, &OK);
+    assert_eq!(claim_by(rig, live, 5, 64).messages.len(), 1, "the next one about the execution");
+    rig.leave(live);
+    assert_eq!(claim_by(rig, dead, 6, 64).messages, [], "one that left records its results");
+}
+
+pub fn probe_of_a_dead_instance_is_released_with_its_lease<B: StoreUnderTest>(rig: &Rig<B>) {
+    add(rig, &endpoint("a"));
+    tell(rig, 10);
+    let sent = claim(rig);
+    settle(rig, &sent, &failure());
+    rig.advance(PROBE_AFTER.0);
+    let (dead, live) = (rig.instance(1), rig.instance(2));
+    assert_eq!(claim_by(rig, dead, 2, 64).messages.len(), 1);
+    rig.advance(INSTANCE_LEASE.0);
+    rig.announce(live);
+    assert_eq!(claim_by(rig, live, 3, 64).messages.len(), 1);
+    assert_eq!(claim_by(rig, live, 4, 64).messages, [], "one probe at a time");
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use uuid::Uuid;
-use waypost_core::id::ExecutionNo;
+use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::outbox::delivery::{Delivered, Jitter};
 use waypost_core::outbox::{MessageData, MessageKind, MessageKinds, Outgoing};
 use waypost_core::time::{Millis, Timestamp};
@@ -85,7 +85,16 @@ pub(super) fn claim_as<B: StoreUnderTest>(
     claim: u128,
     limit: usize,
 ) -> ClaimedMessages {
-    let request = MessageClaim { claim: Uuid::from_u128(claim), limit, lease: LEASE };
+    claim_by(rig, InstanceId(Uuid::from_u128(900)), claim, limit)
+}
+
+pub(super) fn claim_by<B: StoreUnderTest>(
+    rig: &Rig<B>,
+    instance: InstanceId,
+    claim: u128,
+    limit: usize,
+) -> ClaimedMessages {
+    let request = MessageClaim { claim: Uuid::from_u128(claim), instance, limit, lease: LEASE };
     rig.store().claim_messages(&request).expect("the claim is answered")
 }
 

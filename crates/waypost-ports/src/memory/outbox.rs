@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use uuid::Uuid;
-use waypost_core::id::ExecutionNo;
+use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::outbox::MessageKind;
 use waypost_core::outbox::delivery::{MessageNext, judge};
 use waypost_core::planted::{Bug, is_planted};
@@ -38,6 +38,8 @@ pub(super) struct OutboxTables {
 struct KeptMessage {
     row: MessageRow,
     claim: Option<Uuid>,
+    /// Whose claim it is or was.
+    claimer: Option<InstanceId>,
     /// Since when it is pending.
     since: Timestamp,
 }
@@ -104,7 +106,7 @@ impl OutboxTables {
                     last: None,
                     settled_at: None,
                 };
-                self.messages.push(KeptMessage { row, claim: None, since: now });
+                self.messages.push(KeptMessage { row, claim: None, claimer: None, since: now });
             }
         }
     }
@@ -191,7 +193,8 @@ impl OutboxTables {
             let endpoint = Arc::new(endpoint);
             for (_, at) in &heads[..taken] {
                 let kept = &mut self.messages[*at];
-                (kept.claim, kept.row.due) = (Some(request.claim), ends);
+                (kept.claim, kept.claimer) = (Some(request.claim), Some(request.instance));
+                kept.row.due = ends;
                 claimed.messages.push((kept.row.message.clone(), Arc::clone(&endpoint)));
             }
             let row = &mut self.endpoints[at];

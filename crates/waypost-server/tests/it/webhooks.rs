@@ -1,6 +1,7 @@
 //! Webhook endpoints over the API.
 
 use serde_json::{Value, json};
+use waypost_core::id::InstanceId;
 use waypost_core::outbox::delivery::{Delivered, Jitter};
 use waypost_core::time::Millis;
 use waypost_ports::outbox::{MessageClaim, MessageResult, Outbox};
@@ -16,7 +17,8 @@ async fn create(house: &House, body: &Value) -> Value {
 /// Claims everything that is due, as a dispatcher does, and records one result for all of it.
 fn settle(house: &House, result: &Delivered) -> usize {
     let claim = uuid::Uuid::new_v4();
-    let request = MessageClaim { claim, limit: 64, lease: Millis::from_secs(60) };
+    let (instance, lease) = (InstanceId(uuid::Uuid::from_u128(9)), Millis::from_secs(60));
+let request = MessageClaim { claim, instance, limit: 64, lease };
     let claimed = house.store.claim_messages(&request).unwrap().messages;
     let results: Vec<MessageResult> = claimed
         .iter()
@@ -148,7 +150,8 @@ async fn notify_node_sends_its_message_with_its_completion() {
     let events = house.get(events).await.expect(200).json();
     assert_eq!(message["seq"], events["events"][0]["seq"]);
     let claim = uuid::Uuid::new_v4();
-    let request = MessageClaim { claim, limit: 64, lease: Millis::from_secs(60) };
+    let (instance, lease) = (InstanceId(uuid::Uuid::from_u128(9)), Millis::from_secs(60));
+let request = MessageClaim { claim, instance, limit: 64, lease };
     let claimed = house.store.claim_messages(&request).unwrap().messages;
     let notes: Vec<Value> = claimed
         .iter()
@@ -188,7 +191,8 @@ async fn approval_sends_messages_when_it_opens_and_when_people_are_reminded() {
     // One message about an execution is under way at a time.
     for _ in 0..3 {
         let claim = uuid::Uuid::new_v4();
-        let request = MessageClaim { claim, limit: 64, lease: Millis::from_secs(60) };
+        let (instance, lease) = (InstanceId(uuid::Uuid::from_u128(9)), Millis::from_secs(60));
+let request = MessageClaim { claim, instance, limit: 64, lease };
         let claimed = house.store.claim_messages(&request).unwrap().messages;
         let results = claimed.iter().map(|(message, _)| {
             let data: Value = serde_json::from_slice(&message.data).unwrap();
@@ -243,7 +247,8 @@ async fn notify_node_that_waits_completes_with_what_became_of_its_message() {
     let why = house.get("/v1/executions/w-1/why").await.expect(200).json();
     assert!(why.to_string().contains("until its message is delivered"), "{why}");
     let claim = uuid::Uuid::new_v4();
-    let request = MessageClaim { claim, limit: 64, lease: Millis::from_secs(60) };
+    let (instance, lease) = (InstanceId(uuid::Uuid::from_u128(9)), Millis::from_secs(60));
+let request = MessageClaim { claim, instance, limit: 64, lease };
     let claimed = house.store.claim_messages(&request).unwrap().messages;
     let results = [Delivered::Yes { status: 204 }, Delivered::Gone];
     for ((message, _), result) in claimed.into_iter().zip(results) {

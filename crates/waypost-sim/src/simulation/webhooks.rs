@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use uuid::Uuid;
-use waypost_core::id::ExecutionNo;
+use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::outbox::delivery::{Delivered, Jitter};
 use waypost_core::outbox::{MessageKind, MessageKinds};
 use waypost_core::time::{Millis, Timestamp};
@@ -174,7 +174,8 @@ impl Simulation {
         }
         let room = self.webhooks.books.entry(life).or_default().room();
         let limit = room.min(1 + self.webhooks.random.index(8));
-        let request = self.new_claim(limit, self.webhooks.lease);
+        let Some(instance) = self.processes.get(&life).map(|process| process.instance) else { return };
+        let request = self.new_claim(instance, limit);
         let claimed = self.call_outbox(|tables, now| tables.claim_messages(&request, now));
         let Some(claimed) = claimed else { return };
         self.check_claim(&claimed);
@@ -192,9 +193,10 @@ impl Simulation {
         }
     }
 
-    fn new_claim(&mut self, limit: usize, lease: Millis) -> MessageClaim {
+    fn new_claim(&mut self, instance: InstanceId, limit: usize) -> MessageClaim {
         self.webhooks.claims += 1;
-        MessageClaim { claim: Uuid::from_u128(self.webhooks.claims), limit, lease }
+        let (claim, lease) = (Uuid::from_u128(self.webhooks.claims), self.webhooks.lease);
+        MessageClaim { claim, instance, limit, lease }
     }
 
     /// A call of a dispatcher to the store, which may fail before and after it is done.
@@ -307,7 +309,7 @@ impl Simulation {
         let until = self.ms() + OUTBOX_MS;
         self.shake_endpoints();
         loop {
-            let request = self.new_claim(8, self.webhooks.lease);
+            let request = self.new_claim(InstanceId(Uuid::nil()), 8);
             let claimed = self.store.with(|tables, now| tables.claim_messages(&request, now));
             self.check_claim(&claimed);
             let ClaimedMessages { messages, next_due, .. } = claimed;

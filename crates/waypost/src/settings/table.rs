@@ -134,7 +134,7 @@ settings! {
         trusted_proxies: server.trusted_proxies, Set("NETWORK..."), BeAnything, "Addresses and networks of proxies whose header `X-Forwarded-For` names the sender of a request, for the audit log and for limits by address.";
         allow_unsigned_hooks: server.allow_unsigned_hooks, Set("BOOL"), BeAnything, "Whether webhook triggers of scheme `none` take requests from other machines. Everyone who reaches the server could start their executions.";
         hook_rate_limit: server.hook_requests_per_second, Set("N"), AtLeast("1"), "Signed requests per second to one webhook trigger; bursts may be twice as large.";
-        webhook_timeout: server.webhook_timeout, Set("DURATION"), Between("1s", "1m"), "How long a webhook endpoint may take to answer. A message whose sender died is sent again after three times as long.";
+        webhook_timeout: server.webhook_timeout, Set("DURATION"), Between("1s", "1m"), "How long a webhook endpoint may take to answer. A message whose result cannot be recorded is sent again after three times as long.";
         drain_timeout: server.drain_timeout, Serve("--drain-timeout <DURATION>"), BeAnything, "How long running attempts may take to finish after SIGTERM. The reports of `waypost worker` have [10 minutes](limits.md#waypost-worker) more.";
     }
     // Client.

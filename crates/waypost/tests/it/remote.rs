@@ -10,11 +10,13 @@
 //! | `watching` | watching across restarts, and without a server |
 //! | `access` | keys and the audit log |
 //! | `numbers` | numbers that no machine word holds |
+//! | `outbox` | messages that a server was sending when it was killed |
 //! | `stopping` | signals to the server |
 
 mod access;
 mod callbacks;
 mod numbers;
+mod outbox;
 mod reading;
 mod retrying;
 mod server;

@@ -1,16 +1,38 @@
 //! The statements of the outbox, for the store in memory and for the simulator, which runs them one by one.
 
 use uuid::Uuid;
-use waypost_core::id::ExecutionNo;
+use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::Timestamp;
 
+use super::OutboxTables;
 use crate::memory::Tables;
 use crate::outbox::{
     ClaimedMessages, EndpointChange, EndpointRow, EndpointState, FORMER_SECRET_KEPT, MessageClaim,
     MessageResult, MessageRow, NewEndpoint,
 };
 use crate::store::{Append, StoreError};
+
+impl OutboxTables {
+    /// Makes what dead instances have claimed due.
+    fn release(&mut self, is_dead: impl Fn(InstanceId) -> bool, now: Timestamp) {
+        if is_planted(Bug::MessageClaimedForEver) {
+            return;
+        }
+        for kept in &mut self.messages {
+            let is_held = kept.claim.is_some() && kept.row.due > now;
+            if !is_held || !kept.claimer.is_some_and(&is_dead) {
+                continue;
+            }
+            let ends = std::mem::replace(&mut kept.row.due, now);
+            kept.claim = None;
+            let id = &kept.row.message.name.endpoint;
+            if let Some(row) = self.endpoints.iter_mut().find(|row| row.endpoint.id == *id) {
+                row.health = row.health.released(ends, now);
+            }
+        }
+    }
+}
 
 impl Tables {
     /// Keeps an endpoint.
@@ -65,7 +87,14 @@ impl Tables {
     /// Takes messages that are due.
     pub fn claim_messages(&mut self, request: &MessageClaim, now: Timestamp) -> ClaimedMessages {
         let reported = self.report_deliveries();
-        ClaimedMessages { reported, ..self.outbox.claim(request, now) }
+        let leases = &self.leases;
+        let is_dead = |instance| {
+            let until = leases.get(&instance).and_then(|lease| lease.until);
+            until.is_some_and(|until| until <= now)
+        };
+        self.outbox.release(|claimer| claimer != request.instance && is_dead(claimer), now);
+        let limit = if is_dead(request.instance) { 0 } else { request.limit };
+        ClaimedMessages { reported, ..self.outbox.claim(&MessageClaim { limit, ..*request }, now) }
     }
 
     /// Records what became of claimed messages, and mails it to the nodes that wait for it. Returns which

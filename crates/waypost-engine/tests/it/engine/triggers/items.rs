@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 use waypost_core::event::{Event, RunEvent};
 use waypost_core::failure::{Failure, kind};
-use waypost_core::id::ExecutionId;
+use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_core::json::Json;
 use waypost_core::outbox::delivery::{Delivered, Jitter};
 use waypost_core::time::Millis;
@@ -165,7 +165,8 @@ async fn ends_of_a_workflow_fire_once_each_until_the_chain_is_too_long() {
     let mut depths = Vec::new();
     loop {
         let claim = Uuid::new_v4();
-        let request = MessageClaim { claim, limit: 10, lease: Millis::from_secs(60) };
+        let (instance, lease) = (InstanceId(Uuid::from_u128(9)), Millis::from_secs(60));
+let request = MessageClaim { claim, instance, limit: 10, lease };
         let claimed = outbox.claim_messages(&request).unwrap().messages;
         let Some((message, endpoint)) = claimed.first() else { break };
         assert_eq!(claimed.len(), 1);
