@@ -56,7 +56,8 @@ pub trait Outbox: Send + Sync {
     /// Changes an endpoint; `false` where there is none of this id.
     fn change_endpoint(&self, id: &str, change: &EndpointChange) -> Result<bool, StoreError>;
 
-    /// Deletes an endpoint with all its messages; `false` where there is none of this id.
+    /// Deletes an endpoint with all its messages; `false` where there is none of this id. To a node that waits for
+    /// one of them, what it has accepted is delivered, and the rest has failed.
     fn delete_endpoint(&self, id: &str) -> Result<bool, StoreError>;
 
     /// Takes messages that are due, of endpoints that may get one, until the claim ends. What another instance

@@ -10,7 +10,7 @@ WHERE (a.execution, a.seq) IN (
     LIMIT 100 FOR UPDATE SKIP LOCKED
 )
 RETURNING a.execution, a.seq, a.mark,
-    (SELECT count(*) FROM webhook_endpoints AS e JOIN outbox AS o ON o.endpoint = e.number
+    a.delivered + (SELECT count(*) FROM webhook_endpoints AS e JOIN outbox AS o ON o.endpoint = e.number
      WHERE o.execution = a.execution AND o.seq = a.seq AND o.state = 1),
-    (SELECT count(*) FROM webhook_endpoints AS e JOIN outbox AS o ON o.endpoint = e.number
+    a.failed + (SELECT count(*) FROM webhook_endpoints AS e JOIN outbox AS o ON o.endpoint = e.number
      WHERE o.execution = a.execution AND o.seq = a.seq AND o.state = 2)

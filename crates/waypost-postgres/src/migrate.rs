@@ -42,6 +42,8 @@ const KNOWN: &[Migration] = &[
     Migration::new(22, "triggers", include_str!("../migrations/0022_triggers.sql")).additive(),
     Migration::new(23, "fired", include_str!("../migrations/0023_fired.sql")).additive(),
     Migration::new(24, "claimers", include_str!("../migrations/0024_claimers.sql")).additive(),
+    Migration::new(25, "awaited counts", include_str!("../migrations/0025_awaited_counts.sql"))
+        .additive(),
 ];
 
 /// The layout of a database, without changing it.

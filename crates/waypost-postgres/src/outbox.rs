@@ -93,6 +93,7 @@ impl Outbox for PostgresStore {
             db.begin().await?;
             let deleted = db.query_opt(sql!("endpoint_delete"), &[&id.as_bytes()], number).await?;
             if let Some(number) = deleted {
+                db.execute(sql!("awaited_keep"), &[&number]).await?;
                 db.execute(sql!("endpoint_messages_delete"), &[&number]).await?;
             }
             db.commit().await?;
@@ -242,7 +243,7 @@ async fn claim(db: &mut Connection, request: &MessageClaim) -> Result<ClaimedMes
 }
 
 /// What a claim finds besides messages that are due.
-struct Found {
+struct ClaimFindings {
     /// Does a node wait for a message?
     awaited: bool,
     /// Has the lease of the claimer expired?
@@ -251,7 +252,10 @@ struct Found {
     lapsed: bool,
 }
 
-async fn look(db: &mut Connection, claimer: InstanceId) -> Result<(ClaimedMessages, Found)> {
+async fn look(
+    db: &mut Connection,
+    claimer: InstanceId,
+) -> Result<(ClaimedMessages, ClaimFindings)> {
     let row = db.query_one(sql!("outbox_next_due"), &[&claimer.0]).await?;
     let kinds: Option<i64> = get(&row, 0)?;
     let bits = u32::try_from(kinds.unwrap_or_default()).unwrap_or_default();
@@ -263,7 +267,8 @@ async fn look(db: &mut Connection, claimer: InstanceId) -> Result<(ClaimedMessag
         messages: Vec::new(),
         reported: Vec::new(),
     };
-    let found = Found { awaited: get(&row, 3)?, expired: get(&row, 4)?, lapsed: get(&row, 5)? };
+    let found =
+        ClaimFindings { awaited: get(&row, 3)?, expired: get(&row, 4)?, lapsed: get(&row, 5)? };
     Ok((claimed, found))
 }
 

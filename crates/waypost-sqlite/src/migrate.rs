@@ -34,6 +34,8 @@ const KNOWN: &[Migration] = &[
     Migration::new(17, "publisher", include_str!("../migrations/0017_publisher.sql")).additive(),
     Migration::new(18, "triggers", include_str!("../migrations/0018_triggers.sql")).additive(),
     Migration::new(19, "claimers", include_str!("../migrations/0019_claimers.sql")).additive(),
+    Migration::new(20, "awaited counts", include_str!("../migrations/0020_awaited_counts.sql"))
+        .additive(),
 ];
 
 /// The layout of a folder, without changing it.

@@ -64,6 +64,7 @@ impl Outbox for SqliteStore {
 
     fn delete_endpoint(&self, id: &str) -> Result<bool, StoreError> {
         self.write(|write| {
+            run(&write.tx, queries::AWAITED_KEEP, [id])?;
             run(&write.tx, queries::ENDPOINT_MESSAGES_DELETE, [id])?;
             Ok(run(&write.tx, queries::ENDPOINT_DELETE, [id])? > 0)
         })

@@ -87,6 +87,7 @@ queries! {
     MAIL_LOAD = "mail_load";
     NUMBERS_RESERVE = "numbers_reserve";
     AWAITED_ADD = "awaited_add";
+    AWAITED_KEEP = "awaited_keep";
     AWAITED_REMOVE = "awaited_remove";
     AWAITED_SETTLED = "awaited_settled";
     ENDPOINT_DELETE = "endpoint_delete";

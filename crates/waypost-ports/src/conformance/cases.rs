@@ -242,6 +242,7 @@ macro_rules! conformance_tests {
                 awaited_message_without_endpoints_is_reported_with_its_frame,
                 awaited_message_is_reported_when_its_last_delivery_is_settled,
                 awaited_message_of_a_deleted_endpoint_is_reported_by_the_next_claim,
+                awaited_message_counts_deliveries_to_endpoints_that_are_deleted,
                 awaited_message_is_reported_with_deliveries_of_long_ago,
             ];
             deliveries: [

@@ -2,18 +2,23 @@
 
 use std::collections::BTreeSet;
 
+use uuid::Uuid;
+use waypost_core::id::InstanceId;
 use waypost_core::outbox::MessageKind;
 use waypost_core::outbox::delivery::{COOLS_AFTER, Delivered, IN_FLIGHT_MAX, PROBE_AFTER};
 use waypost_core::time::Millis;
 
 use super::StoreUnderTest;
 use super::outbox::{
-    LEASE, OK, add, change, claim, claim_as, claim_by, endpoint, endpoints, failure, rows, seqs, settle,
+    LEASE, OK, add, change, claim, claim_as, endpoint, endpoints, failure, rows, seqs, settle,
     settle_as, states, tell, telling,
 };
 use super::rig::{ONE, Rig, START};
 use crate::clock::Clock;
-use crate::outbox::{ClaimedMessages, EndpointChange, EndpointState, MessageState, OutboxMessage};
+use crate::outbox::{
+    ClaimedMessages, EndpointChange, EndpointState, MessageClaim, MessageState, Outbox,
+    OutboxMessage,
+};
 use crate::store::LEASE as INSTANCE_LEASE;
 
 pub fn paused_endpoint_collects_and_disabled_one_does_not<B: StoreUnderTest>(rig: &Rig<B>) {
@@ -206,6 +211,16 @@ pub fn probe_of_a_dead_instance_is_sent_by_another<B: StoreUnderTest>(rig: &Rig<
     assert_eq!(claim_as(rig, 2, 64).messages.len(), 1);
     rig.advance(LEASE.0);
     assert_eq!(claim_as(rig, 3, 64).messages.len(), 1);
+}
+
+fn claim_by<B: StoreUnderTest>(
+    rig: &Rig<B>,
+    instance: InstanceId,
+    claim: u128,
+    limit: usize,
+) -> ClaimedMessages {
+    let request = MessageClaim { claim: Uuid::from_u128(claim), instance, limit, lease: LEASE };
+    rig.store().claim_messages(&request).expect("the claim is answered")
 }
 
 /// Its messages, and its probe, are due when its lease has expired, and not when its claims end.

@@ -85,16 +85,8 @@ pub(super) fn claim_as<B: StoreUnderTest>(
     claim: u128,
     limit: usize,
 ) -> ClaimedMessages {
-    claim_by(rig, InstanceId(Uuid::from_u128(900)), claim, limit)
-}
-
-pub(super) fn claim_by<B: StoreUnderTest>(
-    rig: &Rig<B>,
-    instance: InstanceId,
-    claim: u128,
-    limit: usize,
-) -> ClaimedMessages {
-    let request = MessageClaim { claim: Uuid::from_u128(claim), instance, limit, lease: LEASE };
+    let (claim, instance) = (Uuid::from_u128(claim), InstanceId(Uuid::from_u128(900)));
+    let request = MessageClaim { claim, instance, limit, lease: LEASE };
     rig.store().claim_messages(&request).expect("the claim is answered")
 }
 

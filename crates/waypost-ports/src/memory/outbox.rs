@@ -30,7 +30,7 @@ pub(super) struct OutboxTables {
     endpoints: Vec<EndpointRow>,
     messages: Vec<KeptMessage>,
     /// Messages that nodes wait for.
-    awaited: Vec<(ExecutionNo, u64, u32)>,
+    awaited: Vec<AwaitedResult>,
     last_place: u64,
 }
 
@@ -74,7 +74,8 @@ impl OutboxTables {
         for outgoing in &append.side.messages {
             if outgoing.awaited {
                 let mark = frame_mark(header.append_id.0);
-                self.awaited.push((header.execution, outgoing.seq, mark));
+                let (execution, seq) = (header.execution, outgoing.seq);
+                self.awaited.push(AwaitedResult { execution, seq, mark, delivered: 0, failed: 0 });
             }
             for row in &self.endpoints {
                 let NewEndpoint { id, workflow, kinds, .. } = &row.endpoint;
@@ -115,11 +116,8 @@ impl OutboxTables {
     pub(super) fn resolve(&mut self) -> Vec<AwaitedResult> {
         let mut resolved = Vec::new();
         let messages = &self.messages;
-        self.awaited.retain(|(execution, seq, mark)| {
-            let is_it = |kept: &&KeptMessage| {
-                let name = &kept.row.message.name;
-                (name.execution, name.seq) == (*execution, *seq)
-            };
+        self.awaited.retain(|awaited| {
+            let is_it = |kept: &&KeptMessage| awaited.is_of(&kept.row.message.name);
             let count = |state| {
                 let of = messages.iter().filter(is_it);
                 of.filter(|kept| kept.row.state == state).count() as u64
@@ -129,11 +127,9 @@ impl OutboxTables {
             let is_pending = count(MessageState::Pending) > 0 && !is_over;
             if !is_pending {
                 resolved.push(AwaitedResult {
-                    execution: *execution,
-                    seq: *seq,
-                    mark: *mark,
-                    delivered: count(MessageState::Delivered),
-                    failed: count(MessageState::Dead),
+                    delivered: awaited.delivered + count(MessageState::Delivered),
+                    failed: awaited.failed + count(MessageState::Dead),
+                    ..*awaited
                 });
             }
             is_pending
@@ -258,8 +254,7 @@ impl OutboxTables {
         let before = self.messages.len();
         let mut deleted = 0;
         self.messages.retain(|kept| {
-            let name = &kept.row.message.name;
-            let is_it = |of: &(ExecutionNo, u64, u32)| (of.0, of.1) == (name.execution, name.seq);
+            let is_it = |awaited: &AwaitedResult| awaited.is_of(&kept.row.message.name);
             let keep = match kept.row.state {
                 MessageState::Pending => return true,
                 _ if self.awaited.iter().any(is_it) => return true, // its result counts it

@@ -142,6 +142,8 @@ pub(crate) async fn delete(server: Arc<Server>, call: Call) -> Result<Reply, Pro
             }
         })
         .await?;
+    // A node may wait for the delivery of a message that went with it.
+    server.wakeups.wake();
     Ok(Reply::empty().about(deleted))
 }
 

@@ -174,7 +174,9 @@ impl Simulation {
         }
         let room = self.webhooks.books.entry(life).or_default().room();
         let limit = room.min(1 + self.webhooks.random.index(8));
-        let Some(instance) = self.processes.get(&life).map(|process| process.instance) else { return };
+        let Some(instance) = self.processes.get(&life).map(|process| process.instance) else {
+            return;
+        };
         let request = self.new_claim(instance, limit);
         let claimed = self.call_outbox(|tables, now| tables.claim_messages(&request, now));
         let Some(claimed) = claimed else { return };

@@ -8,8 +8,8 @@ use waypost_core::time::Timestamp;
 use super::OutboxTables;
 use crate::memory::Tables;
 use crate::outbox::{
-    ClaimedMessages, EndpointChange, EndpointRow, EndpointState, FORMER_SECRET_KEPT, MessageClaim,
-    MessageResult, MessageRow, NewEndpoint,
+    AwaitedResult, ClaimedMessages, EndpointChange, EndpointRow, EndpointState, FORMER_SECRET_KEPT,
+    MessageClaim, MessageResult, MessageRow, MessageState, NewEndpoint,
 };
 use crate::store::{Append, StoreError};
 
@@ -79,6 +79,15 @@ impl Tables {
     /// Deletes an endpoint with all its messages; `false` where there is none of this id.
     pub fn delete_endpoint(&mut self, id: &str) -> bool {
         let before = self.outbox.endpoints.len();
+        let OutboxTables { messages, awaited, .. } = &mut self.outbox;
+        for kept in messages.iter().filter(|kept| *kept.row.message.name.endpoint == *id) {
+            let is_it = |awaited: &&mut AwaitedResult| awaited.is_of(&kept.row.message.name);
+            let Some(awaited) = awaited.iter_mut().find(is_it) else { continue };
+            match kept.row.state {
+                MessageState::Delivered => awaited.delivered += 1,
+                MessageState::Pending | MessageState::Dead => awaited.failed += 1,
+            }
+        }
         self.outbox.endpoints.retain(|row| *row.endpoint.id != *id);
         self.outbox.messages.retain(|kept| *kept.row.message.name.endpoint != *id);
         self.outbox.endpoints.len() < before

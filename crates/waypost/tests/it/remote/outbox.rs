@@ -38,7 +38,7 @@ fn check(store: &[&str]) {
     let flow = file(&program, "hello.yaml", HELLO);
     let ask = |server: &Server, args: &[&str]| {
         let ran = program.run(&[&["--server", &server.url], args].concat());
-        assert_eq!(ran.code, 0, "{ran:?}");
+        assert_eq!(ran.code, 0, "{args:?}");
     };
     ask(&server, &["deploy", &flow]);
     let url = sink.url("/hook");
@@ -53,7 +53,6 @@ fn check(store: &[&str]) {
     let _server = Server::start(&program, &args);
     sink.wait_for(IN_FLIGHT_MAX + EXECUTIONS, LONG);
     let id = |at: usize| sink.received()[at].header("webhook-id").unwrap().to_owned();
-    let ids: std::collections::BTreeSet<String> =
-        (0..IN_FLIGHT_MAX + EXECUTIONS).map(id).collect();
+    let ids: std::collections::BTreeSet<String> = (0..IN_FLIGHT_MAX + EXECUTIONS).map(id).collect();
     assert_eq!(ids.len(), EXECUTIONS, "those under way came twice, each under its id");
 }

@@ -166,7 +166,7 @@ async fn ends_of_a_workflow_fire_once_each_until_the_chain_is_too_long() {
     loop {
         let claim = Uuid::new_v4();
         let (instance, lease) = (InstanceId(Uuid::from_u128(9)), Millis::from_secs(60));
-let request = MessageClaim { claim, instance, limit: 10, lease };
+        let request = MessageClaim { claim, instance, limit: 10, lease };
         let claimed = outbox.claim_messages(&request).unwrap().messages;
         let Some((message, endpoint)) = claimed.first() else { break };
         assert_eq!(claimed.len(), 1);
