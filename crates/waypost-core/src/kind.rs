@@ -12,6 +12,7 @@
 //! Behaviours are a small closed set inside `decide`; kinds are an open set built on top. That is
 //! why a new kind needs no change here.
 
+mod branches;
 mod call;
 mod container;
 mod waits;
@@ -226,6 +227,8 @@ pub enum Behaviour {
     },
     /// Runs its body once.
     Group,
+    /// Runs its body once, and completes on this branch if the polls in it take too long.
+    Polled(Arc<str>),
     /// Runs its body once, then waits for a callback.
     Operation(OperationSpec),
     /// Runs its body again and again.
@@ -297,7 +300,12 @@ impl Behaviour {
     /// Calls `visit` with every expression inside.
     pub fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
         match self {
-            Self::Pass | Self::Input | Self::Trigger { .. } | Self::Gather | Self::Group => {}
+            Self::Pass
+            | Self::Input
+            | Self::Trigger { .. }
+            | Self::Gather
+            | Self::Group
+            | Self::Polled(_) => {}
             Self::Value { template, .. } | Self::Task { config: template, .. } => {
                 template.visit(visit);
             }
@@ -333,7 +341,7 @@ impl Behaviour {
     /// How it runs its body, if it has one.
     pub fn container(&self) -> Option<Container<'_>> {
         match self {
-            Self::Group => Some(Container::Group),
+            Self::Group | Self::Polled(_) => Some(Container::Group),
             Self::Operation(spec) => Some(Container::Operation(spec)),
             Self::Loop(spec) => Some(Container::Loop(spec)),
             Self::Map(spec) => Some(Container::Map(spec)),
@@ -351,40 +359,6 @@ impl Behaviour {
             | Self::Approval(_)
             | Self::Notify(_)
             | Self::Task { .. }
-            | Self::Workflow(_)
-            | Self::Emit(_) => None,
-        }
-    }
-
-    /// The branches that this behaviour can select; `None` where it has no branches.
-    pub fn branches(&self) -> Option<Vec<&str>> {
-        match self {
-            Self::Condition(_) => Some(vec!["true", "false"]),
-            Self::Switch { cases, default } => {
-                let mut names: Vec<&str> = cases.iter().map(|case| case.branch.as_str()).collect();
-                names.extend(default.as_deref());
-                names.dedup();
-                Some(names)
-            }
-            Self::Signal { on_timeout: Some(branch), .. }
-            | Self::Signals(SignalsSpec { on_timeout: Some(branch), .. })
-            | Self::Operation(OperationSpec { on_timeout: Some(branch), .. }) => Some(vec![branch]),
-            Self::Approval(_) => Some(vec![APPROVED, REJECTED, EXPIRED]),
-            Self::Pass
-            | Self::Input
-            | Self::Trigger { .. }
-            | Self::Gather
-            | Self::Value { .. }
-            | Self::Fail(_)
-            | Self::Delay(_)
-            | Self::Signal { .. }
-            | Self::Signals(_)
-            | Self::Notify(_)
-            | Self::Task { .. }
-            | Self::Group
-            | Self::Operation(_)
-            | Self::Loop(_)
-            | Self::Map(_)
             | Self::Workflow(_)
             | Self::Emit(_) => None,
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::node::move_to;
 use super::{Step, refuse};
 use crate::event::{CancelReason, NodeEvent, Origin, Wait};
-use crate::failure::Failure;
+use crate::failure::{Failure, kind};
 use crate::json::Json;
 use crate::kind::{Behaviour, Collect, Container, Loop};
 use crate::path::{At, ScopeNo};
@@ -207,13 +207,21 @@ fn items_opened(plan: &Plan, state: &mut State, at: At, count: u64) {
 }
 
 /// A node of a body failed, and nothing in the body handles it: the container will fail.
-pub(super) fn failed(plan: &Plan, state: &mut State, at: At) {
-    let Some(failure) = state.node(at).failure.as_deref() else { return };
+pub(super) fn failed(plan: &Plan, state: &mut State, at: At, now: Timestamp) {
+    let node = state.node(at);
+    let Some(failure) = node.failure.as_deref() else { return };
+    let is_late = failure.kind == kind::TIMEOUT && node.deadline.is_some_and(|due| due <= now);
     let message = format!("node {} failed: {}", state.path(plan, at), failure.message);
     let failure = Failure { message, on_error_skipped: false, ..failure.clone() };
     let Some(scope) = state.scope_mut(at.scope) else { return };
     scope.failed = true;
     scope.failure.get_or_insert_with(|| Box::new(failure));
+    if let Some(container) = scope.container.filter(|_| is_late)
+        && plan.node(container.node).behaviour.is_late_with(plan.node(at.node))
+        && let Some(body) = state.node_mut(container).body_mut()
+    {
+        body.late = true;
+    }
 }
 
 /// A scope ends as failed, and with it those of the containers in it: what is PENDING will never

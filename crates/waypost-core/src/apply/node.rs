@@ -266,7 +266,7 @@ fn failed(
         FailureEnd::Final | FailureEnd::TimedOut => {
             let unhandled = *plan.node(at.node).error_handling(failure) == OnError::Fail;
             if unhandled && at.scope != ScopeNo::ROOT {
-                body::failed(plan, state, at);
+                body::failed(plan, state, at, now);
             } else if unhandled && plan.failure_policy == FailurePolicy::Partial {
                 state.root.unhandled.push(at.node);
             }

@@ -127,6 +127,9 @@ impl Nodes {
         if let NodeEvent::Scheduled { attempt, deadline, .. } = event {
             self.scheduled(place, at, *attempt, *deadline);
         }
+        if let NodeEvent::Failed { failure, .. } = event {
+            self.note_late(place, at, failure);
+        }
         let Some(seen) = self.seen_mut(at) else { return };
         let (ran, was_settled) = (seen.phase == Phase::Running, seen.is_settled());
         seen.advance(place, event);

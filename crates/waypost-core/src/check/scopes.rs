@@ -9,6 +9,7 @@ use super::maps::MapSeen;
 use super::nodes::Nodes;
 use super::{EventAt, Verdict, require, require_with};
 use crate::event::{NodeEvent, Wait};
+use crate::failure::{Failure, kind};
 use crate::id::NodeIx;
 use crate::kind::{Behaviour, Container};
 use crate::path::{At, ScopeNo};
@@ -35,6 +36,8 @@ pub(super) struct BodySeen {
     pub(super) open: u64,
     /// Has one of them ended as failed?
     failed: bool,
+    /// Have the polls of an operation taken too long?
+    late: bool,
     /// Will the container fail, whatever its other scopes do?
     pub(super) whole: bool,
     pub(super) map: Option<MapSeen>,
@@ -192,7 +195,10 @@ impl Nodes {
     pub(super) fn may_complete_body(&self, at: Option<At>, seen: &Seen) -> Verdict {
         let (Some(plan), Some(at)) = (&self.plan, at) else { return Ok(()) };
         let ran = match (&plan.node(at.node).behaviour, &seen.body.map) {
-            (Behaviour::Group | Behaviour::Operation(_), _) => seen.body.opened == 1,
+            (Behaviour::Polled(_), _) if seen.body.late => return Ok(()),
+            (Behaviour::Group | Behaviour::Polled(_) | Behaviour::Operation(_), _) => {
+                seen.body.opened == 1
+            }
             (Behaviour::Map(_), Some(map)) => {
                 seen.body.opened == map.count && map.failed <= map.tolerated
             }
@@ -200,6 +206,22 @@ impl Nodes {
             _ => true,
         };
         require(ran && !seen.body.failed, BodiesInOrder, "its body has not completed")
+    }
+
+    /// A node of a body fails: the polls of an operation may be late.
+    pub(super) fn note_late(&mut self, place: EventAt, at: At, failure: &Failure) {
+        let is_late =
+            self.seen(at).and_then(|seen| seen.deadline).is_some_and(|due| due <= place.at);
+        let container = self.scopes.get(&at.scope).and_then(|scope| scope.container);
+        let (Some(plan), Some(container)) = (&self.plan, container) else { return };
+        let is_polled = plan.node(container.node).behaviour.is_late_with(plan.node(at.node));
+        if is_late
+            && is_polled
+            && failure.kind == kind::TIMEOUT
+            && let Some(seen) = self.seen_mut(container)
+        {
+            seen.body.late = true;
+        }
     }
 
     pub(super) fn is_ending_scope(&self, at: Option<At>) -> bool {

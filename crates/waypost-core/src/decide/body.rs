@@ -10,6 +10,8 @@
 //! definition's own nodes ends the execution: nothing more begins, running attempts are cancelled
 //! and awaited, and what they report is recorded. Then the container fails.
 
+use std::sync::Arc;
+
 use super::Decider;
 use super::evaluate::duration;
 use crate::apply::GRACE;
@@ -79,6 +81,11 @@ impl Decider<'_> {
             return Ok(());
         }
         let body = self.node(at).body.as_deref();
+        if let Behaviour::Polled(branch) = &self.plan_node(at).behaviour
+            && body.is_some_and(|body| body.late)
+        {
+            return self.complete(at, None, Some(Arc::clone(branch)));
+        }
         if let Some(failure) = body.and_then(|body| body.failure.clone()) {
             return Err(*failure);
         }

@@ -91,9 +91,11 @@ impl Decider<'_> {
             Behaviour::Approval(spec) => self.await_approval(at, spec),
             Behaviour::Notify(spec) => self.await_delivery(at, spec),
             Behaviour::Task { .. } | Behaviour::Workflow(_) | Behaviour::Emit(_) => Ok(()),
-            Behaviour::Group | Behaviour::Operation(_) | Behaviour::Loop(_) | Behaviour::Map(_) => {
-                self.open_container(at)
-            }
+            Behaviour::Group
+            | Behaviour::Polled(_)
+            | Behaviour::Operation(_)
+            | Behaviour::Loop(_)
+            | Behaviour::Map(_) => self.open_container(at),
         }
     }
 

@@ -166,6 +166,7 @@ impl Decider<'_> {
             | Behaviour::Approval(_)
             | Behaviour::Notify(_)
             | Behaviour::Group
+            | Behaviour::Polled(_)
             | Behaviour::Operation(_)
             | Behaviour::Loop(_)
             | Behaviour::Map(_) => {

@@ -37,7 +37,7 @@ pub(super) fn meter(words: &[&str]) -> Meter {
 /// `switch(expression -> branch, else -> branch)`, `delay(5s)`, `delay(${{ … }})`, `until(time)`,
 /// `signal(name, where expression, within 5s, else branch)`,
 /// `signals(name, name where expression, need 2, within 5s, else branch)`,
-/// `approval(title, by ann+bob, within 5s, remind 1s, escalate 2s eve)`, `notify(text, within 5s)`, `group`,
+/// `approval(title, by ann+bob, within 5s, remind 1s, escalate 2s eve)`, `notify(text, within 5s)`, `group`, `polled(branch)`,
 /// `operation(within 5s, else branch)`,
 /// `loop(until expression, max 5, delay 1s, all)`, `map(items, at 5, tolerate 2, percent 5, stop, none)`,
 /// `workflow(name, input json, detached, leave)`, `emit(execution, signal, optional)`.
@@ -75,6 +75,7 @@ pub(super) fn behaviour(id: &str, text: &str) -> Behaviour {
         "approval" => approval(inside),
         "notify" => notify(inside),
         "group" => Behaviour::Group,
+        "polled" => Behaviour::Polled(inside.into()),
         "operation" => operation(inside),
         "loop" => repeat(inside),
         "map" => each(inside),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Behaviour, DurationTemplate, OperationSpec};
 use crate::expr::{Expression, Template};
 use crate::json::Json;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlanNode};
 
 /// The branches of an approval.
 pub const APPROVED: &str = "approved";
@@ -147,6 +147,7 @@ impl Behaviour {
             Self::Signal { on_timeout, .. }
             | Self::Signals(SignalsSpec { on_timeout, .. })
             | Self::Operation(OperationSpec { on_timeout, .. }) => on_timeout.as_deref(),
+            Self::Polled(branch) => Some(branch),
             Self::Approval(_) => Some(EXPIRED),
             Self::Pass
             | Self::Input
@@ -165,6 +166,13 @@ impl Behaviour {
             | Self::Loop(_)
             | Self::Map(_) => None,
         }
+    }
+
+    /// Are the polls of an operation late if this node of its body was?
+    pub(crate) fn is_late_with(&self, node: &PlanNode) -> bool {
+        // The loop needs the node that starts the operation, which needs none.
+        let is_loop = matches!(node.behaviour, Self::Loop(_)) && !node.needs.is_empty();
+        matches!(self, Self::Polled(_)) && is_loop
     }
 
     /// Is this branch taken instead of edges without one? What follows an approval must not follow a

@@ -37,6 +37,9 @@ pub struct Body {
     /// Why the container will fail when its scopes have closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Box<Failure>>,
+    /// Have the polls of an operation taken too long?
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub late: bool,
 }
 
 impl Body {

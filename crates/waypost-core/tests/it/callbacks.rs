@@ -74,6 +74,48 @@ pub(crate) const CASES: &[Case] = &[
     ",
     ),
     case(
+        "polls that take too long select the branch for that, while one is made",
+        "p = polled(late) {s; q = loop(until previous > 2, delay 1s) {c} needs s deadline 5s}; l needs p:late; z needs p",
+        "
+        start
+        complete p/s              -> runs p/q[1]/c
+        complete p/q[1]/c 1
+        wait 1s                   -> runs p/q[2]/c
+        wait 4s                   -> p WAITING, stops p/q[2]/c
+        stopped p/q[2]/c          -> p COMPLETED, runs l, z SKIPPED
+    ",
+    ),
+    case(
+        "polls that take too long select the branch for that, between two of them",
+        "p = polled(late) {s; q = loop(until previous > 2, delay 4s) {c} needs s deadline 5s}; l needs p:late; z needs p",
+        "
+        start
+        complete p/s
+        complete p/q[1]/c 1
+        wait 4s                   -> runs p/q[2]/c
+        complete p/q[2]/c 2
+        wait 1s                   -> p COMPLETED, runs l, z SKIPPED
+    ",
+    ),
+    case(
+        "polls that end in time select no branch",
+        "p = polled(late) {s; q = loop(until previous > 2, delay 1s) {c} needs s deadline 5s}; l needs p:late; z needs p",
+        "
+        start
+        complete p/s
+        complete p/q[1]/c 3       -> p COMPLETED, l SKIPPED, runs z
+    ",
+    ),
+    case(
+        "a poll that itself takes too long is a failure",
+        "p = polled(late) {s; q = loop(until previous > 2) {c deadline 1s} needs s deadline 5s} error continue; l needs p:late; z needs p",
+        "
+        start
+        complete p/s
+        wait 1s                   -> p TIMED_OUT, l SKIPPED, runs z
+    ",
+    ),
+    case(
         "a callback after the end of the execution is refused",
         "p = operation {s}",
         "

@@ -1,7 +1,8 @@
 //! `async-operation`: starts an operation of an outside system, and waits until it is done.
 //!
 //! Its body is made of `start` and `poll` (`BodyKind::Made`). With `callback`, the node itself waits after
-//! its body has; with `poll`, the body has a loop, and there is nothing more to do.
+//! its body has; with `poll`, the body has a loop, and a branch may be left to take when
+//! its time is over.
 
 use serde_json::{Map, Value};
 use waypost_core::kind::{
@@ -43,7 +44,7 @@ static SPEC: KindSpec = KindSpec {
         optional(
             "onTimeout",
             Shape::Name,
-            "What follows a timeout of a callback: `fail` (default), or a branch to take.",
+            "What follows a timeout: `fail` (default), or a branch to take.",
         ),
     ],
 };
@@ -59,19 +60,16 @@ fn compile(config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
         if callback == Some(true) {
             faults.push(ConfigFault::at("poll", "`callback` and `poll` exclude each other"));
         }
-        if matches!(&on_timeout, Ok(Some(_))) {
-            let fault = ConfigFault::at("onTimeout", "with `poll`, a timeout is a failure");
-            faults.push(fault.hint("`onError` of the node names the branch of failures"));
-        }
     } else if callback == Some(false) {
         let fault = ConfigFault::at("callback", "without a callback, `poll` is needed");
         faults.push(fault.hint("write `poll: {every, until, type, config}`"));
     }
     match (timeout, on_timeout) {
         (Ok(timeout), Ok(on_timeout)) if faults.is_empty() => {
-            Ok(match config.contains_key("poll") {
-                true => Behaviour::Group,
-                false => Behaviour::Operation(OperationSpec { timeout, on_timeout }),
+            Ok(match (config.contains_key("poll"), on_timeout) {
+                (true, None) => Behaviour::Group,
+                (true, Some(branch)) => Behaviour::Polled(branch),
+                (false, on_timeout) => Behaviour::Operation(OperationSpec { timeout, on_timeout }),
             })
         }
         _ => Err(faults),

@@ -55,6 +55,16 @@ fn operation_that_is_polled_has_a_loop_in_its_body() {
 }
 
 #[test]
+fn operation_that_is_polled_may_select_a_branch_after_its_timeout() {
+    let plan = compiled(&definition(
+        "{ start: { type: noop }, timeout: 1h, onTimeout: late,
+           poll: { every: 10s, until: previous, type: noop } }",
+    ));
+    assert_eq!(plan.nodes[0].behaviour, Behaviour::Polled("late".into()));
+    assert_eq!(plan.nodes[0].behaviour.branches(), Some(vec!["late"]));
+}
+
+#[test]
 fn faults_of_an_operation_are_reported_where_they_are() {
     const START: &str = "start: { type: noop }";
     for (config, code, said) in [
@@ -70,11 +80,6 @@ fn faults_of_an_operation_are_reported_where_they_are() {
         ),
         ("{ START, poll: { type: noop } }", "bad_config", "`poll` needs `every`"),
         ("{ START, onTimeout: late }", "bad_config", "needs a `timeout`"),
-        (
-            "{ START, timeout: 1s, onTimeout: late, poll: { type: noop, every: 1s, until: 'true' } }",
-            "bad_config",
-            "is a failure",
-        ),
         (
             "{ start: { type: shell, config: { command: '${{ nodes.x.output }}' } } }",
             "unknown_node",
@@ -143,6 +148,26 @@ nodes:
     );
     let ran = program.json(&["run", flow.to_str().unwrap()]);
     assert_eq!(ran["output"], json!({ "n": 3, "job": "17" }), "{ran}");
+}
+
+#[test]
+fn polling_that_takes_too_long_goes_on_on_its_branch() {
+    let program = Program::new();
+    let flow = "name: job
+nodes:
+  - id: job
+    type: async-operation
+    config:
+      start: { type: transform, config: { value: 17 } }
+      poll: { every: 1ms, until: 'false', type: noop }
+      timeout: 20ms
+      onTimeout: late
+  - { id: done, type: output, needs: [job], config: { value: done } }
+  - { id: late, type: output, needs: [{ node: job, branch: late }], config: { value: '${{ nodes.job.output }}' } }
+";
+    let flow = program.file("flow.yaml", flow);
+    let ran = program.json(&["run", flow.to_str().unwrap()]);
+    assert_eq!(ran["output"], json!({ "late": null }), "{ran}");
 }
 
 #[test]
