@@ -19,6 +19,7 @@
 //! | `command`, `decide` | commands, and decisions |
 //! | `ended` | ends of remote attempts, so that a repeated report is recognised |
 //! | `outbox` | messages to webhook endpoints: what causes one, and when it is sent |
+//! | `event_wait` | waits for published events: their names, and which events they are for |
 //! | `published` | signals by key, for every execution that waits for them |
 //! | `reserved` | names of signals that only Waypost sends |
 //! | `why` | what an execution waits for, in words |
@@ -52,6 +53,7 @@ pub mod command;
 pub mod decide;
 pub mod ended;
 pub mod event;
+pub mod event_wait;
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "most operators and filters take few of the many kinds of values and tokens"

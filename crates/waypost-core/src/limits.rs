@@ -133,6 +133,10 @@ pub const TRIGGERS_MAX: usize = 100;
 pub const EVENT_TYPES_MAX: usize = 20;
 /// Characters of an event's type, and of its source.
 pub const EVENT_TYPE_CHARS_MAX: usize = 256;
+/// Fields that an event must have for a wait (`match`).
+pub const EVENT_MATCH_FIELDS_MAX: usize = 16;
+/// Bytes of the name of a wait for events: its type and what it matches. Stores have it in an index.
+pub const EVENT_NAME_BYTES_MAX: usize = 1_024;
 /// The shortest span of a window of events.
 pub const WINDOW_SPAN_MIN: Millis = Millis(100);
 /// The longest span of a window of events.

@@ -22,6 +22,7 @@ mod topics;
 mod triggers;
 mod waits;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -141,6 +142,13 @@ impl Store for MemoryStore {
 
     fn signal_owners(&self, names: &[Arc<str>]) -> Result<Vec<InstanceId>, StoreError> {
         self.with(|tables, _| Ok(tables.signal_owners(names)))
+    }
+
+    fn subscribed(
+        &self,
+        between: &[Range<String>],
+    ) -> Result<Vec<(ExecutionNo, Arc<str>)>, StoreError> {
+        self.with(|tables, _| Ok(tables.subscribed(between)))
     }
 
     fn reserve_births(&self, root: &ExecutionId, count: u64) -> Result<u64, StoreError> {

@@ -5,6 +5,7 @@
 //! mutex around a connection; the simulator calls them from its only thread.
 
 mod birth;
+mod claim;
 mod definition;
 mod error;
 mod frame;
@@ -28,6 +29,7 @@ use waypost_core::permits::PermitRequest;
 use waypost_core::time::{Millis, Timestamp};
 
 pub use birth::{TREE_KEPT, TREES_FORGOTTEN_MAX};
+pub use claim::{ClaimRequest, Claims};
 pub use definition::{Defined, Definition, DefinitionRef, NewDefinition};
 pub use error::StoreError;
 pub use frame::StoredFrame;
@@ -139,6 +141,13 @@ pub trait Store: crate::breakers::Breakers + Send + Sync {
     /// Which instances own executions that signals of these names, with their keys, are on their way to. For
     /// hints, as [`Store::owners`].
     fn signal_owners(&self, names: &[Arc<str>]) -> Result<Vec<InstanceId>, StoreError>;
+
+    /// The executions that wait for signals by key with names between these bounds, and the names: each pair
+    /// once.
+    fn subscribed(
+        &self,
+        between: &[Range<String>],
+    ) -> Result<Vec<(ExecutionNo, Arc<str>)>, StoreError>;
 
     /// Reserves places for executions in the tree below this root. Returns how many were reserved before.
     /// A call whose answer is lost may count twice. The first call for a root also deletes the counts of trees
@@ -311,45 +320,6 @@ pub enum Appended {
     Unborn,
     /// The store refuses the data of this frame for good.
     Poisoned { reason: String },
-}
-
-/// Which executions to claim.
-#[derive(Clone, Debug)]
-pub struct ClaimRequest {
-    pub instance: InstanceId,
-    /// The newest log format that it reads.
-    pub fold: u16,
-    pub limit: usize,
-    /// None but these: each driver of an instance claims for itself.
-    pub share: Share,
-    /// None but these; for a process that is to drive one execution and leave the others.
-    pub only: Option<Vec<ExecutionNo>>,
-    /// A reconciliation: the executions of the share that the claimer has in memory, sorted.
-    /// Everything else of the share that it owns is returned as well. Either it never received it (the response to a claim was
-    /// lost), or it considers it finished (the store lost its latest commits); no other instance
-    /// takes it as long as this one lives.
-    pub held: Option<Vec<ExecutionNo>>,
-    /// May one suspect be among them?
-    pub suspects: bool,
-    /// How long before its due time an execution may be taken.
-    pub ahead: Millis,
-}
-
-/// The claimed executions.
-#[derive(Clone, Debug, Default)]
-pub struct Claims {
-    /// The executions, each with its history, control row already naming the new owner.
-    pub claimed: Vec<History>,
-    /// How many of them come from a copy, so that their logs were not read.
-    pub copied: u64,
-    /// Could more have been claimed?
-    pub more: bool,
-    /// The earliest due time among those that could be claimed later.
-    pub next_due: Option<Timestamp>,
-    /// Was nothing taken because the claimer's lease is over? It has to renew it first.
-    pub lapsed: bool,
-    /// The store's time.
-    pub at: Timestamp,
 }
 
 /// Everything that is known of one execution.

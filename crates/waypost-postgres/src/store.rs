@@ -1,5 +1,6 @@
 //! The store itself: its runtime, its connections, and which of them does what.
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -212,6 +213,13 @@ impl Store for PostgresStore {
 
     fn signal_owners(&self, names: &[Arc<str>]) -> Result<Vec<InstanceId>, StoreError> {
         self.run(Role::Engine, async |db| topics::owners(db, names).await)
+    }
+
+    fn subscribed(
+        &self,
+        between: &[Range<String>],
+    ) -> Result<Vec<(ExecutionNo, Arc<str>)>, StoreError> {
+        self.run(Role::Engine, async |db| topics::subscribed(db, between).await)
     }
 
     fn reserve_births(&self, root: &ExecutionId, count: u64) -> Result<u64, StoreError> {

@@ -2,6 +2,7 @@
 //! other's after that. One at a time routes a topic, so that a signal goes to each wait once, in order.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 
 use tokio_postgres::Row;
@@ -153,6 +154,17 @@ async fn route_some(db: &mut Connection, topics: &[&[u8]]) -> Result<Vec<Mail>> 
 pub(crate) async fn owners(db: &mut Connection, names: &[Arc<str>]) -> Result<Vec<InstanceId>> {
     let topics: Vec<&[u8]> = names.iter().map(|name| name.as_bytes()).collect();
     db.query_map(sql!("signal_owners"), &[&topics], |row| get(row, 0).map(InstanceId)).await
+}
+
+/// The executions that wait for signals with names between these bounds.
+pub(crate) async fn subscribed(
+    db: &mut Connection,
+    between: &[Range<String>],
+) -> Result<Vec<(ExecutionNo, Arc<str>)>> {
+    let low: Vec<&[u8]> = between.iter().map(|range| range.start.as_bytes()).collect();
+    let high: Vec<&[u8]> = between.iter().map(|range| range.end.as_bytes()).collect();
+    let read = |row: &Row| Ok((ExecutionNo(get(row, 0)?), text(row, 1)?));
+    db.query_map(sql!("subscribed"), &[&low, &high], read).await
 }
 
 /// Routes what was left behind by processes that died before they did, then forgets what is kept no longer.

@@ -4,6 +4,7 @@
 //! both answer the same.
 
 mod breakers;
+mod events;
 mod found;
 mod signals;
 pub(crate) mod trigger_views;

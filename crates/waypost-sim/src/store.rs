@@ -4,6 +4,7 @@
 //! done at one moment. Appends and deliveries are several statements with time in between, so the
 //! simulation runs those one by one on [`SimStore::with`].
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use waypost_core::blob::BlobDigest;
@@ -206,6 +207,13 @@ impl Store for Connection {
 
     fn signal_owners(&self, names: &[Arc<str>]) -> Result<Vec<InstanceId>, StoreError> {
         self.call(false, |tables, _| tables.signal_owners(names))
+    }
+
+    fn subscribed(
+        &self,
+        between: &[Range<String>],
+    ) -> Result<Vec<(ExecutionNo, Arc<str>)>, StoreError> {
+        self.call(false, |tables, _| tables.subscribed(between))
     }
 
     fn reserve_births(&self, root: &ExecutionId, count: u64) -> Result<u64, StoreError> {

@@ -149,6 +149,7 @@ queries! {
     SUBMISSION_BY_KEY = "submission_by_key";
     SUBMISSION_DELETE = "submission_delete";
     SUBMISSION_INSERT = "submission_insert";
+    SUBSCRIBED = "subscribed";
     SUBSCRIPTION_DELETE = "subscription_delete";
     SUBSCRIPTION_HUNGRY = "subscription_hungry";
     SUBSCRIPTION_INSERT = "subscription_insert";

@@ -2,6 +2,7 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -366,6 +367,13 @@ impl Store for SqliteStore {
 
     fn signal_owners(&self, names: &[Arc<str>]) -> Result<Vec<InstanceId>, StoreError> {
         self.readers.read(|connection| topics::owners(connection, names))
+    }
+
+    fn subscribed(
+        &self,
+        between: &[Range<String>],
+    ) -> Result<Vec<(ExecutionNo, Arc<str>)>, StoreError> {
+        self.readers.read(|connection| topics::subscribed(connection, between))
     }
 
     fn reserve_births(&self, root: &ExecutionId, count: u64) -> Result<u64, StoreError> {

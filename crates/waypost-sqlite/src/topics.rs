@@ -2,6 +2,7 @@
 //! sides find each other in the transaction of the second.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use rusqlite::{Connection, Row, params};
@@ -193,6 +194,19 @@ pub(crate) fn owners(
         owners.extend(all(connection, queries::SIGNAL_OWNERS, [&**name], read)?);
     }
     Ok(owners.into_iter().collect())
+}
+
+/// The executions that wait for signals with names between these bounds.
+pub(crate) fn subscribed(
+    connection: &Connection,
+    between: &[Range<String>],
+) -> rusqlite::Result<Vec<(ExecutionNo, Arc<str>)>> {
+    let read = |row: &Row<'_>| Ok((ExecutionNo(row.get(0)?), row.get_ref(1)?.as_str()?.into()));
+    let mut found = BTreeSet::new();
+    for Range { start, end } in between {
+        found.extend(all(connection, queries::SUBSCRIBED, [start, end], read)?);
+    }
+    Ok(found.into_iter().collect())
 }
 
 /// The waits for signals by key that an execution has.

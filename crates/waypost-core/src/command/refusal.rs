@@ -54,6 +54,9 @@ pub enum Refusal {
         "names of signals that begin with `waypost.` or `waypost/` are reserved: only Waypost sends such signals"
     )]
     ReservedSignal,
+    /// The wait has ended, or its filter does not pass the event.
+    #[error("no node waits for this event")]
+    EventNotAwaited,
     /// The operation that the callback is for.
     #[error("the callback of operation {0:?} was already received")]
     CallbackReceived(Arc<str>),

@@ -9,6 +9,7 @@ use super::evaluate::{duration, invalid, missed, text_of};
 use super::signals::{FILTERS_WORK_MAX, Taker, too_much_filtering};
 use crate::command::Refusal;
 use crate::event::{MessageId, NodeEvent, Origin, Wait};
+use crate::event_wait::event_name;
 use crate::expr::{Expression, Scope};
 use crate::failure::{Failure, kind};
 use crate::json::Json;
@@ -196,6 +197,11 @@ impl Decider<'_> {
 /// The name of a signal that a node waits for, with its key.
 fn name_of(wanted: &SignalName, scope: &Scope) -> Result<Arc<str>, Failure> {
     let name = text_of(&wanted.name.render(scope)?, "a signal's name")?;
+    if let Some(wanted) = &wanted.event {
+        let wanted = wanted.render(scope)?.to_value()?;
+        let fields = wanted.as_object().cloned().unwrap_or_default();
+        return event_name(&name, &fields).map_err(invalid);
+    }
     let Some(key) = &wanted.key else {
         refuse_reserved(&name).map_err(invalid)?;
         return Ok(name.into());

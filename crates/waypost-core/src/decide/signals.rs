@@ -12,6 +12,7 @@ use super::Decider;
 use crate::callback::CallbackOutcome;
 use crate::command::Refusal;
 use crate::event::{MessageId, NodeEvent, Origin, RunEvent, Wait};
+use crate::event_wait::is_event;
 use crate::expr::{Expression, WORK_MAX};
 use crate::failure::{Failure, kind};
 use crate::json::Json;
@@ -97,6 +98,18 @@ impl Decider<'_> {
             true => self.takers(name, body, None, &mut portion),
             false => Takers::default(),
         };
+        // An event is for those who wait for it now, and passes the filters of. Nothing can be taken while the
+        // execution is paused: then it is kept, as every signal is.
+        if is_event(name)
+            && self.state.acts()
+            && takers.found.is_empty()
+            && takers.unjudged.is_empty()
+        {
+            return match takers.missed {
+                true => Ok(()),
+                false => self.ignore(origin, Refusal::EventNotAwaited),
+            };
+        }
         let ready = takers.found.iter().all(|taker| self.is_ready(*taker, body));
         if !ready || self.env.contents.has_missed() {
             return Ok(());
@@ -352,6 +365,7 @@ impl Decider<'_> {
         let mut scope = self.scope(at);
         scope.limit_work(*work_left);
         scope.json("signal", body);
+        scope.json("event", body);
         let passes = filter.eval_bool(&scope).unwrap_or(false);
         *work_left -= scope.work();
         Some(passes)

@@ -196,9 +196,10 @@ fn each(text: &str) -> Behaviour {
 
 fn signal(text: &str) -> Behaviour {
     let (mut name, mut filter, mut timeout, mut on_timeout) = (Value::Null, None, None, None);
-    let mut key = None;
+    let (mut key, mut event) = (None, None);
     for part in split(text, &[',']) {
         match part.split_once(' ') {
+            Some(("event", wanted)) => event = Some(template(&json_of(wanted))),
             Some(("where", source)) => filter = Some(expression(source)),
             Some(("by", text)) => key = Some(template(&json!(text))),
             Some(("within", span)) => timeout = Some(duration(span)),
@@ -206,8 +207,12 @@ fn signal(text: &str) -> Behaviour {
             _ => name = json!(part),
         }
     }
-    let name = SignalName { name: template(&name), key };
+    let name = SignalName { name: template(&name), key, event };
     Behaviour::Signal { name, filter, timeout, on_timeout }
+}
+
+fn json_of(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
 }
 
 fn notify(text: &str) -> Behaviour {
@@ -269,8 +274,10 @@ fn signals(text: &str) -> Behaviour {
             Some((name, rest)) => {
                 let key = rest.strip_prefix("by ").map(|key| template(&json!(key)));
                 let filter = rest.strip_prefix("where ").map(expression);
-                assert!(key.is_some() || filter.is_some(), "{rest:?} is no key and no filter");
-                let name = SignalName { name: template(&json!(name)), key };
+                let is_known = key.is_some() || filter.is_some() || rest.starts_with("event ");
+                assert!(is_known, "{rest:?} is no key, no event and no filter");
+                let event = rest.strip_prefix("event ").map(|wanted| template(&json_of(wanted)));
+                let name = SignalName { name: template(&json!(name)), key, event };
                 spec.signals.push(SignalSpec { name, filter });
             }
             None => {

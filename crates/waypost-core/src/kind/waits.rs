@@ -32,6 +32,8 @@ pub struct SignalName {
     pub name: Template,
     /// The correlation key: with it, the signal may be [published](crate::published), too.
     pub key: Option<Template>,
+    /// It is an [event](crate::event_wait), whose type is the name, and this is what it must have.
+    pub event: Option<Template>,
 }
 
 /// One of several signals.
@@ -77,14 +79,14 @@ pub struct Escalation {
 impl From<Template> for SignalName {
     /// A signal without a key.
     fn from(name: Template) -> Self {
-        Self { name, key: None }
+        Self { name, key: None, event: None }
     }
 }
 
 impl SignalName {
     pub(super) fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
         self.name.visit(visit);
-        self.key.iter().for_each(|key| key.visit(visit));
+        self.key.iter().chain(&self.event).for_each(|key| key.visit(visit));
     }
 }
 
@@ -133,12 +135,20 @@ impl Behaviour {
         matches!(self, Self::Signals(_)) || self.on_timeout().is_some()
     }
 
-    /// The keys of the signals that it waits for, by position.
+    /// Does it wait for published events?
+    pub(crate) fn waits_for_events(&self) -> bool {
+        self.signal_names().any(|name| name.event.is_some())
+    }
+
+    /// The keys of the signals that it waits for, by position; of events, what they must have.
     pub(crate) fn signal_keys(&self) -> impl Iterator<Item = Option<&Template>> {
+        self.signal_names().map(|name| name.key.as_ref().or(name.event.as_ref()))
+    }
+
+    fn signal_names(&self) -> impl Iterator<Item = &SignalName> {
         let one = if let Self::Signal { name, .. } = self { Some(name) } else { None };
         let several = if let Self::Signals(spec) = self { &*spec.signals } else { &[] };
-        let names = one.into_iter().chain(several.iter().map(|signal| &signal.name));
-        names.map(|name| name.key.as_ref())
+        one.into_iter().chain(several.iter().map(|signal| &signal.name))
     }
 
     /// The branch that a wait selects when it takes too long.

@@ -37,6 +37,8 @@ impl PlanNode {
             (self.behaviour.needs_waits_format(), WAITS_LOG_FORMAT),
             (matches!(self.behaviour, Behaviour::Emit(_)), EMIT_LOG_FORMAT),
             (self.behaviour.has_key(), KEYS_LOG_FORMAT),
+            (self.behaviour.waits_for_events(), TRIGGERS_LOG_FORMAT),
+            (matches!(self.behaviour, Behaviour::Polled(_)), TRIGGERS_LOG_FORMAT),
             (matches!(self.behaviour, Behaviour::Notify(_)), DELIVERY_LOG_FORMAT),
             (self.meter.is_some(), BUDGETS_LOG_FORMAT),
             (self.breaker.is_some(), BREAKERS_LOG_FORMAT),

@@ -29,6 +29,7 @@ mod delivery;
 mod early;
 mod ending;
 mod entries;
+mod event_waits;
 mod items;
 mod laws;
 mod pausing;

@@ -215,6 +215,7 @@ impl Checker<'_> {
                 known if matches!(located.place, ExpressionUse::With(more) if more == known) => {
                     continue;
                 }
+                "event" if located.place == ExpressionUse::With("signal") => continue,
                 "output" if located.place == ExpressionUse::Variables => continue,
                 "signal" => not_here(name, "is only available in the `filter` of a wait", span),
                 "response" => {

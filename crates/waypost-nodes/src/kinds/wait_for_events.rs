@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
+use waypost_core::event_wait::{check_type, event_name};
 use waypost_core::expr::Template;
 use waypost_core::kind::{
     Behaviour, ConfigFault, DurationTemplate, Family, KindSpec, Shape, SignalName, SignalSpec,
@@ -29,7 +30,7 @@ static SPEC: KindSpec = KindSpec {
         optional(
             "name",
             Shape::Text,
-            "The signal's name. Required, here, as `event` or in `events`.",
+            "The signal's name. Required, here, as `event` or in `events`, unless there is a `type`.",
         ),
         optional("event", Shape::Text, "Another word for `name`."),
         optional(
@@ -39,14 +40,24 @@ static SPEC: KindSpec = KindSpec {
              `waypost publish`. A text, a number or a boolean.",
         ),
         optional(
+            "type",
+            Shape::Custom,
+            "Instead of a name: the type of events that are published, such as `order.paid` or `order.*`.",
+        ),
+        optional(
+            "match",
+            Shape::Object,
+            "With `type`: what an event must have, such as `{data.order: 7}`.",
+        ),
+        optional(
             "filter",
             Shape::ExpressionWith("signal"),
-            "Must give true for a signal to count; sees its body as `signal`.",
+            "Must give true for a signal to count; sees its body as `signal`, and an event also as `event`.",
         ),
         optional(
             "events",
             Shape::Custom,
-            "Several signals instead: a list of `{name, key, filter}`.",
+            "Several signals instead: a list of `{name, key, filter}` and `{type, match, filter}`.",
         ),
         optional(
             "need",
@@ -72,7 +83,13 @@ fn compile(config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
     if config.contains_key("events") {
         return several(config, timeout, on_timeout);
     }
-    let name = signal_name(config).and_then(|name| Ok(SignalName { name, key: key(config, &[])? }));
+    let name = match config.contains_key("type") || config.contains_key("match") {
+        true => published_event(config, &[]),
+        false => signal_name(config).and_then(|name| {
+            let key = key(config, &[])?;
+            Ok(SignalName { name, key, event: None })
+        }),
+    };
     let filter = expression(config, "filter");
     let need = match config.contains_key("need") {
         true => Err(ConfigFault::at("need", "`need` is about `events`, which is not there")),
@@ -94,7 +111,7 @@ fn several(
     timeout: Result<Option<DurationTemplate>, ConfigFault>,
     on_timeout: Result<Option<Arc<str>>, ConfigFault>,
 ) -> Result<Behaviour, Vec<ConfigFault>> {
-    let mut faults: Vec<ConfigFault> = ["name", "event", "key", "filter"]
+    let mut faults: Vec<ConfigFault> = ["name", "event", "key", "type", "match", "filter"]
         .into_iter()
         .filter(|field| config.contains_key(*field))
         .map(|field| {
@@ -146,26 +163,16 @@ fn entry(at: usize, event: &Value) -> Result<SignalSpec, Vec<ConfigFault>> {
     };
     let mut faults: Vec<ConfigFault> = fields
         .keys()
-        .filter(|key| !matches!(key.as_str(), "name" | "key" | "filter"))
+        .filter(|key| !matches!(key.as_str(), "name" | "key" | "type" | "match" | "filter"))
         .map(|key| {
             fault_at(&["events", &at, key], format!("an event has no field `{key}`"))
-                .hint("it has `name`, `key` and `filter`")
+                .hint("it has `name` and `key`, or `type` and `match`; and `filter`")
         })
         .collect();
-    let name = match fields.get("name") {
-        Some(Value::String(name)) if !name.trim().is_empty() => {
-            let compiled = Template::compile(&Value::String(name.clone()));
-            let compiled = compiled.map_err(|fault| fault.message);
-            let compiled = refuse_reserved(name).and(compiled);
-            compiled.map_err(|fault| fault_at(&["events", &at, "name"], fault))
-        }
-        Some(_) => {
-            let message = "a signal's name must be text and not empty";
-            Err(fault_at(&["events", &at, "name"], message))
-        }
-        None => Err(fault_at(&["events", &at], "an event needs `name`")),
+    let name = match fields.contains_key("type") || fields.contains_key("match") {
+        true => published_event(fields, &["events", &at]),
+        false => named_signal(fields, &at),
     };
-    let name = name.and_then(|name| Ok(SignalName { name, key: key(fields, &["events", &at])? }));
     let filter = fields.get("filter");
     let filter = filter.map(|filter| bare_expression(filter, &["events", &at, "filter"]));
     match (name, filter.transpose()) {
@@ -175,6 +182,57 @@ fn entry(at: usize, event: &Value) -> Result<SignalSpec, Vec<ConfigFault>> {
             Err(faults)
         }
     }
+}
+
+/// A signal by its name, in an entry of `events`.
+fn named_signal(fields: &Map<String, Value>, at: &str) -> Result<SignalName, ConfigFault> {
+    let name = match fields.get("name") {
+        Some(Value::String(name)) if !name.trim().is_empty() => {
+            let compiled = Template::compile(&Value::String(name.clone()));
+            let compiled = compiled.map_err(|fault| fault.message);
+            let compiled = refuse_reserved(name).and(compiled);
+            compiled.map_err(|fault| fault_at(&["events", at, "name"], fault))?
+        }
+        Some(_) => {
+            let message = "a signal's name must be text and not empty";
+            return Err(fault_at(&["events", at, "name"], message));
+        }
+        None => return Err(fault_at(&["events", at], "an event needs `name` or `type`")),
+    };
+    Ok(SignalName { name, key: key(fields, &["events", at])?, event: None })
+}
+
+/// Events of a type, in a config, or in an entry that is below it.
+fn published_event(fields: &Map<String, Value>, above: &[&str]) -> Result<SignalName, ConfigFault> {
+    let path = |field: &'static str| above.iter().copied().chain([field]).collect::<Vec<_>>();
+    for field in ["name", "event", "key"] {
+        if fields.contains_key(field) {
+            let message = format!("`{field}` and `type` exclude each other");
+            let hint = "`type` is of events that are published, `name` of signals";
+            return Err(fault_at(&path(field), message).hint(hint));
+        }
+    }
+    let kind = match fields.get("type") {
+        Some(Value::String(kind)) => check_type(kind).map(|()| kind),
+        Some(_) => Err("the type of an event must be text".to_owned()),
+        None => Err("`match` is about events of a `type`, which is not there".to_owned()),
+    };
+    let kind = kind.map_err(|fault| fault_at(&path("type"), fault))?;
+    let wanted = fields.get("match").cloned().unwrap_or_else(|| Value::Object(Map::new()));
+    let Value::Object(entries) = &wanted else {
+        let message = "`match` must be a map of fields of the event and their values";
+        return Err(fault_at(&path("match"), message).hint("such as `match: {data.order: 7}`"));
+    };
+    // A value with an expression is judged when the wait begins.
+    let is_fixed =
+        |(_, value): &(&String, &Value)| !value.as_str().is_some_and(|text| text.contains("${{"));
+    let fixed = entries.iter().filter(is_fixed).map(|(path, value)| (path.clone(), value.clone()));
+    event_name(kind, &fixed.collect()).map_err(|fault| fault_at(&path("match"), fault))?;
+    let compile = |value: &Value| Template::compile(value);
+    let name = compile(&Value::String(kind.clone()))
+        .map_err(|fault| fault_at(&path("type"), fault.message))?;
+    let event = compile(&wanted).map_err(|fault| fault_at(&path("match"), fault.message))?;
+    Ok(SignalName { name, key: None, event: Some(event) })
 }
 
 /// The correlation key in a config, or in an event that is below it.

@@ -304,6 +304,7 @@ fn wait_for_events_by_key() {
     let named = |key: serde_json::Value| SignalName {
         name: template(&json!("paid")),
         key: Some(template(&key)),
+        event: None,
     };
     for key in [json!("${{ input.order }}"), json!("order-7"), json!(7)] {
         let (name, filter, timeout, on_timeout) = (named(key.clone()), None, None, None);
@@ -577,4 +578,35 @@ fn every_file_is_listed_and_every_task_has_a_handler() {
     assert_eq!(stems, listed);
     let handlers: Vec<&str> = handlers(&Settings::default(), None).into_keys().collect();
     assert_eq!(handlers, ["api-call", "llm", "shell"]);
+}
+
+#[test]
+fn wait_for_published_events() {
+    let event = |kind: &str, wanted: serde_json::Value| SignalName {
+        name: template(&json!(kind)),
+        key: None,
+        event: Some(template(&wanted)),
+    };
+    let by_order = json!({"data.order": "${{ input.order }}"});
+    let (filter, timeout, on_timeout) = (Some(expression("event.data.n > 5")), None, None);
+    let name = event("order.*", by_order.clone());
+    let config = json!({"type": "order.*", "match": by_order, "filter": "event.data.n > 5"});
+    good("wait", &config, &Behaviour::Signal { name, filter, timeout, on_timeout });
+    let signals = vec![SignalSpec { name: event("paid", json!({})), filter: None }];
+    let spec = SignalsSpec { signals, need: 1, timeout: None, on_timeout: None };
+    good("wait", &json!({"events": [{"type": "paid"}]}), &Behaviour::Signals(spec));
+    for (config, fault) in [
+        (json!({"type": "paid", "name": "a"}), "name: exclude"),
+        (json!({"type": "paid", "key": 7}), "key: exclude"),
+        (json!({"match": {"data.n": 1}}), "type: not there"),
+        (json!({"type": 5}), "type: text"),
+        (json!({"type": "a b"}), "type: without blanks"),
+        (json!({"type": "${{ input.type }}"}), "type: without blanks"),
+        (json!({"type": "user-*"}), "type: `user.*`"),
+        (json!({"type": "a", "match": {"data": {"n": 1}}}), "match: compares with"),
+        (json!({"events": [{"type": "a", "match": 5}]}), "events.0.match: must be a map"),
+        (json!({"events": [{"key": 5}]}), "events.0: `name` or `type`"),
+    ] {
+        bad("wait", &config, &[fault]);
+    }
 }

@@ -115,6 +115,7 @@ macro_rules! conformance_tests {
                 a_published_signal_reaches_all_that_wait,
                 a_frame_publishes_to_those_who_wait,
                 owners_of_those_who_get_a_signal_are_known,
+                waits_are_found_by_bounds_of_their_names,
                 a_signal_is_kept_for_the_first_that_waits,
                 signals_come_one_at_a_time_and_in_order,
                 a_signal_stays_for_those_to_whom_another_is_on_its_way,

@@ -319,3 +319,25 @@ pub fn subscriptions_are_examined_and_repaired<B: StoreUnderTest>(rig: &Rig<B>) 
     publish(rig, "paid[2]", "m2");
     assert_eq!(inbox(rig, hand.execution), ["m2".into()]);
 }
+
+pub fn waits_are_found_by_bounds_of_their_names<B: StoreUnderTest>(rig: &Rig<B>) {
+    let one = waiting(rig, "e[a]");
+    let mut two = rig.start(ONE);
+    let append = opening(two.next(1), wait(2, 0), "e[a {1}]");
+    rig.commit(opening(opening(append, wait(2, 1), "e[a {1}]"), wait(2, 2), "e[b]"));
+    let found = |between: &[(&str, &str)]| -> Vec<(ExecutionNo, String)> {
+        let range = |(from, to): &(&str, &str)| (*from).to_owned()..(*to).to_owned();
+        let between: Vec<_> = between.iter().map(range).collect();
+        let mut found = rig.store().subscribed(&between).expect("the store answers");
+        found.sort();
+        found.into_iter().map(|(execution, name)| (execution, name.to_string())).collect()
+    };
+    let of = |hand: &Hand, name: &str| (hand.execution, name.to_owned());
+    assert_eq!(found(&[]), []);
+    assert_eq!(found(&[("e[a]", "e[a]\u{1}")]), [of(&one, "e[a]")]);
+    assert_eq!(found(&[("e[a ", "e[a!")]), [of(&two, "e[a {1}]")], "several waits are one");
+    let all = [of(&one, "e[a]"), of(&two, "e[a {1}]"), of(&two, "e[b]")];
+    assert_eq!(found(&[("e[a", "e[c"), ("e[b]", "f")]), all);
+    rig.commit(closing(two.next(1), wait(2, 2)));
+    assert_eq!(found(&[("e[b", "e[c")]), []);
+}

@@ -1,6 +1,7 @@
 //! Signals by key in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use waypost_core::event::MessageId;
@@ -215,6 +216,18 @@ impl TopicTables {
 }
 
 impl Tables {
+    /// The executions that wait for signals with names between these bounds.
+    pub fn subscribed(&self, between: &[Range<String>]) -> Vec<(ExecutionNo, Arc<str>)> {
+        let is_in = |name: &str| {
+            between.iter().any(|range| range.start.as_str() <= name && name < range.end.as_str())
+        };
+        let all = self.topics.subscriptions.iter();
+        let found = all.filter(|(_, row)| is_in(&row.name));
+        let found: BTreeSet<_> =
+            found.map(|((execution, _), row)| (*execution, Arc::clone(&row.name))).collect();
+        found.into_iter().collect()
+    }
+
     /// Which instances own executions that signals of these names are on their way to.
     pub fn signal_owners(&self, names: &[Arc<str>]) -> Vec<InstanceId> {
         let fed = self.topics.subscriptions.iter();

@@ -1,4 +1,4 @@
-//! Published events: to the triggers that want them.
+//! Published events: to the triggers and to the waits that want them.
 //!
 //! The answer comes when everything that an event led to is durable. A publisher that gets none publishes
 //! again: its events are known by source and id.
@@ -38,12 +38,14 @@ pub(crate) async fn publish(server: Arc<Server>, call: Call) -> Result<Reply, Pr
     let mut published = wire::EventsPublished {
         accepted: events.len() as u64,
         started: Vec::new(),
+        woken: 0,
         held: 0,
         duplicates: 0,
         filtered: 0,
         skipped: 0,
         dead: 0,
     };
+    wake(&server, call.actor(), &events, &mut published).await?;
     let mut open: Option<Vec<MatchName>> = None;
     for _ in 0..TRIES {
         let triggers = server.event_triggers.current(firing).await.map_err(definition)?;
@@ -64,6 +66,21 @@ pub(crate) async fn publish(server: Arc<Server>, call: Call) -> Result<Reply, Pr
         open = Some(stale);
     }
     Err(busy())
+}
+
+/// Sends events to the executions that wait for them. A repetition is known by the ids of the messages.
+async fn wake(
+    server: &Arc<Server>,
+    actor: Option<Arc<str>>,
+    events: &[Arc<CloudEvent>],
+    published: &mut wire::EventsPublished,
+) -> Result<(), Problem> {
+    let events = events.to_vec();
+    let woken = server.blocking(move |server| server.reader.wake(&events, actor.as_ref())).await?;
+    server.engine.announce_mail(woken.owners.into_iter());
+    published.woken = woken.woken;
+    published.duplicates += woken.duplicates;
+    Ok(())
 }
 
 /// Every trigger of every event, in the order of the events.

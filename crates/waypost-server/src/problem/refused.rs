@@ -56,6 +56,9 @@ impl From<Refusal> for Problem {
             Refusal::CallbackReceived(_) => "the first one counts; there is nothing more to do",
             Refusal::OperationOver(_) => "there is nothing more to do",
             Refusal::ReservedSignal => "choose another name",
+            Refusal::EventNotAwaited => {
+                "an event is for those who wait for it when it is published"
+            }
             Refusal::Waits => "a signal, or resuming its wait, makes it go on sooner",
             _ => "GET /v1/executions/{id}/why says where it stands",
         };

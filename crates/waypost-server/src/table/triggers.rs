@@ -110,8 +110,8 @@ pub(super) static ROUTES: &[Route] = &[
     Route {
         name: "publishEvents",
         path: "/v1/events",
-        summary: "Publish CloudEvents 1.0 to event triggers",
-        notes: "One event as `application/cloudevents+json` or in the binary mode, or up to 100 as `application/cloudevents-batch+json`. An event has at most 1 MiB, a request 4 MiB. The answer comes when everything that the events led to is durable; repeat the request if there is none. A trigger takes an event of one source and id once.",
+        summary: "Publish CloudEvents 1.0 to event triggers and to executions that wait",
+        notes: "One event as `application/cloudevents+json` or in the binary mode, or up to 100 as `application/cloudevents-batch+json`. An event has at most 1 MiB, a request 4 MiB. The answer comes when everything that the events led to is durable; repeat the request if there is none. A trigger takes an event of one source and id once, and so does an execution that waits. An event that no execution waits for is not kept for later waits.",
         body: Body::Raw { max: EVENTS_BYTES_MAX },
         replies: &[json::<wire::EventsPublished>(200, "What became of them.")],
         problems: &[

@@ -21,9 +21,11 @@ wire! {
         pub accepted: u64,
         /// The executions that they started.
         pub started: Vec<StartedByTrigger>,
+        /// How often an event went to an execution that waits for it.
+        pub woken: u64,
         /// How often an event was put into a window.
         pub held: u64,
-        /// How often a trigger had got an event before.
+        /// How often a trigger, or an execution that waits, had got an event before.
         pub duplicates: u64,
         /// How often the `if` of a trigger did not hold.
         pub filtered: u64,

@@ -104,3 +104,71 @@ async fn publisher_may_publish_and_nothing_else() {
         house.ask(&Ask::get(target).key(&key)).await.refused(403, "forbidden");
     }
 }
+
+fn waits(name: &str, config: &Value) -> Value {
+    json!({ "name": name, "nodes": [
+        { "id": "paid", "type": "wait-for-events", "config": config },
+        { "id": "done", "type": "output", "needs": ["paid"], "config": { "value": "${{ nodes.paid.output }}" } },
+    ] })
+}
+
+async fn woken(house: &House, events: &Value) -> (Value, Value) {
+    let published = publish(house, events).await.expect(200).json();
+    (published["woken"].clone(), published["duplicates"].clone())
+}
+
+#[tokio::test]
+async fn event_wakes_the_executions_that_wait_for_it_once() {
+    let house = House::empty(Config::default()).await;
+    let config = json!({ "type": "order.*", "match": { "data.order": "${{ input.order }}" } });
+    house.post("/v1/definitions", &waits("order", &config)).await.expect(201);
+    let any = json!({ "type": "*", "filter": "event.data.n > 5" });
+    house.post("/v1/definitions", &waits("any", &any)).await.expect(201);
+    for (id, order) in [("o-7", 7), ("o-8", 8)] {
+        let start = json!({ "workflow": "order", "id": id, "input": { "order": order } });
+        house.post("/v1/executions", &start).await.expect(201);
+    }
+    let early = event("order.paid", "0", &json!({ "order": 7, "n": 1 }));
+    for id in ["o-7", "o-8"] {
+        house.wait_for(id, "NodeWaiting").await;
+    }
+    house.post("/v1/executions", &json!({ "workflow": "any", "id": "a" })).await.expect(201);
+    house.wait_for("a", "NodeWaiting").await;
+    // Nothing waits for it: its order is another one. The filter of `any` rejects it.
+    let other = event("order.paid", "1", &json!({ "order": 9, "n": 1 }));
+    assert_eq!(woken(&house, &other).await, (json!(1), json!(0)));
+    house.wait_for("a", "MessageIgnored").await;
+    assert_eq!(woken(&house, &early).await.0, json!(2));
+    let ended = house.get("/v1/executions/o-7?wait=60s").await.expect(200).json();
+    assert_eq!(ended["output"], early);
+    // The waits are over, or had it before.
+    let (again, _) = woken(&house, &early).await;
+    assert!(again.as_u64() <= Some(1), "{again}");
+    let paid = event("order.closed", "2", &json!({ "order": 8, "n": 6 }));
+    assert_eq!(woken(&house, &paid).await, (json!(2), json!(0)));
+    for id in ["o-8", "a"] {
+        let ended = house.get(&format!("/v1/executions/{id}?wait=60s")).await.expect(200).json();
+        assert_eq!(ended["output"], paid, "{id}");
+    }
+    let events = house.get("/v1/executions/a/events").await.expect(200).json();
+    let of = |kind: &str| {
+        let all = events["events"].as_array().unwrap().iter();
+        all.filter(|event| event["type"] == kind).count()
+    };
+    assert_eq!((of("SignalReceived"), of("MessageIgnored")), (1, 2), "{events}");
+}
+
+#[tokio::test]
+async fn event_of_several_waits_counts_for_each_type_and_is_not_kept() {
+    let house = House::empty(Config::default()).await;
+    let both = json!({ "events": [{ "type": "a.one" }, { "type": "a.*", "match": { "subject": "s" } }, { "type": "b" }] });
+    house.post("/v1/definitions", &waits("both", &both)).await.expect(201);
+    let before = event("b", "0", &json!(0));
+    assert_eq!(woken(&house, &before).await, (json!(0), json!(0)), "nothing waits for it");
+    house.post("/v1/executions", &json!({ "workflow": "both", "id": "e" })).await.expect(201);
+    house.wait_for("e", "NodeWaiting").await;
+    let (one, b) = (event("a.one", "1", &json!(1)), event("b", "2", &json!(2)));
+    assert_eq!(woken(&house, &json!([one, b])).await, (json!(3), json!(0)));
+    let ended = house.get("/v1/executions/e?wait=60s").await.expect(200).json();
+    assert_eq!(ended["output"], json!([one, one, b]));
+}

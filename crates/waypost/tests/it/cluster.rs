@@ -15,6 +15,7 @@
 //! | `database` | everything that may happen to PostgreSQL, and to the way there |
 //! | `hanging_up` | clients that go away |
 //! | `signals` | no wake-up is lost |
+//! | `event_waits` | events that are published while executions wait for them |
 //! | `stopping` | waits that came due during a full stop |
 //! | `limits` | concurrency keys |
 //! | `workers` | tasks through remote workers |
@@ -39,6 +40,7 @@ mod callbacks;
 mod children;
 mod counting;
 mod database;
+mod event_waits;
 mod flows;
 mod forgetting;
 mod freezing;

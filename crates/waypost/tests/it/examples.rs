@@ -34,6 +34,7 @@ const EXPECTED: &[(&str, &str, &str)] = &[
     ),
     ("nightly-report", "COMPLETED", r#""50 orders from 2026-03-01 to 2026-03-04""#),
     ("order", "COMPLETED", r#"{"by":"courier","paid":120,"sent":"a wrapped lamp"}"#),
+    ("payment", "COMPLETED", r#"{"reminded":"order 8 is not paid"}"#),
     ("poll", "COMPLETED", r#"{"job":"a report"}"#),
     ("race", "COMPLETED", r#"{"answered":false}"#),
     ("breaker", "COMPLETED", r#""charged at attempt 3""#),
@@ -81,6 +82,7 @@ runs! {
     delay "delay"
     errors "errors"
     failed_workflow "failed-workflow"
+    payment "payment"
     fan_out "fan-out"
     github_webhook "github-webhook"
     hello "hello"

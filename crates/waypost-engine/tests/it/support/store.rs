@@ -1,6 +1,7 @@
 //! A store that fails, damages and panics when a test says so.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
@@ -264,6 +265,13 @@ impl Store for TestStore {
 
     fn signal_owners(&self, names: &[Arc<str>]) -> Result<Vec<InstanceId>, StoreError> {
         self.call(Call::Read, || self.inner.signal_owners(names))
+    }
+
+    fn subscribed(
+        &self,
+        between: &[Range<String>],
+    ) -> Result<Vec<(ExecutionNo, Arc<str>)>, StoreError> {
+        self.call(Call::Read, || self.inner.subscribed(between))
     }
 
     fn reserve_births(&self, root: &ExecutionId, count: u64) -> Result<u64, StoreError> {

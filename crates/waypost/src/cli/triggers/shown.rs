@@ -98,13 +98,22 @@ pub(super) fn print_tested(tested: &wire::TriggerTested) {
 }
 
 pub(super) fn print_published(published: &wire::EventsPublished) {
-    let wire::EventsPublished { accepted, held, duplicates, filtered, skipped, dead, .. } =
-        published;
+    let wire::EventsPublished {
+        accepted,
+        started: _,
+        woken,
+        held,
+        duplicates,
+        filtered,
+        skipped,
+        dead,
+    } = published;
     for started in &published.started {
         let wire::StartedByTrigger { workflow, trigger, id } = started;
         print_line(&format!("started {id} by {workflow}/{trigger}"));
     }
     let counts = [
+        (*woken, "sent to executions that wait"),
         (*held, "held in a window"),
         (*duplicates, "known before"),
         (*filtered, "filtered"),
