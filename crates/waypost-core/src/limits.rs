@@ -153,6 +153,16 @@ pub const HOOK_BODY_BYTES: usize = 1024 * 1024;
 pub const HOOK_BODY_BYTES_MAX: usize = 5 * 1024 * 1024;
 /// The shortest interval of a poll.
 pub const POLL_INTERVAL_MIN: Millis = Millis::from_secs(1);
+/// How often a stream is read that does not set `every`.
+pub const STREAM_INTERVAL: Millis = Millis::from_secs(1);
+/// The shortest interval of a stream.
+pub const STREAM_INTERVAL_MIN: Millis = Millis(100);
+/// The longest interval of a stream.
+pub const STREAM_INTERVAL_MAX: Millis = Millis::from_secs(3_600);
+/// Characters of the name of a source in the settings.
+pub const SOURCE_NAME_CHARS_MAX: usize = 64;
+/// Bytes of the name of a stream.
+pub const STREAM_NAME_BYTES_MAX: usize = 512;
 /// The maximum of `lookback`: items are remembered for longer.
 pub const LOOKBACK_MAX: Millis = Millis::from_secs(7 * 24 * 3_600);
 /// Times of one backfill.

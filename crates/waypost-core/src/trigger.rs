@@ -18,6 +18,7 @@
 //! | --- | --- |
 //! | `spec` | a trigger as a plan has it, of each kind |
 //! | `verify` | how requests to a webhook prove where they come from |
+//! | `stream` | streams and tables that are read, and how |
 //! | `window` | events that are collected before they fire |
 //! | `cursor` | how far a trigger is, as its row has it |
 //! | `fields` | the fields of each kind, as definitions write them |
@@ -33,6 +34,7 @@ mod fired;
 mod prepare;
 mod registration;
 mod spec;
+mod stream;
 mod verify;
 mod window;
 
@@ -41,8 +43,11 @@ pub use fired::{Fired, ItemDigest, ItemKey};
 pub use prepare::{Payload, Prepared, PreparedStart};
 pub use registration::Registration;
 pub use spec::{
-    Challenge, EventTrigger, Overlap, PollTrigger, Respond, ScheduleTrigger, StreamTrigger,
-    Trigger, TriggerKind, TriggerKindName, WebhookTrigger, WorkflowEndedTrigger,
+    Challenge, EventTrigger, Overlap, PollTrigger, Respond, ScheduleTrigger, Trigger, TriggerKind,
+    TriggerKindName, WebhookTrigger, WorkflowEndedTrigger,
+};
+pub use stream::{
+    RowMark, StreamSource, StreamStart, StreamTrigger, TableName, TableSafety, entry_id,
 };
 pub use verify::{Encoding, HashAlgorithm, HmacScheme, Verify, VerifyScheme};
 pub use window::{Window, WindowMode};

@@ -34,7 +34,7 @@ pub(crate) use budget::{BudgetBlock, MeterField, ON_EXHAUSTED, ParsedMeter};
 pub(crate) use concurrency::{ConcurrencyBlock, POLICIES};
 pub(crate) use operation::make_bodies;
 pub(crate) use retry::matcher_text;
-pub(crate) use triggers::{ParsedTrigger, SeenNames};
+pub(crate) use triggers::{ParsedTrigger, SAFETIES, SeenNames};
 #[cfg(test)]
 pub(crate) use {
     breaker::BREAKER_FIELDS, budget::BUDGET_FIELDS, concurrency::CONCURRENCY_FIELDS,

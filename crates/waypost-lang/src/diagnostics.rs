@@ -145,6 +145,10 @@ codes! {
     DuplicateTrigger => "duplicate_trigger",
     /// A poll that cannot tell new items from known ones.
     MissingKey => "missing_key",
+    /// A source that cannot be, or a beginning that it cannot have.
+    BadSource => "bad_source",
+    /// A source that the settings do not name, or not for this workflow or this stream or table.
+    UnknownSource => "unknown_source",
     /// Warning: a webhook that does not verify where requests come from.
     UnsignedHook => "unsigned_hook",
     /// A window of events that cannot be.

@@ -36,7 +36,7 @@ use waypost_core::id::{DefinitionHash, NodeIx};
 use waypost_core::json::Json;
 use waypost_core::kind::Catalog;
 use waypost_core::plan::{Concurrency, Plan, PlanDraft, PlanNode};
-use waypost_core::trigger::Trigger;
+use waypost_core::trigger::{StreamSource, Trigger};
 
 use crate::check::Graph;
 use crate::definition::{ParsedDefinition, ReadContext};
@@ -62,9 +62,29 @@ pub struct Compiled {
     pub warnings: Diagnostics,
 }
 
+/// What is wrong with the source of a stream trigger, by the settings of the process that deploys it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SourceFault {
+    pub severity: Severity,
+    pub message: String,
+    pub hint: String,
+}
+
+/// Judges the source of a stream trigger of a workflow.
+pub type SourceCheck<'a> = dyn Fn(&str, &StreamSource) -> Option<SourceFault> + 'a;
+
 /// Reads a definition, YAML or JSON.
 pub fn parse(source: &[u8], catalog: &Catalog<'_>) -> Result<Compiled, Diagnostics> {
-    compile(source, catalog, None)
+    parse_for(source, catalog, &|_, _| None)
+}
+
+/// Reads a definition where the sources of its stream triggers can be judged.
+pub fn parse_for(
+    source: &[u8],
+    catalog: &Catalog<'_>,
+    sources: &SourceCheck<'_>,
+) -> Result<Compiled, Diagnostics> {
+    compile(source, catalog, None, sources)
 }
 
 /// Rebuilds the plan of a stored definition from its canonical form.
@@ -73,7 +93,7 @@ pub fn parse(source: &[u8], catalog: &Catalog<'_>) -> Result<Compiled, Diagnosti
 /// of this crate would spell the definition differently.
 pub fn compile_canonical(canonical: &[u8], catalog: &Catalog<'_>) -> Result<Plan, Diagnostics> {
     let hash = DefinitionHash::of(canonical);
-    compile(canonical, catalog, Some(hash)).map(|compiled| compiled.plan)
+    compile(canonical, catalog, Some(hash), &|_, _| None).map(|compiled| compiled.plan)
 }
 
 /// Without a hash, that of the canonical form is computed.
@@ -81,6 +101,7 @@ fn compile(
     bytes: &[u8],
     catalog: &Catalog<'_>,
     hash: Option<DefinitionHash>,
+    sources: &SourceCheck<'_>,
 ) -> Result<Compiled, Diagnostics> {
     let source = Source::new(bytes).map_err(Diagnostics::of)?;
     let mut faults = Faults::new();
@@ -95,6 +116,9 @@ fn compile(
     let mut context =
         ReadContext { source: &source, catalog, faults: &mut faults, is_stored: hash.is_some() };
     let definition = definition::read(&tree, &mut context);
+    if let Some(definition) = &definition {
+        definition.check_sources(sources, &mut faults);
+    }
     let graph =
         definition.as_ref().and_then(|definition| check::check(definition, &source, &mut faults));
     let errors = faults.errors();

@@ -71,6 +71,7 @@ kinds! {
     webhook,
     event,
     poll,
+    stream,
     workflow_ended,
     condition,
     switch,

@@ -75,15 +75,29 @@ pub struct PollCursor {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StreamCursor {
-    /// The place of the last entry, as the source writes it; absent before the first read.
+    /// The place of the last entry that was dealt with, as the source writes it; absent before the first
+    /// read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// Entries that had ever been added when it was read, for sources that count.
+    /// Where it begins, if that is not where the definition says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub added: Option<u64>,
-    /// Entries that this trigger has read, for sources that count.
+    pub from: Option<String>,
+    /// Entries that had ever been added up to the place, for sources that count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<u64>,
+    /// Which stream or table of this name it is, for sources that tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incarnation: Option<String>,
+    /// Keys of rows that have fired and are not marked in their table yet. Nothing is read before they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unmarked: Vec<String>,
+    /// Entries after the place at the last read, for sources that count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<u64>,
+    /// Entries that were removed from the source before they were read.
     #[serde(default)]
-    pub read: u64,
+    pub removed: u64,
+    /// Items in a row that could not be started.
     #[serde(default)]
     pub dead_in_a_row: u32,
 }

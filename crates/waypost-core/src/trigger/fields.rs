@@ -142,6 +142,29 @@ static POLL: &[Field] = fields![
     optional("start", Shape::Custom, "The cursor of the first read; `{}` if absent."),
 ];
 
+static STREAM: &[Field] = fields![
+    required(
+        "source",
+        Shape::Custom,
+        "What is read: `{redis, stream}`, or `{postgres, table, key}` with `done` and `order`, or with `safe: xid` and `xid`."
+    ),
+    optional(
+        "from",
+        Shape::Name,
+        "Where a new trigger begins: `now`, `beginning`, or after an entry of this id; `now` if absent. A table whose rows are marked is read from its beginning."
+    ),
+    optional(
+        "every",
+        Shape::Custom,
+        "How often it is read where it has nothing new; 1s if absent."
+    ),
+    optional(
+        "key",
+        Shape::Expression,
+        "What identifies an item, if not its id in the stream or the key of its row; sees `item`."
+    ),
+];
+
 static WORKFLOW_ENDED: &[Field] = fields![
     required(
         "workflow",
@@ -156,18 +179,14 @@ const OVERLAPS: &[&str] = &["allow", "skip", "queue", "cancel-running"];
 const RESPONSES: &[&str] = &["accepted", "output"];
 
 impl TriggerKindName {
-    /// The kinds that definitions may have.
-    pub const WRITTEN: [Self; 5] =
-        [Self::Schedule, Self::Webhook, Self::Event, Self::Poll, Self::WorkflowEnded];
-
-    /// The fields that a trigger of this kind may have; none for a kind that definitions cannot have.
+    /// The fields that a trigger of this kind may have.
     pub const fn fields(self) -> &'static [Field] {
         match self {
             Self::Schedule => SCHEDULE,
             Self::Webhook => WEBHOOK,
             Self::Event => EVENT,
             Self::Poll => POLL,
-            Self::Stream => &[],
+            Self::Stream => STREAM,
             Self::WorkflowEnded => WORKFLOW_ENDED,
         }
     }
@@ -181,7 +200,9 @@ impl TriggerKindName {
             Self::Poll => {
                 "Reads an HTTP resource again and again, and fires for each new item; brings the item."
             }
-            Self::Stream => "Fires with the entries of a stream.",
+            Self::Stream => {
+                "Fires with the entries of a Redis stream or the rows of a PostgreSQL table; brings the entry."
+            }
             Self::WorkflowEnded => "Fires when an execution ends; brings what is known of it.",
         }
     }

@@ -66,7 +66,8 @@ impl Trigger {
     }
 
     /// Not in it: what changes how a time or an item fires, and not which ones there are. The cursor of a
-    /// poll stays valid when its request changes; another `start` is a wish to begin there.
+    /// poll stays valid when its request changes; another `start` is a wish to begin there, and so is another
+    /// `from` of a stream.
     fn timing(&self) -> [u8; 32] {
         let timing = match &self.kind {
             TriggerKind::Schedule(schedule) => {
@@ -82,7 +83,7 @@ impl Trigger {
                 ])
             }
             TriggerKind::Poll(poll) => json!(poll.start),
-            TriggerKind::Stream(stream) => json!([stream.source, stream.stream, stream.from_start]),
+            TriggerKind::Stream(stream) => json!([stream.source.identity(), stream.from.name()]),
             TriggerKind::Webhook(_) | TriggerKind::Event(_) | TriggerKind::WorkflowEnded(_) => {
                 json!([])
             }

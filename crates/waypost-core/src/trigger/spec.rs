@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Verify, Window};
+use super::{StreamTrigger, Verify, Window};
 use crate::expr::{Expression, Template};
 use crate::json::Json;
 use crate::schedule::{Schedule, ScheduleSpec};
@@ -218,19 +218,6 @@ pub struct PollTrigger {
     pub lookback: Option<Millis>,
     /// The cursor of the first read; `{}` by default. `lookback` and `now` are written into it by templates.
     pub start: Option<Json>,
-}
-
-/// Fires with the entries of a stream or the rows of a table.
-#[derive(Debug)]
-pub struct StreamTrigger {
-    /// A source of the settings.
-    pub source: Arc<str>,
-    /// The stream or table in it.
-    pub stream: Arc<str>,
-    /// What identifies an entry; by default its place in the stream.
-    pub key: Option<Expression>,
-    /// Where it begins: with what comes after the first deploy, or with the oldest entry.
-    pub from_start: bool,
 }
 
 /// Fires with the ends of executions.

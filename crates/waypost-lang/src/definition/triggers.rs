@@ -13,6 +13,7 @@ mod ended;
 mod event;
 mod poll;
 mod schedule;
+mod stream;
 mod webhook;
 
 use std::collections::HashSet;
@@ -25,12 +26,15 @@ use waypost_core::limits::{LABEL_CHARS_MAX, LABELS_MAX, TRIGGERS_MAX};
 use waypost_core::trigger::{Trigger, TriggerKind, TriggerKindName};
 
 use super::{Located, ParsedDefinition, ParsedNode, ReadContext};
-use crate::diagnostics::{Code, Faults, did_you_mean, listed, quoted};
+use crate::diagnostics::{Code, Fault, Faults, Severity, did_you_mean, listed, quoted};
 use crate::fields;
 use crate::source::Span;
 use crate::tree::{Tree, TreeEntry};
+use crate::{SourceCheck, SourceFault};
 
 use block::Block;
+
+pub(crate) use stream::SAFETIES;
 
 /// What a trigger brings, besides `trigger`: the names that its expressions see.
 pub(crate) type SeenNames = &'static [&'static str];
@@ -53,6 +57,22 @@ impl ParsedDefinition<'_> {
             |at: &usize| matches!(self.nodes[*at].behaviour, Some(Behaviour::Trigger { .. }));
         let found: HashSet<usize> = own.filter(is_entry).collect();
         if found.len() > 1 { found } else { HashSet::new() }
+    }
+
+    /// Reports sources of streams that cannot be read where the definition is deployed.
+    pub(crate) fn check_sources(&self, check: &SourceCheck<'_>, faults: &mut Faults) {
+        let of_nodes = self.nodes.iter().filter_map(|node| node.trigger.as_deref());
+        for parsed in self.on.iter().chain(of_nodes) {
+            let TriggerKind::Stream(stream) = &parsed.trigger.kind else { continue };
+            let Some(fault) = check(&self.name, &stream.source) else { continue };
+            let SourceFault { severity, message, hint } = fault;
+            let (code, span) = (Code::UnknownSource, parsed.name_span.clone());
+            let fault = match severity {
+                Severity::Error => Fault::error(code, span, message),
+                Severity::Warning => Fault::warning(code, span, message),
+            };
+            faults.add(fault.with_hint(hint));
+        }
     }
 }
 
@@ -102,7 +122,7 @@ fn kind_of<'t>(
         let kind = TriggerKindName::parse(&entry.key)?;
         Some((kind, entry))
     });
-    let kinds = || TriggerKindName::WRITTEN.map(TriggerKindName::name);
+    let kinds = || TriggerKindName::ALL.map(TriggerKindName::name);
     let Some((kind, entry)) = found.next() else {
         let mut likely = None;
         for entry in entries {
@@ -125,12 +145,6 @@ fn kind_of<'t>(
         let message =
             format!("the trigger has two kinds, `{}` and `{}`", kind.name(), other.name());
         faults.error(Code::DuplicateField, &second.key_span, message).hint("make it two entries");
-        return None;
-    }
-    if kind.fields().is_empty() {
-        let message = format!("definitions cannot have triggers of kind `{}`", kind.name());
-        let hint = format!("the kinds are {}", listed(kinds(), "and"));
-        faults.error(Code::UnknownKind, &entry.key_span, message).hint(hint);
         return None;
     }
     Some((kind, entry))
@@ -239,7 +253,7 @@ fn read_trigger<'t>(
         TriggerKindName::WorkflowEnded => {
             (ended::read(&mut block, workflow), &["trigger", "execution"])
         }
-        TriggerKindName::Stream => (None, &[]),
+        TriggerKindName::Stream => (stream::read(&mut block), &["trigger", "item"]),
     };
     let description = block.text("description");
     let condition = block.expression("if", sees);

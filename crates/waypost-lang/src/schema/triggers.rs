@@ -5,11 +5,13 @@ use waypost_core::limits::{BATCH_SIZE_MAX, HOOK_BODY_BYTES_MAX, TRIGGERS_MAX};
 use waypost_core::schedule::CatchUp;
 use waypost_core::trigger::{TriggerKindName, VerifyScheme};
 
+use crate::definition::SAFETIES;
+
 use super::{described, duration, of, optional, reference, shape_of};
 
 /// The list `on`.
 pub(super) fn on() -> Value {
-    let kinds = TriggerKindName::WRITTEN.map(|kind| {
+    let kinds = TriggerKindName::ALL.map(|kind| {
         let mut properties = properties(kind);
         let name = described("The trigger's name, its identity in all versions.", reference("id"));
         properties.insert(kind.name().to_owned(), name);
@@ -85,6 +87,7 @@ fn detail(kind: TriggerKindName, field: &str) -> Option<Value> {
         }),
         (_, "verify") => json!({ "anyOf": [{ "const": "none" }, verify()] }),
         (_, "request") => of("object"),
+        (TriggerKindName::Stream, "source") => json!({ "anyOf": [redis(), postgres()] }),
         _ => return None,
     })
 }
@@ -102,6 +105,41 @@ fn verify() -> Value {
         "timestamp": optional("Of `hmac`: the header with the time.", of("string")),
         "signed": optional("Of `hmac`: what is signed, with `{body}` and `{timestamp}`.", of("string")),
     }))
+}
+
+fn redis() -> Value {
+    needing(
+        &["redis", "stream"],
+        &json!({
+            "redis": described("A source of the settings.", of("string")),
+            "stream": described("The key of the stream.", of("string")),
+        }),
+    )
+}
+
+fn postgres() -> Value {
+    needing(
+        &["postgres", "table", "key"],
+        &json!({
+            "postgres": described("A source of the settings.", of("string")),
+            "table": described("The table: `schema.table`, or one of `public`.", of("string")),
+            "key": described("The column that identifies a row.", of("string")),
+            "safe": optional("What keeps rows from being passed over that commit late.", json!({
+                "enum": SAFETIES, "default": "mark",
+            })),
+            "done": optional(
+                "Of `mark`: the column that is set when a row has fired, or `delete`.", of("string"),
+            ),
+            "order": optional("Of `mark`: the column that rows are ordered by.", of("string")),
+            "xid": optional("Of `xid`: the column with the transaction, of type xid8.", of("string")),
+        }),
+    )
+}
+
+fn needing(fields: &[&str], properties: &Value) -> Value {
+    let mut object = object(properties);
+    object["required"] = json!(fields);
+    object
 }
 
 fn texts() -> Value {

@@ -8,7 +8,9 @@ use waypost_core::kind::{
 };
 use waypost_core::slot::SlotClass;
 use waypost_core::time::Millis;
-use waypost_core::trigger::TriggerKindName::{self, Event, Poll, Schedule, Webhook, WorkflowEnded};
+use waypost_core::trigger::TriggerKindName::{
+    self, Event, Poll, Schedule, Stream, Webhook, WorkflowEnded,
+};
 
 /// All kinds below.
 pub(crate) fn catalog() -> Catalog<'static> {
@@ -30,6 +32,7 @@ pub(crate) fn catalog() -> Catalog<'static> {
         &Entry(Some(Webhook)),
         &Entry(Some(Event)),
         &Entry(Some(Poll)),
+        &Entry(Some(Stream)),
         &Entry(Some(WorkflowEnded)),
     ])
 }
@@ -214,12 +217,14 @@ impl Kind for Entry {
         static WEBHOOK: KindSpec = spec("webhook", Webhook.fields());
         static EVENT: KindSpec = spec("event", Event.fields());
         static POLL: KindSpec = spec("poll", Poll.fields());
+        static STREAM: KindSpec = spec("stream", Stream.fields());
         static ENDED: KindSpec = spec("workflow-ended", WorkflowEnded.fields());
         match self.0 {
             Some(Schedule) => &SCHEDULE,
             Some(Webhook) => &WEBHOOK,
             Some(Event) => &EVENT,
             Some(Poll) => &POLL,
+            Some(Stream) => &STREAM,
             Some(WorkflowEnded) => &ENDED,
             _ => &MANUAL,
         }

@@ -9,9 +9,12 @@ use waypost_core::kind::Behaviour;
 use waypost_core::plan::Plan;
 use waypost_core::time::{Millis, Timestamp};
 use waypost_core::trigger::{
-    Encoding, HashAlgorithm, Overlap, Respond, Trigger, TriggerKind, VerifyScheme, WindowMode,
+    Encoding, HashAlgorithm, Overlap, Respond, RowMark, StreamSource, TableSafety, Trigger,
+    TriggerKind, VerifyScheme, WindowMode,
 };
-use waypost_lang::{Compiled, compile_canonical, parse, schema};
+use waypost_lang::{
+    Code, Compiled, Severity, SourceFault, compile_canonical, parse, parse_for, schema,
+};
 
 use crate::kinds::catalog;
 
@@ -73,6 +76,18 @@ on:
     items: body
     cursorOnly: true
     next: "${{ item.id }}"
+  - stream: orders
+    source: { redis: shop, stream: "shop:orders" }
+    from: 1700000000000-0
+    every: 250ms
+    key: item.fields.order
+    if: item.fields.total > 0
+    input: { order: "${{ item.fields.order }}", of: "${{ trigger.source }}" }
+  - stream: outbox
+    source: { postgres: erp, table: sales.outbox, key: id, done: fired_at, order: created_at }
+  - stream: changes
+    source: { postgres: erp, table: Changes, key: id, safe: xid, xid: written_by }
+    from: beginning
   - workflow-ended: after
     workflow: import
     status: [FAILED, TIMED_OUT]
@@ -108,7 +123,7 @@ fn shown(plan: &Plan) -> String {
 fn fields_of_triggers_are_in_the_plan() {
     let plan = compiled(EVERYTHING).plan;
     assert_eq!(plan.requires(), TRIGGERS_LOG_FORMAT);
-    assert_eq!(plan.triggers.len(), 11);
+    assert_eq!(plan.triggers.len(), 14);
 
     let nightly = trigger(&plan, "nightly");
     let TriggerKind::Schedule(schedule) = &nightly.kind else { panic!("{nightly:?}") };
@@ -144,6 +159,15 @@ fn fields_of_triggers_are_in_the_plan() {
     let TriggerKind::Poll(poll) = &trigger(&plan, "tickets").kind else { panic!("a poll") };
     assert_eq!((poll.every, poll.lookback), (minutes(1), Some(minutes(5))));
     assert_eq!(poll.start.as_ref().expect("written").text(), r#"{"since":"0"}"#);
+    let TriggerKind::Stream(orders) = &trigger(&plan, "orders").kind else { panic!("a stream") };
+    assert_eq!((orders.every, orders.from.name()), (Millis(250), "1700000000000-0"));
+    let TriggerKind::Stream(outbox) = &trigger(&plan, "outbox").kind else { panic!("a stream") };
+    let StreamSource::Postgres { table, key, safety, .. } = &outbox.source else {
+        panic!("a table")
+    };
+    assert_eq!((&*table.schema, &*table.table, &**key), ("sales", "outbox", "id"));
+    let mark = RowMark::Column("fired_at".into());
+    assert_eq!(*safety, TableSafety::Mark { mark, order: Some("created_at".into()) });
     let TriggerKind::WorkflowEnded(ended) = &trigger(&plan, "after").kind else { panic!("an end") };
     assert_eq!((&*ended.workflow, ended.statuses.len()), ("import", 2));
 }
@@ -178,11 +202,36 @@ fn defaults_and_spellings_of_triggers_give_one_text() {
             "{ webhook: s, verify: { scheme: hmac, secret: k, header: H } }",
             "{ webhook: s, verify: { scheme: hmac, secret: [k], header: H, algorithm: sha256, encoding: hex } }",
         ),
+        (
+            "{ stream: s, source: { redis: r, stream: a } }",
+            "{ stream: s, every: 1s, from: now, source: { stream: a, redis: r } }",
+        ),
+        (
+            "{ stream: s, source: { postgres: r, table: a, key: id, done: delete } }",
+            "{ stream: s, source: { postgres: r, table: a, key: id, done: delete, safe: mark } }",
+        ),
     ] {
         assert_eq!(canonical(one), canonical(other), "{one}");
     }
     let short = canonical("{ schedule: s, every: 60s }");
     assert_eq!(short, json!({ "schedule": "s", "every": 60_000 }));
+}
+
+#[test]
+fn source_that_cannot_be_read_is_reported_where_it_is_deployed() {
+    let source = "name: x\non:\n  - stream: s\n    source: { redis: shop, stream: a }\nnodes:\n  - { id: a, type: noop }\n";
+    let judged = |severity| {
+        parse_for(source.as_bytes(), &catalog(), &|workflow, stream| {
+            assert_eq!((workflow, &**stream.name()), ("x", "shop"));
+            Some(SourceFault { severity, message: "no".to_owned(), hint: "yes".to_owned() })
+        })
+    };
+    let faults = judged(Severity::Error).expect_err("an error").faults;
+    let fault = faults.first().expect("it was reported");
+    assert_eq!((fault.code, fault.line, fault.column), (Code::UnknownSource, 3, 13));
+    let warned = judged(Severity::Warning).expect("a warning");
+    assert_eq!(warned.warnings.faults.len(), 1);
+    assert_eq!(warned.canonical, compiled(source).canonical);
 }
 
 #[test]
@@ -280,6 +329,12 @@ fn entry() -> impl Strategy<Value = Value> {
                 "items": "body", "key": "item", "start": { "a": 1 },
             })
         }),
+        (100u64..3_600_000).prop_map(|every| {
+            json!({
+                "stream": "t", "every": every, "key": "item.id", "from": "beginning",
+                "source": { "redis": "r", "stream": "s" },
+            })
+        }),
         Just(json!({ "workflow-ended": "t", "workflow": "*", "status": "FAILED" })),
     ];
     (kind, expression, input, any::<bool>()).prop_map(|(mut entry, condition, input, enabled)| {
@@ -299,7 +354,7 @@ proptest! {
         let mut entries = entries;
         for (number, entry) in entries.iter_mut().enumerate() {
             let fields = entry.as_object_mut().expect("an object");
-            for kind in ["schedule", "webhook", "event", "poll", "workflow-ended"] {
+            for kind in ["schedule", "webhook", "event", "poll", "stream", "workflow-ended"] {
                 if let Some(name) = fields.get_mut(kind) {
                     *name = json!(format!("t{number}"));
                 }

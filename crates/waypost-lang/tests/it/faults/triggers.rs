@@ -1,5 +1,7 @@
 //! Faults of triggers: the entries of `on`, and nodes that are triggers.
 
+mod streams;
+
 use super::{Case, Code, case, nodes};
 
 /// A definition with one entry of `on`.
@@ -28,7 +30,16 @@ fn poll(code: Code, message: &'static str, hint: &'static str, fields: &str) -> 
 }
 
 pub(super) fn cases() -> Vec<Case> {
-    let tables = [entries(), schedules(), webhooks(), events(), polls(), expressions(), of_nodes()];
+    let tables = [
+        entries(),
+        schedules(),
+        webhooks(),
+        events(),
+        polls(),
+        streams::cases(),
+        expressions(),
+        of_nodes(),
+    ];
     tables.into_iter().flatten().collect()
 }
 
@@ -52,12 +63,6 @@ fn entries() -> Vec<Case> {
             "the trigger has no kind",
             "`schedule`, `webhook`",
             "{ «cron»: '* * * * *' }",
-        ),
-        on(
-            UnknownKind,
-            "definitions cannot have triggers of kind `stream`",
-            "the kinds are",
-            "{ «stream»: x }",
         ),
         on(
             DuplicateField,
