@@ -21,6 +21,7 @@
 //! | `access` | API keys and the audit log |
 //! | `breakers` | circuit breakers |
 //! | `outbox` | webhook endpoints and their messages |
+//! | `tables` | tables of other programs, as sources of triggers: with connections of their own |
 //! | `triggers` | triggers, the items that have fired, windows |
 //! | `blob_refs` | which executions name a blob |
 //! | `blobs` | blobs, where they are in the database |
@@ -68,6 +69,7 @@ mod queries;
 mod query;
 mod sent;
 mod store;
+mod tables;
 mod tasks;
 mod text;
 mod topics;
@@ -81,3 +83,4 @@ pub use nudges::PostgresNudges;
 pub use options::{Families, Options};
 pub use sent::Statements;
 pub use store::PostgresStore;
+pub use tables::{PostgresTables, SourceTable};

@@ -23,6 +23,7 @@
 //! | `nudges` | nudges as published messages; above other `Nudges` |
 //! | `relay` | mail straight to its owner |
 //! | `mirror` | contexts, locks and heartbeats for speed and for people |
+//! | `streams` | streams of other programs, as sources of triggers: with connections of their own |
 //! | `counters` | the counters behind the metrics |
 //!
 //! Everything in Redis may be deleted, be garbage, be of the wrong type or be years old at any
@@ -40,6 +41,7 @@ mod nudges;
 mod outage;
 mod relay;
 mod seal;
+mod streams;
 mod tasks;
 mod wire;
 
@@ -49,5 +51,6 @@ pub use keys::Keys;
 pub use mirror::RedisMirror;
 pub use nudges::RedisNudges;
 pub use relay::RedisRelay;
+pub use streams::RedisStreams;
 pub use tasks::RedisTasks;
 pub use wire::Redis;

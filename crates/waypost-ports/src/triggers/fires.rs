@@ -51,12 +51,21 @@ pub enum FireOutcome {
     Dead,
     /// It was put into a window, whose fire has an item of its own.
     Collected,
+    /// Entries of a stream were removed before they could be read.
+    Gap,
 }
 
 impl FireOutcome {
     /// Every outcome. Stores keep an outcome by its position here.
-    pub const ALL: [Self; 6] =
-        [Self::Started, Self::Filtered, Self::Skipped, Self::Missed, Self::Dead, Self::Collected];
+    pub const ALL: [Self; 7] = [
+        Self::Started,
+        Self::Filtered,
+        Self::Skipped,
+        Self::Missed,
+        Self::Dead,
+        Self::Collected,
+        Self::Gap,
+    ];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -67,6 +76,7 @@ impl FireOutcome {
             Self::Missed => "missed",
             Self::Dead => "dead",
             Self::Collected => "collected",
+            Self::Gap => "gap",
         }
     }
 

@@ -17,6 +17,7 @@ mod portions;
 mod projections;
 mod rebuilding;
 mod support;
+mod tables;
 mod tasks;
 mod tls;
 mod triggers;

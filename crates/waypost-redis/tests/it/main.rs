@@ -13,6 +13,7 @@ mod presence;
 mod relay;
 mod scripts;
 mod stale;
+mod streams;
 mod support;
 mod tasks;
 mod tls;

@@ -39,6 +39,7 @@ pub(crate) fn fire(row: &FireRow, id: Option<String>) -> wire::TriggerFire {
         FireOutcome::Filtered | FireOutcome::Skipped | FireOutcome::Missed | FireOutcome::Dead => {
             "TriggerCursorAdvanced"
         }
+        FireOutcome::Gap => "TriggerGap",
     };
     wire::TriggerFire {
         event: event.to_owned(),

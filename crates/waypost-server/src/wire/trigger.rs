@@ -183,7 +183,7 @@ wire! {
     pub struct RewindTrigger {
         /// The time after which a schedule goes on.
         pub to?: Time,
-        /// The cursor from which a poll goes on.
+        /// The cursor from which a poll goes on; of a stream, the text `now`, `beginning` or, for Redis, the id of an entry.
         pub cursor?: Payload,
         /// Whether items fire that fired before; default: no.
         #[serde(default)]
@@ -192,7 +192,7 @@ wire! {
 
     /// An item of a trigger's history.
     pub struct TriggerFire {
-        /// `TriggerInputReceived` for what started an execution or was put into a window, `TriggerCursorAdvanced` for what was passed over.
+        /// `TriggerInputReceived` for what started an execution or was put into a window, `TriggerCursorAdvanced` for what was passed over, `TriggerGap` for entries of a stream that were removed before they were read.
         pub event: String,
         /// What identifies the item.
         pub key: String,
@@ -200,7 +200,7 @@ wire! {
         pub at: Time,
         /// The nominal time of a schedule.
         pub nominal?: Time,
-        /// `started`, `filtered`, `skipped`, `missed`, `dead` or `collected`.
+        /// `started`, `filtered`, `skipped`, `missed`, `dead`, `collected` or `gap`.
         pub outcome: String,
         /// Why it started nothing.
         pub reason?: String,
