@@ -73,7 +73,9 @@ crate::metrics! {
         deliveries_total: CounterFamily("result", &DELIVERY_RESULTS), "Attempts of this instance to deliver a message to a webhook endpoint, by result; gone: the endpoint answered 410 and was disabled.";
         trigger_fires_total: CounterFamily("outcome", &FireOutcome::ALL.map(FireOutcome::name)), "Items of triggers that this instance dealt with, by outcome; dead: kept as a dead letter.";
         trigger_lag_seconds: Histogram(SECONDS), "Time from when a schedule was due, its jitter included, until its execution was durable, including time in which no server ran.";
-        trigger_reads_failed_total: Counter, "Reads of the sources of polls that failed on this instance.";
+        trigger_reads_failed_total: Counter, "Reads of the sources of polls and streams that failed on this instance.";
+        trigger_entries_behind: Gauge, "Entries of Redis streams that the triggers which this instance reads have not fired yet.";
+        trigger_entries_removed_total: Counter, "Entries of Redis streams that were removed before a trigger on this instance had read them.";
         blob_bytes_put_total: Counter, "Bytes of blobs put on this instance, before compression.";
         blobs_swept_total: Counter, "Blobs deleted by this instance because no execution names them.";
         blob_bytes_swept_total: Counter, "Bytes of those blobs, as they were stored.";

@@ -17,7 +17,9 @@
 //! | `registration` | what a deploy registers |
 //! | `runner`, `book`, `wakeups` | the task that claims what is due; its bookkeeping; what wakes it |
 //! | `schedules`, `scheduling` | one turn of a schedule, and the calls that it needs |
+//! | `items` | for polls and streams: how items are fired, and the waits after failed reads |
 //! | `polls`, `polling` | the items of a page, and the calls of a poll |
+//! | `streams` | the calls of a stream, and watches of sources without news |
 //! | `pages` | pages, read over HTTP |
 //! | `ended` | ends of workflows, through the outbox |
 //! | `windows` | events that fire together |
@@ -32,6 +34,7 @@ mod control;
 mod dead;
 mod ended;
 mod firing;
+mod items;
 mod occurrence;
 mod pages;
 mod polling;
@@ -40,6 +43,7 @@ mod registration;
 mod runner;
 mod schedules;
 mod scheduling;
+mod streams;
 mod successes;
 mod trial;
 mod wakeups;
@@ -55,15 +59,14 @@ pub use control::{
 };
 pub use ended::{EndedTriggers, is_trigger_endpoint};
 pub use firing::{FireError, FireResult, Firing, PlannedTrigger, TRIGGER_DEPTH_MAX};
+pub use items::{DEAD_IN_A_ROW_MAX, PageItem, READ_BACKOFF, READ_BACKOFF_MAX, read_backoff};
 pub use occurrence::{ITEM_KEY_BYTES_MAX, Occurrence};
 pub use pages::HandlerPages;
-pub use polls::{
-    CURSOR_BYTES_MAX, DEAD_IN_A_ROW_MAX, PAGE_ITEMS_MAX, POLL_BACKOFF, POLL_BACKOFF_MAX, PageItem,
-    PageItems, page_request, poll_backoff, read_page,
-};
+pub use polls::{CURSOR_BYTES_MAX, PAGE_ITEMS_MAX, PageItems, page_request, read_page};
 pub use registration::registrations;
 pub use runner::TriggerRunner;
 pub use schedules::{ScheduleTurn, TimeFired, TurnAction};
+pub use streams::WATCHES_MAX;
 pub use wakeups::TriggerWakeups;
 
 /// Runs a call that blocks.

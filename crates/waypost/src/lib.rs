@@ -12,6 +12,7 @@
 //! | `cluster_services` | services around an engine besides its store: Redis, other instances |
 //! | `settings` | flag > environment > file > default |
 //! | `secrets` | which secrets there are, and who may do what with them |
+//! | `sources` | which streams and tables triggers may read, and for whom |
 //! | `cli` | the commands, one file each |
 //! | `backend` | where executions live: a folder, or a database |
 //! | `target` | where commands go: to a server, or to the folder itself |
@@ -31,6 +32,7 @@ pub mod output;
 pub mod progress;
 pub mod secrets;
 pub mod settings;
+pub mod sources;
 mod target;
 pub mod wiring;
 mod worker;

@@ -13,17 +13,18 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
-use std::io::Read;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use waypost_core::limits::SECRET_NAME_CHARS_MAX;
 use waypost_ports::secret::{
-    Grant, HostPattern, NamePattern, SECRET_BYTES_MAX, SecretRefused, SecretText, Secrets,
-    WorkerGrants,
+    Grant, HostPattern, NamePattern, SecretRefused, SecretText, Secrets, WorkerGrants,
 };
+
+mod origin;
+
+pub(crate) use origin::Origin;
 
 /// The secrets of a settings file.
 #[derive(Clone, Debug)]
@@ -41,12 +42,6 @@ struct SecretEntry {
     shell: bool,
     workers: WorkerGrants,
     verify: bool,
-}
-
-#[derive(Clone, Debug)]
-enum Origin {
-    Variable(String),
-    File(PathBuf),
 }
 
 /// A table as written.
@@ -174,61 +169,7 @@ impl SecretEntry {
     }
 }
 
-impl Origin {
-    fn parse(from: &str) -> Result<Self> {
-        match from.split_once(':') {
-            Some(("env", name)) if !name.is_empty() && !name.contains(['=', '\0']) => {
-                Ok(Self::Variable(name.to_owned()))
-            }
-            Some(("file", path)) if Path::new(path).is_absolute() => Ok(Self::File(path.into())),
-            Some(("file", _)) => bail!("the path in `from` must be absolute"),
-            // The text is not repeated: it may be the secret itself.
-            _ => bail!(
-                "`from` must say where the value is: \"env:VARIABLE\" or \"file:/path\"; it is \
-                 not the place for the value itself"
-            ),
-        }
-    }
-
-    /// The value, or why there is none, without revealing anything about it.
-    fn read(&self, environment: fn(&str) -> Option<OsString>) -> Result<String, String> {
-        let not_utf8 = || "it is not UTF-8".to_owned();
-        match self {
-            Self::Variable(name) => environment(name)
-                .ok_or("its environment variable is not set")?
-                .into_string()
-                .map_err(|_| not_utf8()),
-            Self::File(path) => {
-                let bytes = read_file(path).map_err(|error| format!("its file: {error}"))?;
-                let mut text = String::from_utf8(bytes).map_err(|_| not_utf8())?;
-                // Editors and `echo` end a file with one.
-                if text.ends_with('\n') {
-                    text.pop();
-                    if text.ends_with('\r') {
-                        text.pop();
-                    }
-                }
-                Ok(text)
-            }
-        }
-    }
-}
-
-/// The beginning of a file, a little more than a secret may have. Anything but a regular file, which
-/// might never end or never answer, is refused.
-fn read_file(path: &Path) -> Result<Vec<u8>, String> {
-    let words = |error: std::io::Error| error.kind().to_string();
-    if !std::fs::metadata(path).map_err(words)?.is_file() {
-        return Err("not a regular file".to_owned());
-    }
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(words)?;
-    let enough = SECRET_BYTES_MAX as u64 + 3;
-    file.take(enough).read_to_end(&mut bytes).map_err(words)?;
-    Ok(bytes)
-}
-
-fn patterns(written: &[String], what: &str) -> Result<Vec<NamePattern>> {
+pub(crate) fn patterns(written: &[String], what: &str) -> Result<Vec<NamePattern>> {
     let pattern = |text: &String| {
         let parsed = NamePattern::parse(text);
         parsed.with_context(|| format!("{text:?} is not {what}; `*` may stand only at its end"))
@@ -238,10 +179,7 @@ fn patterns(written: &[String], what: &str) -> Result<Vec<NamePattern>> {
 
 impl fmt::Display for SecretEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.from {
-            Origin::Variable(name) => write!(f, "env:{name}")?,
-            Origin::File(path) => write!(f, "file:{}", path.display())?,
-        }
+        write!(f, "{}", self.from)?;
         let names = |patterns: &[NamePattern]| {
             patterns.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
         };

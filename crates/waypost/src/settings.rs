@@ -17,6 +17,7 @@ use serde::Serialize;
 use waypost_engine::config::Config;
 
 use crate::secrets::GrantedSecrets;
+use crate::sources::Sources;
 
 use draft::Draft;
 
@@ -82,6 +83,8 @@ pub struct Settings {
     pub remote: Remote,
     /// The secrets of tasks. In the file alone: a grant is not something to pass along by hand.
     pub secrets: Arc<GrantedSecrets>,
+    /// What stream triggers may read. In the file alone, too.
+    pub sources: Sources,
     /// All of them, for `waypost config`.
     pub shown: Vec<ShownSetting>,
 }
@@ -118,7 +121,7 @@ impl Settings {
         let path = named.clone().unwrap_or_else(|| {
             user_folder(environment, "XDG_CONFIG_HOME", ".config").join("config.toml")
         });
-        let (file, secrets) = read_file(&path, named.is_some())?;
+        let SettingsFile { values: file, secrets, sources } = read_file(&path, named.is_some())?;
         let mut draft = Draft::new(user_folder(environment, "XDG_DATA_HOME", ".local/share"));
         let mut shown = Vec::new();
         for setting in table::all() {
@@ -139,9 +142,16 @@ impl Settings {
             source: Source::File,
             variable: String::new(),
         }));
+        shown.extend(sources.described().map(|(name, value)| ShownSetting {
+            name: format!("sources.{name}").into(),
+            value,
+            source: Source::File,
+            variable: String::new(),
+        }));
+        let sources = sources.with_own_prefix(draft.redis.prefix.clone());
         // Not a setting that is shown, and not one for a file that others read.
         draft.remote.key = environment("WAYPOST_KEY").filter(|key| !key.is_empty());
-        Ok(Self { secrets: Arc::new(secrets), shown, ..draft.finish()? })
+        Ok(Self { secrets: Arc::new(secrets), sources, shown, ..draft.finish()? })
     }
 }
 
@@ -155,8 +165,16 @@ fn user_folder(
     base.unwrap_or_else(|| home().join(below_home)).join("waypost")
 }
 
+/// The content of a settings file.
+#[derive(Default)]
+struct SettingsFile {
+    values: BTreeMap<String, String>,
+    secrets: GrantedSecrets,
+    sources: Sources,
+}
+
 /// Reads the settings file. One that was named must exist; the default one may not.
-fn read_file(path: &Path, named: bool) -> Result<(BTreeMap<String, String>, GrantedSecrets)> {
+fn read_file(path: &Path, named: bool) -> Result<SettingsFile> {
     let source = match std::fs::read_to_string(path) {
         Ok(source) => source,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !named => {
@@ -168,11 +186,13 @@ fn read_file(path: &Path, named: bool) -> Result<(BTreeMap<String, String>, Gran
         source.parse().with_context(|| format!("{} is not valid TOML", path.display()))?;
     let secrets = table.remove("secrets").map(GrantedSecrets::read).transpose();
     let secrets = secrets.with_context(|| path.display().to_string())?.unwrap_or_default();
+    let sources = table.remove("sources").map(Sources::read).transpose();
+    let sources = sources.with_context(|| path.display().to_string())?.unwrap_or_default();
     let mut values = BTreeMap::new();
     for (name, value) in table {
         if !table::all().any(|setting| setting.name == name) {
             let known: String = table::all().map(|setting| format!("{}, ", setting.name)).collect();
-            let known = known + "secrets";
+            let known = known + "secrets, sources";
             bail!("{}: unknown setting {name:?}; known are: {known}", path.display());
         }
         let value = match value {
@@ -185,7 +205,7 @@ fn read_file(path: &Path, named: bool) -> Result<(BTreeMap<String, String>, Gran
         };
         values.insert(name, value);
     }
-    Ok((values, secrets))
+    Ok(SettingsFile { values, secrets, sources })
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use waypost_core::kind::Family;
 use waypost_core::plan::Plan;
 use waypost_core::projection::inputs::Describe;
 use waypost_core::time::Millis;
+use waypost_core::trigger::StreamSource;
 use waypost_engine::blob_sweep::{BlobSweep, BlobSweeper};
 use waypost_engine::config::Config;
 use waypost_engine::dispatcher::{Dispatcher, DispatcherWakeups};
@@ -25,7 +26,7 @@ use waypost_ports::outbox::Outbox;
 use waypost_ports::secret::Secrets;
 use waypost_ports::store::{About, Definition, NewDefinition, Store, StoreError};
 use waypost_ports::triggers::Triggers;
-use waypost_server::server::Server;
+use waypost_server::server::{Compiler, Server};
 use waypost_server::watchers::Watchers;
 use waypost_sqlite::{Options, SqliteStore};
 
@@ -94,6 +95,16 @@ pub fn database_options(database: &Database) -> waypost_postgres::Options {
 /// Compiles a definition that a user wrote.
 pub fn compile(source: &[u8]) -> Result<Compiled, Box<Diagnostics>> {
     waypost_lang::parse(source, &waypost_nodes::catalog()).map_err(Box::new)
+}
+
+/// Compiles definitions for a deploy by a process with these settings: sources of streams that it cannot read are
+/// reported.
+pub fn deploying(settings: &Settings) -> Box<Compiler> {
+    let (sources, fires) = (settings.sources.clone(), !settings.server.no_triggers);
+    Box::new(move |source| {
+        let check = |workflow: &str, stream: &StreamSource| sources.check(workflow, stream, fires);
+        waypost_lang::parse_for(source, &waypost_nodes::catalog(), &check).map_err(Box::new)
+    })
 }
 
 /// Stores a definition, and leaves the workflow's current version as it is, if there is one: trying
@@ -221,7 +232,7 @@ pub fn open_server(backend: Arc<dyn Backend>, url: &str, settings: &Settings) ->
         backend,
         blobs,
         plans,
-        compiler: Box::new(compile),
+        compiler: deploying(settings),
         definition_schema: waypost_lang::schema(&waypost_nodes::catalog()),
         clock: Arc::new(SystemClock),
         watchers,
@@ -261,7 +272,8 @@ pub fn trigger_runner(server: &Server, settings: &Settings) -> Option<TriggerRun
     let handler = waypost_nodes::handlers(&settings.nodes, None).remove("api-call")?;
     let secrets = Arc::clone(&settings.secrets) as Arc<dyn Secrets>;
     let pages = Arc::new(HandlerPages::new(handler, secrets));
-    Some(TriggerRunner { firing, pages, ends, wakeups })
+    let streams = Arc::new(settings.sources.clone());
+    Some(TriggerRunner { firing, pages, streams, ends, wakeups })
 }
 
 /// The dispatcher of a server's messages to webhook endpoints.

@@ -7,7 +7,10 @@ use waypost_core::json::Json;
 use waypost_core::schedule::TooManyTimes;
 use waypost_core::time::Timestamp;
 use waypost_core::trigger::decide::schedule_due;
-use waypost_core::trigger::{Backfill, PollCursor, ScheduleCursor, TriggerCursor, TriggerKind};
+use waypost_core::trigger::{
+    Backfill, PollCursor, ScheduleCursor, StreamCursor, StreamSource, StreamStart, StreamTrigger,
+    TableSafety, TriggerCursor, TriggerKind,
+};
 use waypost_ports::store::StoreError;
 use waypost_ports::triggers::{TriggerChange, TriggerRow, TriggerState};
 
@@ -70,7 +73,7 @@ impl From<TooManyTimes> for ControlError {
 pub enum RewindTo {
     /// A schedule, after this time.
     Time(Timestamp),
-    /// A poll, from this cursor on.
+    /// A poll or a stream, from this cursor on.
     Cursor(Json),
 }
 
@@ -163,7 +166,7 @@ impl TriggerControl {
     }
 
     /// It goes on. A schedule leaves out the times that have passed meanwhile, unless it is to catch up as far
-    /// as its `catchUp` says. A poll goes on from its cursor in either case.
+    /// as its `catchUp` says. Polls and streams go on from their cursor in either case.
     pub async fn resume(
         &self,
         workflow: &str,
@@ -190,6 +193,12 @@ impl TriggerControl {
                     let cursor = PollCursor { dead_in_a_row: 0, ..cursor.clone() };
                     (TriggerCursor::Poll(cursor), Some(now))
                 }
+                (TriggerCursor::Stream(cursor), _) => {
+                    // A table that was created again is accepted with the resumption.
+                    let (dead_in_a_row, incarnation) = (0, None);
+                    let cursor = StreamCursor { dead_in_a_row, incarnation, ..cursor.clone() };
+                    (TriggerCursor::Stream(cursor), Some(now))
+                }
                 (TriggerCursor::None, _) => (TriggerCursor::None, None),
                 (cursor, _) => (cursor.clone(), Some(now)),
             };
@@ -207,7 +216,7 @@ impl TriggerControl {
         again: bool,
     ) -> Result<TriggerRow, ControlError> {
         let now = self.firing.now();
-        self.change(workflow, name, |row, _| {
+        self.change(workflow, name, |row, planned| {
             let cursor = match (&row.cursor, to) {
                 (TriggerCursor::Schedule(cursor), RewindTo::Time(after)) => {
                     let (after, waiting) = (*after, Vec::new());
@@ -223,8 +232,19 @@ impl TriggerControl {
                 (TriggerCursor::Poll(_), RewindTo::Time(_)) => {
                     return invalid("a poll goes on from a cursor: name one");
                 }
-                (TriggerCursor::None | TriggerCursor::Stream(_), _) => {
-                    return invalid("only schedules and polls have a place to go on from");
+                (TriggerCursor::Stream(cursor), RewindTo::Cursor(place)) => {
+                    let TriggerKind::Stream(stream) = &planned?.trigger.kind else {
+                        return invalid("the trigger is not a stream any more");
+                    };
+                    TriggerCursor::Stream(rewound(stream, cursor, place)?)
+                }
+                (TriggerCursor::Stream(_), RewindTo::Time(_)) => {
+                    return invalid(
+                        "a stream goes on from a cursor: \"now\", \"beginning\" or the id of an entry",
+                    );
+                }
+                (TriggerCursor::None, _) => {
+                    return invalid("only schedules, polls and streams have a place to go on from");
                 }
             };
             Ok(Some(TriggerChange::Move { cursor, next_due: Some(now), again }))
@@ -336,6 +356,32 @@ impl TriggerControl {
     async fn row(&self, workflow: &str, name: &str) -> Result<TriggerRow, ControlError> {
         self.firing.row(workflow, name).await?.ok_or(ControlError::Unknown)
     }
+}
+
+/// The cursor of a stream that goes on from another place.
+fn rewound(
+    stream: &StreamTrigger,
+    cursor: &StreamCursor,
+    place: &Json,
+) -> Result<StreamCursor, ControlError> {
+    let place: Option<String> = serde_json::from_str(place.text()).ok();
+    let place = place.as_deref().map(StreamStart::parse);
+    let fits = match (&stream.source, &place) {
+        (StreamSource::Redis { .. }, Some(place)) => place.is_for_redis(),
+        (StreamSource::Postgres { safety: TableSafety::Mark { .. }, .. }, _) => {
+            return invalid("rows without the mark are read: to read a row again, remove its mark");
+        }
+        (StreamSource::Postgres { .. }, Some(place)) => !matches!(place, StreamStart::After(_)),
+        (_, None) => false,
+    };
+    let Some(place) = place.filter(|_| fits) else {
+        return invalid(
+            "the cursor of a stream is \"now\", \"beginning\", or for Redis the id of an entry, such as \
+             \"1700000000000-0\"",
+        );
+    };
+    let from = Some(place.name().to_owned());
+    Ok(StreamCursor { from, removed: cursor.removed, ..StreamCursor::default() })
 }
 
 fn invalid<T>(reason: &str) -> Result<T, ControlError> {

@@ -1,27 +1,18 @@
-//! Polls, without I/O: from a page to its items, and how long to wait before the next one.
+//! Polls, without I/O: from a page to its items.
 
 use serde::Deserialize;
 use serde_json::Value;
 use waypost_core::expr::{Rendered, Scope};
-use waypost_core::failure::{Failure, kind};
+use waypost_core::failure::Failure;
 use waypost_core::json::Json;
 use waypost_core::time::{Millis, Timestamp};
 use waypost_core::trigger::{Payload, PollCursor, PollTrigger};
 use waypost_ports::source::SourcePage;
 
-use super::Occurrence;
+use super::items::{PageItem, key_of, wrong};
 
 /// Items of one page.
 pub const PAGE_ITEMS_MAX: usize = 1_000;
-/// Items in a row that could not be started, after which a trigger is broken: what fails is the definition, or
-/// the source.
-pub const DEAD_IN_A_ROW_MAX: u32 = 20;
-/// The wait after a first failed read; each further one doubles it.
-pub const POLL_BACKOFF: Millis = Millis::from_secs(5);
-/// The longest wait after a failed read, unless the source asks for more.
-pub const POLL_BACKOFF_MAX: Millis = Millis::from_secs(15 * 60);
-/// The longest `Retry-After` that is honoured.
-const RETRY_AFTER_MAX: Millis = Millis::from_secs(24 * 3_600);
 /// Bytes of a cursor.
 pub const CURSOR_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of a cursor that executions know of.
@@ -35,14 +26,6 @@ pub struct PageItems {
     pub cursor: PollCursor,
     /// Is there another page to be read at once?
     pub more: bool,
-}
-
-/// An item of a page.
-#[derive(Debug)]
-pub struct PageItem {
-    pub occurrence: Occurrence,
-    /// Why it cannot be fired, for an item without a key.
-    pub fault: Option<String>,
 }
 
 /// The request for the page after a cursor.
@@ -122,38 +105,15 @@ fn page_item(poll: &PollTrigger, cursor: &PollCursor, (at, item): (usize, &Json)
             let page = blake3::hash(cursor.cursor.text().as_bytes());
             Ok(format!("{page} {at}"))
         }
-        Some(key) => {
-            let mut scope = Scope::new();
-            scope.json("item", item);
-            key.eval(&scope).and_then(|key| key_text(&key))
-        }
+        Some(key) => key_of(key, item),
     };
-    let payload = Payload::item(item, &cursor.cursor);
-    let (key, fault) = match key {
-        Ok(key) => (key, None),
-        Err(failure) => {
-            let digest = blake3::hash(item.text().as_bytes());
-            (format!("item without a key {digest}"), Some(failure.message))
-        }
-    };
-    let mut occurrence = Occurrence::new(&key, payload);
+    let mut found = PageItem::new(key, item, Payload::item(item, &cursor.cursor));
     if cursor.cursor.bytes() <= SHOWN_CURSOR_BYTES_MAX
         && let Ok(details) = Json::object([("cursor", cursor.cursor.clone())].into_iter())
     {
-        occurrence = occurrence.with_details(details);
+        found.occurrence = found.occurrence.with_details(details);
     }
-    PageItem { occurrence, fault }
-}
-
-/// A key as text: a text itself, a number, a boolean, or a list or object as JSON.
-fn key_text(key: &Json) -> Result<String, Failure> {
-    match key.text().as_bytes().first() {
-        Some(b'"') => {
-            Ok(serde_json::from_str(key.text()).map_err(|error| wrong(error.to_string()))?)
-        }
-        _ if key.is_null() => Err(wrong("the field `key` gave null".to_owned())),
-        _ => Ok(key.text().to_owned()),
-    }
+    found
 }
 
 fn etag(headers: &Json) -> Option<String> {
@@ -162,22 +122,6 @@ fn etag(headers: &Json) -> Option<String> {
         etag: Option<String>,
     }
     serde_json::from_str(headers.text()).ok().and_then(|headers: Headers| headers.etag)
-}
-
-fn wrong(message: String) -> Failure {
-    Failure::permanent(kind::INVALID_CONFIG, message)
-}
-
-/// How long to wait after a number of failed reads in a row, of which this was the last one. `jitter` is any
-/// number.
-pub fn poll_backoff(failures: u32, failure: &Failure, jitter: u32) -> Millis {
-    let is_lasting = matches!(failure.status, Some(401 | 403 | 404)) || failure.is_before_call();
-    let doubled = POLL_BACKOFF.0.saturating_mul(1 << failures.saturating_sub(1).min(20));
-    let wait = if is_lasting { POLL_BACKOFF_MAX.0 } else { doubled.min(POLL_BACKOFF_MAX.0) };
-    // Up to a fifth shorter or longer.
-    let part = wait / 5;
-    let wait = wait - part + u64::from(jitter) % (2 * part + 1);
-    Millis(wait).max(failure.retry_after.unwrap_or_default().min(RETRY_AFTER_MAX))
 }
 
 #[cfg(test)]

@@ -18,11 +18,12 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use waypost_core::time::{Millis, Timestamp};
 use waypost_core::trigger::TriggerKindName;
-use waypost_ports::source::PageSource;
+use waypost_ports::source::{PageSource, StreamReader};
 use waypost_ports::store::StoreError;
 use waypost_ports::triggers::{TRIM_MAX, TriggerClaim, TriggerNo, TriggerRow, TriggerState};
 
 use super::book::{CLAIM_LEASE, CLAIM_MAX, STORE_PAUSE, TriggerBook};
+use super::streams::{StreamEnd, StreamNews, StreamWatch, Streams};
 use super::successes::Successes;
 use super::wakeups::TriggerName;
 use super::{EndedTriggers, FireError, Firing, TriggerWakeups};
@@ -41,6 +42,8 @@ pub struct TriggerRunner {
     pub firing: Firing,
     /// Reads the pages of polls.
     pub pages: Arc<dyn PageSource>,
+    /// Reads the sources of streams.
+    pub streams: Arc<dyn StreamReader>,
     /// Whose endpoints it keeps in order.
     pub ends: EndedTriggers,
     pub wakeups: TriggerWakeups,
@@ -50,16 +53,26 @@ pub struct TriggerRunner {
 pub(super) struct TriggerWork {
     pub(super) firing: Firing,
     pub(super) pages: Arc<dyn PageSource>,
+    pub(super) streams: Streams,
     pub(super) wakeups: TriggerWakeups,
     pub(super) successes: Successes,
 }
 
-/// Work that has ended: on a trigger, which is due again at this time, or on a group.
-type WorkEnd = Option<(TriggerNo, Option<Timestamp>)>;
+/// Work that has ended.
+enum WorkEnd {
+    /// On a trigger, which is due again at this time, and watched until then.
+    Trigger(TriggerNo, Option<Timestamp>, Option<Box<StreamWatch>>),
+    /// On a group.
+    Group,
+}
 
 /// What is under way.
 struct UnderWay {
     tasks: JoinSet<WorkEnd>,
+    /// Sources of streams that had nothing new. They take no place of the work under way.
+    watches: JoinSet<Option<StreamNews>>,
+    /// What they have found since the last turn.
+    news: Vec<StreamNews>,
     book: TriggerBook,
     /// The store's time, at an instant of this process.
     clock: (Timestamp, Instant),
@@ -68,18 +81,28 @@ struct UnderWay {
 impl UnderWay {
     fn take(&mut self, ended: Result<WorkEnd, JoinError>) {
         match ended {
-            Ok(Some((trigger, next))) => self.book.ended(trigger, next),
-            Ok(None) => self.book.group_ended(),
+            Ok(WorkEnd::Trigger(trigger, next, watch)) => {
+                self.book.ended(trigger, next);
+                if let Some(watch) = watch {
+                    self.watches.spawn(watch.run());
+                }
+            }
+            Ok(WorkEnd::Group) => self.book.group_ended(),
             // The trigger counts as being worked on; another instance takes it over.
             Err(error) => tracing::error!(%error, "the work on a trigger panicked"),
         }
     }
 
-    /// Waits for the end of some work; takes all that has ended. Cancel-safe, as `join_next` is.
+    /// Waits for the end of some work, or for news of a watch; takes all work that has ended. Cancel-safe, as
+    /// `join_next` is.
     async fn next(&mut self) {
-        match self.tasks.join_next().await {
-            Some(ended) => self.take(ended),
-            None => std::future::pending().await,
+        tokio::select! {
+            Some(ended) = self.tasks.join_next() => self.take(ended),
+            Some(found) = self.watches.join_next() => match found {
+                Ok(found) => self.news.extend(found),
+                Err(error) => tracing::error!(%error, "the watch of a source panicked"),
+            },
+            else => std::future::pending().await,
         }
         while let Some(ended) = self.tasks.try_join_next() {
             self.take(ended);
@@ -110,16 +133,17 @@ impl TriggerRunner {
     }
 
     fn begin(&self) -> (Arc<TriggerWork>, UnderWay) {
-        let Self { firing, pages, ends: _, wakeups } = self;
+        let Self { firing, pages, streams, ends: _, wakeups } = self;
         let work = TriggerWork {
             firing: firing.clone(),
             pages: Arc::clone(pages),
+            streams: Streams::new(Arc::clone(streams)),
             wakeups: wakeups.clone(),
             successes: Successes::default(),
         };
         let clock = (work.firing.now(), Instant::now());
-        let (tasks, book) = (JoinSet::new(), TriggerBook::default());
-        (Arc::new(work), UnderWay { tasks, book, clock })
+        let (tasks, watches, book) = (JoinSet::new(), JoinSet::new(), TriggerBook::default());
+        (Arc::new(work), UnderWay { tasks, watches, news: Vec::new(), book, clock })
     }
 
     /// A deploy keeps the endpoints of ends in order. Where its process died in between, this does, once the
@@ -158,6 +182,7 @@ impl TriggerRunner {
             let turn = Instant::now();
             claims |= turn >= wake_at;
             work.look_at_ended(&mut under_way);
+            work.look_at_news(&mut under_way);
             wake_at = match if claims { work.turn(&mut under_way).await } else { Ok(()) } {
                 Ok(()) => under_way.wake_at(),
                 Err(error) => {
@@ -218,7 +243,7 @@ impl TriggerWork {
                 if let Err(error) = work.flush(group).await {
                     tracing::warn!(%error, trigger = %name, "a window could not be fired");
                 }
-                None
+                WorkEnd::Group
             });
         }
         Ok(())
@@ -229,12 +254,38 @@ impl TriggerWork {
         under_way.tasks.spawn(async move {
             let (number, workflow) = (row.number, Arc::clone(&row.workflow));
             let name = Arc::clone(&row.name);
-            let next = work.on_row(row, now).await.unwrap_or_else(|error| {
+            let end = work.on_row(row, now).await.unwrap_or_else(|error| {
                 tracing::warn!(%error, %workflow, trigger = %name, "a trigger could not be fired");
-                None
+                StreamEnd::default()
             });
-            Some((number, next))
+            WorkEnd::Trigger(number, end.due, end.watch)
         });
+    }
+
+    /// Sources that had nothing new have something now. What is not taken up here is due soon.
+    fn look_at_news(self: &Arc<Self>, under_way: &mut UnderWay) {
+        self.firing.engine.metrics().trigger_entries_behind.set(self.streams.behind());
+        for StreamNews { trigger, name, seq } in std::mem::take(&mut under_way.news) {
+            if !under_way.book.begin(trigger) {
+                continue;
+            }
+            let work = Arc::clone(self);
+            under_way.tasks.spawn(async move {
+                let looked = async {
+                    let row = work.firing.row(&name.workflow, &name.name).await?;
+                    match row.filter(|row| row.state == TriggerState::Active && row.seq == seq) {
+                        Some(row) => work.on_row(row, work.firing.now()).await,
+                        None => Ok(StreamEnd::default()),
+                    }
+                };
+                let end = looked.await.unwrap_or_else(|error| {
+                    let TriggerName { workflow, name } = &name;
+                    tracing::warn!(%error, %workflow, trigger = %name, "a trigger could not be fired");
+                    StreamEnd::default()
+                });
+                WorkEnd::Trigger(trigger, end.due, end.watch)
+            });
+        }
     }
 
     /// Times of these schedules waited for executions that have ended on this instance.
@@ -254,25 +305,22 @@ impl TriggerWork {
                 if let Err(error) = looked.await {
                     tracing::warn!(%error, %workflow, trigger = %name, "a trigger could not be fired");
                 }
-                None
+                WorkEnd::Group
             });
         }
     }
 
-    /// Does what is due of a trigger; returns when it is due again, if that is known.
-    async fn on_row(
-        &self,
-        row: TriggerRow,
-        now: Timestamp,
-    ) -> Result<Option<Timestamp>, FireError> {
-        match row.kind {
-            TriggerKindName::Schedule => self.on_schedule(row, now).await,
-            TriggerKindName::Poll => self.on_poll(row, now).await,
-            TriggerKindName::Webhook
-            | TriggerKindName::Event
-            | TriggerKindName::Stream
-            | TriggerKindName::WorkflowEnded => Ok(None),
-        }
+    /// Does what is due of a trigger; returns when it is due again, if that is known, and who watches it.
+    async fn on_row(&self, row: TriggerRow, now: Timestamp) -> Result<StreamEnd, FireError> {
+        let due = match row.kind {
+            TriggerKindName::Schedule => self.on_schedule(row, now).await?,
+            TriggerKindName::Poll => self.on_poll(row, now).await?,
+            TriggerKindName::Stream => return self.on_stream(row, now).await,
+            TriggerKindName::Webhook | TriggerKindName::Event | TriggerKindName::WorkflowEnded => {
+                None
+            }
+        };
+        Ok(StreamEnd { due, watch: None })
     }
 
     async fn trim(&self) {

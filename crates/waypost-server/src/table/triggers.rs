@@ -24,7 +24,7 @@ const KINDS: Form =
     Form::OneOf(&["schedule", "webhook", "event", "poll", "stream", "workflow-ended"]);
 const STATES: Form = Form::OneOf(&["active", "paused", "broken", "retired"]);
 const OUTCOMES: Form =
-    Form::OneOf(&["started", "filtered", "skipped", "missed", "dead", "collected"]);
+    Form::OneOf(&["started", "filtered", "skipped", "missed", "dead", "collected", "gap"]);
 const LETTER_STATES: Form = Form::OneOf(&["dead", "retried", "discarded"]);
 
 const HOOK_NOTES: &str = "The checks come in this order: the trigger, the size of the body, the signature and its time, the trigger's rate, the challenge, the body's type. A body is JSON, a form or a text. A delivery that was taken before is answered with the execution of the first one.";
@@ -231,7 +231,7 @@ pub(super) static ROUTES: &[Route] = &[
     Route {
         name: "rewindTrigger",
         path: "/v1/triggers/{workflow}/{trigger}/rewind",
-        summary: "Let a schedule or a poll go on from another place",
+        summary: "Let a schedule, a poll or a stream go on from another place",
         body: Body::Json { schema: of::<wire::RewindTrigger>, optional: false },
         ..post(|server, call| Box::pin(triggers::rewind(server, call)))
     },

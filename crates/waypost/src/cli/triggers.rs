@@ -75,13 +75,13 @@ pub(crate) enum Action {
         /// The backfill's id
         id: u64,
     },
-    /// Let a schedule or a poll go on from another place
+    /// Let a schedule, a poll or a stream go on from another place
     Rewind(RewindArgs),
     /// List what a trigger did with its items, newest first
     Fires {
         #[command(flatten)]
         trigger: Named,
-        /// Only items that were `started`, `filtered`, `skipped`, `missed`, `dead` or `collected`
+        /// Only items that were `started`, `filtered`, `skipped`, `missed`, `dead`, `collected` or `gap`
         #[arg(long)]
         outcome: Option<String>,
         #[command(flatten)]
@@ -198,7 +198,8 @@ pub(crate) struct RewindArgs {
     /// A schedule goes on after this time: a time, or an age such as 2h
     #[arg(long, value_name = "WHEN")]
     to: Option<String>,
-    /// A poll goes on from this cursor: JSON, `@file`, or `-` for standard input
+    /// A poll goes on from this cursor, or a stream from the text `now`, `beginning` or the id of an entry: JSON,
+    /// `@file`, or `-` for standard input
     #[arg(long, value_name = "JSON")]
     cursor: Option<String>,
     /// Let items fire again that fired before

@@ -1,6 +1,6 @@
 //! Secrets in a settings file, valid and invalid.
 
-use waypost_ports::secret::Target;
+use waypost_ports::secret::{SECRET_BYTES_MAX, Target};
 
 use super::*;
 

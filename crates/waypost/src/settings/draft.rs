@@ -145,8 +145,19 @@ impl Draft {
         }
         let blobs = self.blobs.finish(&data, cluster.database.is_some())?;
         let remote = self.remote;
-        let (secrets, shown) = Default::default();
-        Ok(Settings { data, cluster, blobs, engine, nodes, server, remote, secrets, shown })
+        let (secrets, sources, shown) = Default::default();
+        Ok(Settings {
+            data,
+            cluster,
+            blobs,
+            engine,
+            nodes,
+            server,
+            remote,
+            secrets,
+            sources,
+            shown,
+        })
     }
 }
 

@@ -94,7 +94,7 @@ impl Folder {
         paused: bool,
     ) -> Result<wire::Deployed> {
         let backend = Arc::clone(&self.store) as Arc<dyn server::Backend>;
-        let compiler = Box::new(wiring::compile);
+        let compiler = wiring::deploying(&self.settings);
         let workflows = Workflows::new(backend, Arc::new(wiring::plans()), compiler);
         // The store's time, which is not that of this machine if the store is a database.
         let now = self.store.triggers(&TriggersRequest { limit: 1, ..Default::default() })?.at;

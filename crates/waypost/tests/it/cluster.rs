@@ -16,6 +16,7 @@
 //! | `hanging_up` | clients that go away |
 //! | `signals` | no wake-up is lost |
 //! | `event_waits` | events that are published while executions wait for them |
+//! | `sources` | entries of streams and rows of tables, while instances are killed |
 //! | `stopping` | waits that came due during a full stop |
 //! | `limits` | concurrency keys |
 //! | `workers` | tasks through remote workers |
@@ -58,6 +59,7 @@ mod retrying;
 mod rig;
 mod secrets;
 mod signals;
+mod sources;
 mod start_races;
 mod stopping;
 mod upgrading;

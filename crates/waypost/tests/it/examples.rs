@@ -45,6 +45,7 @@ const EXPECTED: &[(&str, &str, &str)] = &[
         r#"{"refused":{"because":"out_of_stock","undone":"refunded the receipt for a lamp"}}"#,
     ),
     ("shell-pipeline", "COMPLETED", r#"{"count":3,"title":"It's $(done)"}"#),
+    ("stream", "COMPLETED", r#""A-17 ships""#),
     ("tickets", "COMPLETED", r#""ticket 7: no paper""#),
     ("variables", "COMPLETED", r#"{"text":"65 EUR","total":65}"#),
 ];
@@ -98,6 +99,7 @@ runs! {
     retry "retry"
     saga "saga"
     shell_pipeline "shell-pipeline"
+    stream "stream"
     tickets "tickets"
     variables "variables"
 }

@@ -51,6 +51,7 @@ pages! {
     operating "docs/guides/operating.md"
     readme "README.md"
     settings "docs/reference/settings.md"
+    streams "docs/guides/streams.md"
     triggers "docs/guides/triggers.md"
     webhooks "docs/guides/webhooks.md"
     writing_workflows "docs/guides/writing-workflows.md"

@@ -1,4 +1,4 @@
-//! Pages of polls, and the waits after failed reads.
+//! Pages of polls.
 
 use serde_json::json;
 use waypost_core::expr::{Expression, Template};
@@ -95,22 +95,4 @@ fn lookback_moves_the_times_of_the_cursor_and_nothing_else() {
     let request = page_request(&poll, &at).unwrap();
     let expected = r#"{"url":"https://a/?since=2026-01-01T00:00:00Z&id=2026"}"#;
     assert_eq!(request.config.text().replace(".000Z", "Z"), expected);
-}
-
-#[test]
-fn reads_that_fail_wait_longer_each_time() {
-    let transient = |status| Failure { status, ..Failure::transient(kind::HTTP, "no") };
-    let least = |failures, failure: &Failure| poll_backoff(failures, failure, 0).0 / 1_000;
-    for (failures, expected) in [(1, 4), (2, 8), (3, 16), (8, 512), (9, 720), (40, 720)] {
-        assert_eq!(least(failures, &transient(Some(500))), expected, "after {failures}");
-    }
-    for status in [401, 403, 404] {
-        assert_eq!(least(1, &transient(Some(status))), 720, "{status}");
-    }
-    let asked = Failure { retry_after: Some(Millis::from_secs(77)), ..transient(Some(429)) };
-    assert_eq!(poll_backoff(1, &asked, 0), Millis::from_secs(77));
-    for jitter in [0, 1, 999_999, u32::MAX] {
-        let wait = poll_backoff(1, &transient(None), jitter);
-        assert!((4_000..=6_000).contains(&wait.0), "{wait}");
-    }
 }

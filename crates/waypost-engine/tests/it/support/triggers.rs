@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -17,15 +18,17 @@ use waypost_core::schedule::{Schedule, ScheduleSpec};
 use waypost_core::status::Status;
 use waypost_core::time::Millis;
 use waypost_core::trigger::{
-    EventTrigger, Overlap, PollTrigger, ScheduleTrigger, Trigger, TriggerKind, Window, WindowMode,
-    WorkflowEndedTrigger,
+    EventTrigger, Overlap, PollTrigger, ScheduleTrigger, StreamSource, StreamStart, StreamTrigger,
+    Trigger, TriggerKind, Window, WindowMode, WorkflowEndedTrigger,
 };
 use waypost_engine::driver::Committed;
 use waypost_engine::triggers::{
     EndedTriggers, Firing, TriggerControl, TriggerRunner, TriggerWakeups, registrations,
 };
 use waypost_engine::{Engine, Observer, Plans};
-use waypost_ports::source::{PageRequest, PageSource, SourcePage};
+use waypost_ports::source::{
+    PageRequest, PageSource, SourcePage, StreamFault, StreamPage, StreamReader, StreamRequest,
+};
 use waypost_ports::store::{NewDefinition, Store};
 use waypost_ports::triggers::{FireOutcome, FireRow, FiresRequest, TriggerRow, Triggers};
 
@@ -40,6 +43,7 @@ pub(crate) struct Instance {
     pub(crate) runner: TriggerRunner,
     pub(crate) control: TriggerControl,
     pub(crate) source: Arc<Source>,
+    pub(crate) streams: Arc<StreamPages>,
 }
 
 /// The pages that polls are given, in order; after the last one, an empty one.
@@ -59,6 +63,30 @@ impl PageSource for Source {
             body: Json::from_value(&body),
         });
         std::future::ready(page).boxed()
+    }
+}
+
+/// The pages that streams are given, in order; after the last one, nothing new.
+#[derive(Default)]
+pub(crate) struct StreamPages {
+    pub(crate) pages: Mutex<VecDeque<Result<StreamPage, StreamFault>>>,
+    /// Reads, and the keys that were marked before each.
+    pub(crate) reads: AtomicUsize,
+    pub(crate) marked: Mutex<Vec<String>>,
+}
+
+impl StreamReader for StreamPages {
+    fn read(&self, request: StreamRequest) -> BoxFuture<'static, Result<StreamPage, StreamFault>> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        assert!(request.cursor.unmarked.is_empty(), "what has fired is marked first");
+        let nothing = || Ok(StreamPage { cursor: request.cursor.clone(), ..StreamPage::default() });
+        let page = self.pages.lock().pop_front().unwrap_or_else(nothing);
+        std::future::ready(page).boxed()
+    }
+
+    fn mark(&self, request: StreamRequest) -> BoxFuture<'static, Result<(), StreamFault>> {
+        self.marked.lock().extend(request.cursor.unmarked);
+        std::future::ready(Ok(())).boxed()
     }
 }
 
@@ -85,6 +113,13 @@ fn compile_trigger(fields: &Value) -> Trigger {
         let statuses = vec![Status::Completed];
         let ended = WorkflowEndedTrigger { workflow: workflow.into(), statuses };
         TriggerKind::WorkflowEnded(Box::new(ended))
+    } else if fields.get("stream").is_some() {
+        TriggerKind::Stream(Box::new(StreamTrigger {
+            source: StreamSource::Redis { source: "shop".into(), stream: "orders".into() },
+            every: Millis::from_secs(1),
+            key: expression("key"),
+            from: StreamStart::Beginning,
+        }))
     } else if fields.get("event").is_some() {
         let mode = match fields["batch"].as_u64() {
             Some(size) => {
@@ -167,7 +202,10 @@ impl Lab {
         let ends = EndedTriggers { firing: firing.clone(), outbox };
         let control =
             TriggerControl { firing: firing.clone(), ends: ends.clone(), wakeups: wakeups.clone() };
-        Instance { runner: TriggerRunner { firing, pages, ends, wakeups }, control, source }
+        let streams = Arc::new(StreamPages::default());
+        let reader = Arc::clone(&streams) as Arc<dyn StreamReader>;
+        let runner = TriggerRunner { firing, pages, streams: reader, ends, wakeups };
+        Instance { runner, control, source, streams }
     }
 
     pub(crate) fn trigger(&self) -> TriggerRow {

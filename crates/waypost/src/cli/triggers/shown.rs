@@ -154,7 +154,7 @@ fn reasons(trigger: &wire::Trigger, last: Option<&wire::TriggerFire>) -> Vec<Str
             "The current version of {workflow} does not have it; one that does makes it active again."
         )),
         _ => lines.push(match (kind.as_str(), trigger.next_due_at) {
-            ("schedule" | "poll", Some(due)) => format!("It is due next at {}.", due.0),
+            ("schedule" | "poll" | "stream", Some(due)) => format!("It is due next at {}.", due.0),
             ("schedule", None) => "It has no more times: the schedule has ended.".to_owned(),
             ("webhook", _) => format!("It fires with requests to /v1/hooks/{named}."),
             ("event", _) => {

@@ -9,7 +9,7 @@ use waypost_core::json::Json;
 use waypost_core::outbox::delivery::{Delivered, Jitter};
 use waypost_core::time::Millis;
 use waypost_core::trigger::{Payload, TriggerCursor};
-use waypost_engine::triggers::{Occurrence, POLL_BACKOFF, is_trigger_endpoint};
+use waypost_engine::triggers::{Occurrence, READ_BACKOFF, is_trigger_endpoint};
 use waypost_ports::outbox::{MessageClaim, MessageResult, Outbox};
 use waypost_ports::triggers::{
     Arrival, DeadFiresRequest, FireOutcome, TriggerState, Triggers, WindowRule,
@@ -79,7 +79,7 @@ async fn poll_that_fails_waits_and_one_that_starts_nothing_breaks() {
     instance.run_due().await;
     let row = lab.trigger();
     assert_eq!((row.failures, row.state), (1, TriggerState::Active));
-    assert!(row.next_due.unwrap().since(START) >= Millis(POLL_BACKOFF.0 / 5 * 4));
+    assert!(row.next_due.unwrap().since(START) >= Millis(READ_BACKOFF.0 / 5 * 4));
     lab.clock.advance(Millis(10_000));
     let items: Vec<Value> = (0..50).map(|id| json!({ "id": id })).collect();
     instance.source.pages.lock().push_back(Ok(json!({ "items": items, "next": 1 })));
