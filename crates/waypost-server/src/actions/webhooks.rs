@@ -240,16 +240,8 @@ fn which(asked: &wire::WebhookReplay) -> Result<Replay, Problem> {
 }
 
 pub(crate) async fn messages(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
-    let state = match call.values.get("state") {
-        None => None,
-        Some(name) => {
-            let state = MessageState::ALL.into_iter().find(|state| state.name() == name);
-            Some(state.ok_or_else(|| {
-                let detail = format!("{name:?} is not pending, delivered or dead");
-                Problem::new(Code::BadParameter, detail)
-            })?)
-        }
-    };
+    let named = |name| MessageState::ALL.into_iter().find(|state| state.name() == name);
+    let state = call.values.get("state").and_then(named);
     let endpoint = Some(load(&server, &call).await?.endpoint.id);
     let request = MessagesRequest { endpoint, state, ..MessagesRequest::default() };
     let (messages, next) = page(&server, &call, request).await?;

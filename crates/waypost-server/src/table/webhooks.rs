@@ -12,8 +12,8 @@ use crate::wire;
 const ENDPOINT: Parameter = in_path("id", Form::Id, "The endpoint.");
 const CURSOR: Parameter =
     in_query("cursor", Form::Integer(0, MAX_I64), "`next` of the previous page.");
-const STATE: Parameter =
-    in_query("state", Form::Text(16), "Only messages that are `pending`, `delivered` or `dead`.");
+const STATES: Form = Form::OneOf(&["pending", "delivered", "dead"]);
+const STATE: Parameter = in_query("state", STATES, "Only messages in this state.");
 
 const fn get(action: Action) -> Route {
     Route::new(GET, "webhooks", (ADMINISTER, Effect::Reads), action)
