@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::json::{Json, present};
+use crate::limits::FAILURE_MESSAGE_BYTES_MAX;
 use crate::time::Millis;
 
 /// The failure of one attempt, with everything that the retry policy needs to judge it.
@@ -35,9 +36,10 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure that a retry will not fix.
+    /// A failure that a retry will not fix. A message may quote what an execution made, of any size: it is cut
+    /// after [`FAILURE_MESSAGE_BYTES_MAX`].
     pub fn permanent(kind: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
-        Self { kind: kind.into(), message: message.into(), ..Self::default() }
+        Self { kind: kind.into(), message: clipped(message.into()), ..Self::default() }
     }
 
     /// A failure that may pass.
@@ -91,6 +93,15 @@ impl Failure {
     pub fn is_uncounted(&self) -> bool {
         self.is_handed_over() || self.is_blob_store()
     }
+}
+
+fn clipped(mut message: String) -> String {
+    const CUT: &str = "…";
+    if message.len() > FAILURE_MESSAGE_BYTES_MAX {
+        message.truncate(message.floor_char_boundary(FAILURE_MESSAGE_BYTES_MAX - CUT.len()));
+        message.push_str(CUT);
+    }
+    message
 }
 
 /// Names of failures that the engine itself makes or judges.

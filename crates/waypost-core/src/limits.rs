@@ -60,7 +60,7 @@ pub const EARLY_SIGNALS_MAX: usize = 1_000;
 /// Bytes of their bodies: the state is written and read as a whole, so this bounds what one more signal
 /// costs.
 pub const EARLY_SIGNALS_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Characters of a signal's correlation key, and of the name that goes with it.
+/// Characters of a signal's name, and of its correlation key.
 pub const SIGNAL_KEY_CHARS_MAX: usize = 256;
 /// How long a published signal is kept until an execution waits for it, unless its sender says so.
 pub const SIGNAL_KEEP: Millis = Millis::from_secs(24 * 3_600);

@@ -65,6 +65,16 @@ pub fn key_of(value: &Value) -> Result<String, String> {
     })
 }
 
+/// Refuses the name of a signal that no request could send.
+pub fn refuse_long(name: &str) -> Result<(), String> {
+    match name.chars().count() {
+        count if count > SIGNAL_KEY_CHARS_MAX => Err(format!(
+            "the name of a signal has up to {SIGNAL_KEY_CHARS_MAX} characters, and this one has {count}"
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// The name of a signal with a key.
 pub fn keyed_name(name: &str, key: &str) -> Result<Arc<str>, String> {
     refuse_reserved(name)?;

@@ -16,7 +16,7 @@ use crate::json::Json;
 use crate::kind::{Behaviour, DurationTemplate, NotifySpec, SignalName, SignalsSpec};
 use crate::outbox::delivery_signal;
 use crate::path::At;
-use crate::published::{key_of, keyed_name};
+use crate::published::{key_of, keyed_name, refuse_long};
 use crate::reserved::refuse_reserved;
 use crate::status::NodeStatus;
 
@@ -203,7 +203,7 @@ fn name_of(wanted: &SignalName, scope: &Scope) -> Result<Arc<str>, Failure> {
         return event_name(&name, &fields).map_err(invalid);
     }
     let Some(key) = &wanted.key else {
-        refuse_reserved(&name).map_err(invalid)?;
+        refuse_reserved(&name).and_then(|()| refuse_long(&name)).map_err(invalid)?;
         return Ok(name.into());
     };
     let key = key_of(&key.render(scope)?.to_value()?).map_err(invalid)?;

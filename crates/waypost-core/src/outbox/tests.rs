@@ -86,7 +86,8 @@ fn completed() -> Event {
 }
 
 fn failed(message: &str) -> Event {
-    let failure = Failure::permanent("http", message);
+    // Not cut: a handler or an older version may have made it.
+    let failure = Failure { message: message.to_owned(), ..Failure::permanent("http", "") };
     run(RunEvent::Failed { failure, nodes: Vec::new(), output: None })
 }
 

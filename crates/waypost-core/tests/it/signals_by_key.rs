@@ -3,6 +3,7 @@
 use waypost_core::command::{Command, Request};
 use waypost_core::event::{KEYS_LOG_FORMAT, Origin};
 use waypost_core::flow::plan;
+use waypost_core::limits::{FAILURE_MESSAGE_BYTES_MAX, SIGNAL_KEY_CHARS_MAX};
 use waypost_core::status::NodeStatus;
 
 use super::run::Run;
@@ -56,4 +57,29 @@ fn wait_without_a_usable_key_fails() {
         assert_eq!(failure.kind, "invalid_config");
         assert!(failure.message.contains(why), "{}", failure.message);
     }
+}
+
+/// A value of a million bytes was quoted in the message, which the log, every ancestor and every message had.
+#[test]
+fn bug_a_failure_quoted_all_of_a_huge_value() {
+    for definition in ["w = delay(${{ input }})", "w = signal(a, by ${{ [input] }})"] {
+        let plan = plan(definition);
+        let run = Run::start(&plan, &format!("\"{}\"", "é".repeat(500_000)), None, 1);
+        let failure = run.node("w").failure.clone().expect("it failed");
+        let bytes = failure.message.len();
+        assert!((1_000..=FAILURE_MESSAGE_BYTES_MAX).contains(&bytes), "{definition}: {bytes}");
+        assert!(failure.message.ends_with('…'), "{}", failure.message);
+    }
+}
+
+#[test]
+fn bug_a_node_waited_for_a_signal_whose_name_no_request_may_have() {
+    let plan = plan("w = signal(${{ input }})");
+    let name = |count: usize| format!("\"{}\"", "é".repeat(count));
+    let run = Run::start(&plan, &name(SIGNAL_KEY_CHARS_MAX), None, 1);
+    assert_eq!(run.node("w").status, NodeStatus::Waiting);
+    let run = Run::start(&plan, &name(SIGNAL_KEY_CHARS_MAX + 1), None, 1);
+    let failure = run.node("w").failure.clone().expect("it failed");
+    assert_eq!(failure.kind, "invalid_config");
+    assert!(failure.message.contains("has 257"), "{}", failure.message);
 }

@@ -11,7 +11,7 @@ use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
 use waypost_core::limits::PAYLOAD_BYTES_MAX;
 use waypost_core::planted::{Bug, is_planted};
-use waypost_core::published::{keep_of, key_of, keyed_name};
+use waypost_core::published::{keep_of, key_of, keyed_name, refuse_long};
 use waypost_core::reserved::refuse_reserved;
 use waypost_core::status::Status;
 use waypost_ports::store::{DefinitionRef, Receiver, StoreError};
@@ -132,6 +132,7 @@ impl StoreCalls {
             let keep = keep_of(&fields.keep).map_err(invalid)?;
             return Ok(SentSignal { to: SignalTo::Waiting { keep }, name, body });
         }
+        refuse_long(&name).map_err(invalid)?;
         let to = text("to", &fields.to)?;
         let unreceived = |message: String| Failure::permanent(kind::NO_RECEIVER, message);
         match self.store.receiver(&to)? {
