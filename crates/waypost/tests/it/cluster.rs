@@ -30,6 +30,12 @@
 //! | `start_races` | instances killed just when executions start others |
 //! | `webhooks` | messages to webhook endpoints, while their senders are killed |
 //! | `awaited` | nodes that wait for the delivery of a message, while instances are killed |
+//! | `schedules`, `catching_up` | nominal times, while instances die, stand still, or are all away |
+//! | `polling` | items of sources that polls read |
+//! | `hooks` | requests to webhook triggers |
+//! | `events` | published events, and their windows |
+//! | `ended` | triggers that fire with ends, while their deploys are killed |
+//! | `ticks`, `entries` | what triggers did, on the database; what polls read |
 //! | `counting` | what is written, counted on the database |
 //!
 //! Lengths and counts are a part of the full ones here; `make cluster` has the full ones.
@@ -38,30 +44,38 @@ mod absent;
 mod approvals;
 mod awaited;
 mod callbacks;
+mod catching_up;
 mod children;
 mod counting;
 mod database;
+mod ended;
+pub(crate) mod entries;
 mod event_waits;
+mod events;
 mod flows;
 mod forgetting;
 mod freezing;
 mod hanging_up;
+mod hooks;
 mod killed_workers;
 mod killing;
 mod leaving;
 mod limits;
 mod load;
 mod numbers;
+mod polling;
 mod redis;
 mod relay;
 mod resuming;
 mod retrying;
 mod rig;
+mod schedules;
 mod secrets;
 mod signals;
 mod sources;
 mod start_races;
 mod stopping;
+mod ticks;
 mod upgrading;
 mod webhooks;
 mod workers;

@@ -33,6 +33,7 @@ mod steering;
 mod streams;
 mod tables;
 mod terminal;
+mod ticking;
 mod tidy;
 mod unwritable;
 mod words;

@@ -165,6 +165,11 @@ impl Cluster {
         self.instances[at].process.take().unwrap().kill();
     }
 
+    /// What instances are started with from now on.
+    pub(super) fn change_flags(&mut self, extra: &[&str]) {
+        self.extra = extra.iter().map(|flag| (*flag).to_owned()).collect();
+    }
+
     /// Starts one again under the same name and port.
     pub(super) fn start_again(&mut self, at: usize) {
         self.spawn(at);
@@ -314,10 +319,21 @@ impl Api {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Answer, reqwest::Error> {
+        let body = body.filter(|body| !body.is_null()).map(|body| ("application/json", body));
+        self.send(at, method, path, body).await
+    }
+
+    async fn send(
+        &self,
+        at: usize,
+        method: Method,
+        path: &str,
+        body: Option<(&str, &Value)>,
+    ) -> Result<Answer, reqwest::Error> {
         let url = format!("http://127.0.0.1:{}{path}", self.ports[at % self.ports.len()]);
         let mut request = self.client.request(method, url);
-        if let Some(body) = body.filter(|body| !body.is_null()) {
-            request = request.header("content-type", "application/json").body(body.to_string());
+        if let Some((media, body)) = body {
+            request = request.header("content-type", media).body(body.to_string());
         }
         let response = request.send().await?;
         let status = response.status().as_u16();
@@ -334,12 +350,27 @@ impl Api {
         self.ask(at, Method::GET, path, None).await.unwrap()
     }
 
+    /// Publishes a list of events; `Err` where the instance does not answer.
+    pub(super) async fn publish(
+        &self,
+        at: usize,
+        events: &Value,
+    ) -> Result<Answer, reqwest::Error> {
+        let media = "application/cloudevents-batch+json";
+        self.send(at, Method::POST, "/v1/events", Some((media, events))).await
+    }
+
     pub(super) async fn deploy(&self, at: usize, source: &str) -> Answer {
+        self.try_deploy(at, source).await.expect("the instance answers")
+    }
+
+    /// `None` where the instance does not answer.
+    pub(super) async fn try_deploy(&self, at: usize, source: &str) -> Option<Answer> {
         let url = format!("http://127.0.0.1:{}/v1/definitions", self.ports[at]);
         let request = self.client.post(url).header("content-type", "application/yaml");
-        let response = request.body(source.to_owned()).send().await.unwrap();
+        let response = request.body(source.to_owned()).send().await.ok()?;
         let status = response.status().as_u16();
-        Answer { status, body: serde_json::from_str(&response.text().await.unwrap()).unwrap() }
+        Some(Answer { status, body: serde_json::from_str(&response.text().await.ok()?).unwrap() })
     }
 
     /// Starts an execution under an idempotency key, at any instance that answers, until one does.
