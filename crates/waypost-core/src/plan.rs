@@ -248,6 +248,13 @@ impl PlanNode {
         }
     }
 
+    /// Visits its expressions.
+    fn visit<'a>(&'a self, note: &mut dyn FnMut(&'a Expression)) {
+        self.behaviour.visit(note);
+        self.breaker.iter().for_each(|breaker| breaker.key.visit(note));
+        self.variables.iter().for_each(|(_, template)| template.visit(note));
+    }
+
     /// Does its `onError` pass this failure by?
     pub fn skips_on_error(&self, failure: &Failure) -> bool {
         let handled = self.on_error != OnError::Fail && !self.on_definition_errors;
@@ -332,17 +339,23 @@ impl Plan {
         (0..self.nodes.len()).map(position)
     }
 
+    /// Does an expression of a node, or of the concurrency key, mention this top-level name?
+    fn mentions(&self, name: &str) -> bool {
+        let mut found = false;
+        let mut note = |expression: &Expression| found |= expression.references().mentions(name);
+        self.nodes.iter().for_each(|node| node.visit(&mut note));
+        self.concurrency.iter().for_each(|concurrency| concurrency.key.visit(&mut note));
+        found
+    }
+
     fn find_mentions(&mut self) {
         for at in self.all() {
             let mut mentions = Vec::new();
             let node = self.node(at);
-            let mut note = |expression: &Expression| {
+            node.visit(&mut |expression: &Expression| {
                 let ids = expression.references().nodes.iter();
                 mentions.extend(ids.filter_map(|found| self.find_from(node.scope, &found.id)));
-            };
-            node.behaviour.visit(&mut note);
-            node.breaker.iter().for_each(|breaker| breaker.key.visit(&mut note));
-            node.variables.iter().for_each(|(_, template)| template.visit(&mut note));
+            });
             mentions.sort_unstable();
             mentions.dedup();
             if let Some(node) = self.nodes.get_mut(at.at()) {

@@ -28,7 +28,7 @@ use waypost_core::outbox::delivery::{Delivered, Jitter};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::outbox::{
     ClaimedMessages, EndpointRow, MessageClaim, MessageResult, Outbox, OutboxMessage, PENDING_MAX,
-    SigningSecret, TRIM_MAX,
+    SigningSecret, TRIM_MAX, is_trigger_endpoint,
 };
 use waypost_ports::store::{Store, StoreError};
 use waypost_ports::webhook::{WebhookRequest, WebhookSender};
@@ -40,7 +40,7 @@ use crate::driver::Committed;
 use crate::engine::AnnounceMail;
 use crate::links::Links;
 use crate::metrics::EngineMetrics;
-use crate::triggers::{EndedTriggers, is_trigger_endpoint};
+use crate::triggers::EndedTriggers;
 
 /// The shortest time between two claims.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -190,7 +190,8 @@ impl Dispatcher {
             return Ok(POLL.to_std());
         }
         let (claim, instance, lease) = (Uuid::new_v4(), self.instance, self.claim);
-        let request = MessageClaim { claim, instance, limit: room, lease };
+        let for_triggers = self.ends.is_some();
+        let request = MessageClaim { claim, instance, limit: room, lease, for_triggers };
         let claimed = self.call(move |outbox| outbox.claim_messages(&request)).await?;
         self.wakeups.0.has_endpoints.store(claimed.endpoints, Ordering::Relaxed);
         self.wakeups.0.handoffs.set(claimed.handoffs);

@@ -57,7 +57,7 @@ pub use control::{
     BACKFILL_RATE, BACKFILL_RATE_MAX, BACKFILLS_MAX, BackfillAccepted, BackfillRequest,
     ControlError, RewindTo, TriggerControl,
 };
-pub use ended::{EndedTriggers, is_trigger_endpoint};
+pub use ended::EndedTriggers;
 pub use firing::{FireError, FireResult, Firing, PlannedTrigger, TRIGGER_DEPTH_MAX};
 pub use items::{DEAD_IN_A_ROW_MAX, PageItem, READ_BACKOFF, READ_BACKOFF_MAX, read_backoff};
 pub use occurrence::{ITEM_KEY_BYTES_MAX, Occurrence};

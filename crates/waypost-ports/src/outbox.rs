@@ -44,6 +44,14 @@ pub const EXPIRED: &str = "the message waited longer than 7 days";
 /// See [`EXPIRED`].
 pub const OVER_QUOTA: &str = "the endpoint had more than 100,000 messages waiting";
 
+/// What the ids of endpoints begin with that are triggers of ends. No other endpoint may have such an id.
+pub const TRIGGER_ENDPOINT_PREFIX: &str = "trigger-";
+
+/// Is this the id of an endpoint that belongs to a trigger? Such endpoints are not shown.
+pub fn is_trigger_endpoint(id: &str) -> bool {
+    id.starts_with(TRIGGER_ENDPOINT_PREFIX)
+}
+
 /// The interface of the dispatcher and of the API to the outbox.
 pub trait Outbox: Send + Sync {
     /// Keeps an endpoint. Every frame that is committed after this returns is matched against it. Refused
@@ -183,6 +191,8 @@ pub struct MessageClaim {
     pub limit: usize,
     /// How long others leave the messages alone.
     pub lease: Millis,
+    /// Are messages taken that fire triggers? An instance that fires none leaves them to others.
+    pub for_triggers: bool,
 }
 
 /// A message, named.

@@ -19,6 +19,7 @@ mod windows;
 use std::sync::Arc;
 
 use waypost_core::id::DefinitionHash;
+use waypost_core::outbox::MessageKinds;
 use waypost_core::time::{Millis, Timestamp};
 use waypost_core::trigger::{TriggerCursor, TriggerKindName};
 
@@ -34,6 +35,8 @@ use crate::store::StoreError;
 pub const ITEM_KEPT: Millis = Millis::from_secs(8 * 24 * 3_600);
 /// How long a dead letter of a trigger is kept.
 pub const DEAD_FIRE_KEPT: Millis = Millis::from_secs(30 * 24 * 3_600);
+/// Dead letters of one trigger that wait for a person; with as many, it is broken.
+pub const DEAD_FIRES_MAX: u64 = 10_000;
 /// Triggers of all workflows together.
 pub const TRIGGERS_MAX: u64 = 100_000;
 /// Events that one group of a window holds.
@@ -141,6 +144,18 @@ pub struct NewTrigger {
     pub enabled: bool,
     /// Event types of an event trigger, or the workflow of a `workflow-ended` trigger: how it is found.
     pub topics: Vec<Arc<str>>,
+    /// Of a `workflow-ended` trigger: with what it fires. Its endpoint is stored with its row, so that it gets
+    /// every end from the deploy on, also if the process dies that deploys.
+    pub ends: Option<EndsWanted>,
+}
+
+/// The ends with which a trigger fires.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EndsWanted {
+    /// Of which workflow; of all without one.
+    pub workflow: Option<Arc<str>>,
+    /// The kinds of messages about them.
+    pub kinds: MessageKinds,
 }
 
 /// May a trigger fire?

@@ -4,15 +4,14 @@
 //! skip an endpoint that is locked. Appends lock neither: they only insert messages.
 
 mod awaited;
+mod registration;
 mod rows;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
 
 use uuid::Uuid;
-use waypost_core::id::{ExecutionNo, InstanceId};
+use waypost_core::id::ExecutionNo;
 use waypost_core::outbox::delivery::{EndpointHealth, MessageNext, judge};
 use waypost_core::outbox::{MessageKind, MessageKinds};
 use waypost_core::time::{Millis, Timestamp};
@@ -26,9 +25,11 @@ use waypost_ports::store::StoreError;
 
 pub(crate) use awaited::await_results;
 use awaited::{put_results, wake_for_results};
+use registration::add;
+pub(crate) use registration::{add_unless_known, registering};
 
 use crate::connection::{Connection, Params, Role};
-use crate::error::{DbError, Result};
+use crate::error::Result;
 use crate::queries::sql;
 use crate::store::PostgresStore;
 use crate::text::{get, limit, limit_and_one, time};
@@ -36,26 +37,22 @@ use crate::text::{get, limit, limit_and_one, time};
 /// Messages that are looked at together.
 const PAGE: i64 = 64;
 
-/// How often the registration of an endpoint waits for the appends under way, and the pause between.
-const REGISTRATION_TRIES: u32 = 10;
-const REGISTRATION_PAUSE: Duration = Duration::from_millis(200);
-
 impl Outbox for PostgresStore {
     fn add_endpoint(&self, endpoint: &NewEndpoint) -> Result<(), StoreError> {
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            match self.try_run(Role::Api, async |db| add(db, endpoint).await) {
-                Ok(0) => {
-                    let id = &endpoint.id;
-                    return Err(StoreError::Refused(format!("there is an endpoint {id} already")));
-                }
-                Ok(_) => return Ok(()),
-                Err(DbError::Unavailable(_)) if tries < REGISTRATION_TRIES => {
-                    thread::sleep(REGISTRATION_PAUSE);
-                }
-                Err(error) => return Err(error.into()),
+        let add = || {
+            self.try_run(Role::Api, async |db| {
+                db.begin().await?;
+                let added = add(db, endpoint).await?;
+                db.commit().await?;
+                Ok(added)
+            })
+        };
+        match registering(add)? {
+            0 => {
+                let id = &endpoint.id;
+                Err(StoreError::Refused(format!("there is an endpoint {id} already")))
             }
+            _ => Ok(()),
         }
     }
 
@@ -181,30 +178,8 @@ fn span(span: Millis) -> i64 {
     i64::try_from(span.0).unwrap_or(i64::MAX)
 }
 
-/// Returns 0 if the id is taken.
-async fn add(db: &mut Connection, endpoint: &NewEndpoint) -> Result<u64> {
-    let NewEndpoint { id, url, description, workflow, kinds, with_output, with_links, secret } =
-        endpoint;
-    db.begin().await?;
-    db.query(sql!("outbox_lock_timeout"), &[]).await?;
-    db.run_all(sql!("outbox_lock")).await?;
-    let params: Params<'_> = &[
-        &id.as_bytes(),
-        &url.as_bytes(),
-        &description.as_bytes(),
-        &workflow.as_ref().map(|workflow| workflow.as_bytes()),
-        &i64::from(kinds.bits()),
-        with_output,
-        with_links,
-        &secret.0,
-    ];
-    let added = db.execute(sql!("endpoint_insert"), params).await?;
-    db.commit().await?;
-    Ok(added)
-}
-
 async fn claim(db: &mut Connection, request: &MessageClaim) -> Result<ClaimedMessages> {
-    let (mut claimed, found) = look(db, request.instance).await?;
+    let (mut claimed, found) = look(db, request).await?;
     if found.awaited {
         // What no settlement reports: endpoints that were deleted, messages that expired, and two last
         // deliveries that were settled at once, of which neither saw the other.
@@ -223,7 +198,7 @@ async fn claim(db: &mut Connection, request: &MessageClaim) -> Result<ClaimedMes
     }
     db.begin().await?;
     let ready: Vec<rows::Ready> =
-        db.query_map(sql!("outbox_ready"), &[&now.0], rows::ready).await?;
+        db.query_map(sql!("outbox_ready"), &[&now.0, &request.for_triggers], rows::ready).await?;
     let listed: Vec<EndpointRow> =
         db.query_map(sql!("endpoints_list"), &[], rows::endpoint).await?;
     let endpoints: BTreeMap<Arc<str>, Arc<EndpointRow>> =
@@ -237,7 +212,7 @@ async fn claim(db: &mut Connection, request: &MessageClaim) -> Result<ClaimedMes
         save_health(db, endpoint.number, health, false).await?;
         claimed.messages.extend(taken.into_iter().map(|message| (message, Arc::clone(row))));
     }
-    claimed.next_due = look(db, request.instance).await?.0.next_due;
+    claimed.next_due = look(db, request).await?.0.next_due;
     db.commit().await?;
     Ok(claimed)
 }
@@ -254,9 +229,11 @@ struct ClaimFindings {
 
 async fn look(
     db: &mut Connection,
-    claimer: InstanceId,
+    request: &MessageClaim,
 ) -> Result<(ClaimedMessages, ClaimFindings)> {
-    let row = db.query_one(sql!("outbox_next_due"), &[&claimer.0]).await?;
+    let row = db
+        .query_one(sql!("outbox_next_due"), &[&request.instance.0, &request.for_triggers])
+        .await?;
     let kinds: Option<i64> = get(&row, 0)?;
     let bits = u32::try_from(kinds.unwrap_or_default()).unwrap_or_default();
     let claimed = ClaimedMessages {

@@ -24,7 +24,7 @@ use crate::projections::Projections;
 use crate::queries::sql;
 use crate::sent::{Sent, Statements};
 use crate::waiting::{Threads, wait};
-use crate::{append, claim, definitions, history, instances, mail, migrate, topics};
+use crate::{append, claim, definitions, history, instances, mail, migrate, outbox, topics};
 
 /// Connections that append.
 const WRITERS: usize = 2;
@@ -228,9 +228,13 @@ impl Store for PostgresStore {
 
     fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {
         // It locks the triggers of the workflow, which fires lock in another order.
-        Ok(in_spite_of_others(|| {
-            self.try_run(Role::Api, async |db| definitions::define(db, definition).await)
-        })?)
+        let define = || {
+            in_spite_of_others(|| {
+                self.try_run(Role::Api, async |db| definitions::define(db, definition).await)
+            })
+        };
+        let adds_endpoints = definition.triggers.iter().any(|trigger| trigger.ends.is_some());
+        Ok(if adds_endpoints { outbox::registering(define) } else { define() }?)
     }
 
     fn definition(&self, which: &DefinitionRef) -> Result<Option<Definition>, StoreError> {

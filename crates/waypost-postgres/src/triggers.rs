@@ -13,7 +13,7 @@ use waypost_core::time::{Millis, Timestamp};
 use waypost_core::trigger::{ItemDigest, TriggerKindName};
 use waypost_ports::store::{Definition, Mail, NewDefinition, StoreError};
 use waypost_ports::triggers::rules::{
-    Registered, StoredTrigger, cancel_mail, register as rule, too_many_triggers,
+    Registered, StoredTrigger, cancel_mail, endpoint_of, register as rule, too_many_triggers,
 };
 use waypost_ports::triggers::{
     Arrival, Arrived, ClaimedTriggers, DeadFireRow, DeadFireState, DeadFiresRequest, DueGroup,
@@ -24,10 +24,10 @@ use waypost_ports::triggers::{
 
 use crate::connection::{Connection, Role};
 use crate::error::{DbError, Result, in_spite_of_others};
-use crate::mail;
 use crate::queries::sql;
 use crate::store::PostgresStore;
 use crate::text::{count, get, limit as most, time, to_stored};
+use crate::{mail, outbox};
 
 impl Triggers for PostgresStore {
     fn claim_triggers(&self, request: &TriggerClaim) -> Result<ClaimedTriggers, StoreError> {
@@ -184,13 +184,18 @@ async fn settle(db: &mut Connection, settlement: &Settlement) -> Result<bool> {
     };
     stored.settle(settlement);
     fires::settle(db, trigger, &settlement.fires).await?;
+    if settlement.has_dead() {
+        let row = db.query_one(sql!("dead_fires_count"), &[&trigger.0]).await?;
+        stored.count_dead(count(&row, 0)?);
+    }
     if let Some(group) = &settlement.group {
         windows::delete(db, &[(trigger, group)]).await?;
     }
-    if settlement.advance.is_some() || settlement.broken.is_some() {
+    let breaks = stored.row.state == TriggerState::Broken;
+    if settlement.advance.is_some() || breaks {
         rows::save(db, &stored).await?;
     }
-    if settlement.broken.is_some() {
+    if breaks {
         windows::pause(db, trigger, true).await?;
         db.execute(sql!("trigger_roster_raise"), &[]).await?;
     }
@@ -223,14 +228,17 @@ pub(crate) async fn register(
         return Ok(());
     }
     let mut adds = false;
+    let mut endpoints = Vec::new();
     for registered in registered {
         match registered {
-            Registered::New(trigger) => {
-                rows::insert(db, &trigger).await?;
+            Registered::New(mut trigger) => {
+                rows::insert(db, &mut trigger).await?;
+                endpoints.extend(endpoint_of(&trigger.row, new));
                 adds = true;
             }
             Registered::Known { trigger, discards_groups } => {
                 let TriggerRow { number, kind, state, .. } = trigger.row;
+                endpoints.extend(endpoint_of(&trigger.row, new));
                 if discards_groups {
                     windows::discard(db, number).await?;
                 } else if kind == TriggerKindName::Event {
@@ -242,6 +250,9 @@ pub(crate) async fn register(
     }
     if adds && count(&db.query_one(sql!("triggers_count"), &[]).await?, 0)? > TRIGGERS_MAX {
         return Err(DbError::Refused(too_many_triggers().to_string()));
+    }
+    for endpoint in &endpoints {
+        outbox::add_unless_known(db, endpoint).await?;
     }
     db.execute(sql!("trigger_roster_raise"), &[]).await?;
     Ok(())

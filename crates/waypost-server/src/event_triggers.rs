@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use waypost_core::trigger::{EventTrigger, Trigger, TriggerKind, TriggerKindName, Window};
 use waypost_engine::triggers::{FireError, Firing};
 use waypost_ports::store::StoreError;
+use waypost_ports::triggers::rules::has_topic;
 use waypost_ports::triggers::{TriggerRow, TriggerState, Triggers, TriggersRequest};
 
 /// Triggers that are read at once.
@@ -17,7 +18,7 @@ const PAGE: usize = 500;
 /// An event trigger with its row.
 pub(crate) struct EventTriggerEntry {
     pub(crate) row: TriggerRow,
-    trigger: Arc<Trigger>,
+    pub(crate) trigger: Arc<Trigger>,
 }
 
 impl EventTriggerEntry {
@@ -42,12 +43,14 @@ pub(crate) struct EventTriggers {
     by_type: HashMap<String, Vec<usize>>,
     /// By the beginning of a type.
     by_prefix: HashMap<String, Vec<usize>>,
+    /// Those whose definitions this build cannot read.
+    unreadable: Vec<TriggerRow>,
 }
 
 impl EventTriggers {
-    fn new(revision: u64, entries: Vec<EventTriggerEntry>) -> Self {
+    fn new(revision: u64, entries: Vec<EventTriggerEntry>, unreadable: Vec<TriggerRow>) -> Self {
         let entries = entries.into_iter().map(Arc::new).collect();
-        let mut all = Self { revision, entries, ..Self::default() };
+        let mut all = Self { revision, entries, unreadable, ..Self::default() };
         for (at, entry) in all.entries.iter().enumerate() {
             for pattern in entry.event().into_iter().flat_map(|event| &event.types) {
                 match pattern.strip_suffix('*') {
@@ -57,6 +60,11 @@ impl EventTriggers {
             }
         }
         all
+    }
+
+    /// A trigger that may want events of this type, and that this build cannot read: it would miss them.
+    pub(crate) fn unreadable(&self, kind: &str) -> Option<&TriggerRow> {
+        self.unreadable.iter().find(|row| has_topic(&row.topics, kind))
     }
 
     /// The triggers for an event of this type and source.
@@ -88,20 +96,20 @@ impl KnownEventTriggers {
         let read = tokio::task::spawn_blocking(move || read(&*triggers, before)).await;
         let read = read.map_err(|error| StoreError::Unavailable(error.to_string()))??;
         let Some((revision, rows)) = read else { return Ok(known) };
-        let mut entries = Vec::with_capacity(rows.len());
+        let (mut entries, mut unreadable) = (Vec::with_capacity(rows.len()), Vec::new());
         for row in rows {
             let trigger = match firing.planned(&row).await {
                 Ok(planned) => planned.trigger,
                 Err(FireError::Store(error)) => return Err(error.into()),
                 Err(FireError::Definition(reason)) => {
-                    // An instance that can read it gets events for it.
                     tracing::error!(workflow = %row.workflow, trigger = %row.name, reason, "event trigger");
+                    unreadable.push(row);
                     continue;
                 }
             };
             entries.push(EventTriggerEntry { row, trigger });
         }
-        let read = Arc::new(EventTriggers::new(revision, entries));
+        let read = Arc::new(EventTriggers::new(revision, entries, unreadable));
         let mut known = self.0.lock();
         if known.revision <= revision {
             *known = Arc::clone(&read);

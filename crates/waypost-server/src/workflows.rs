@@ -1,5 +1,6 @@
 //! Definitions: deploying them, and having their plans at hand when executions start.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
@@ -7,6 +8,7 @@ use waypost_core::json::Json;
 use waypost_core::limits::BLOBS_IN_SCHEMA_BYTES_MAX;
 use waypost_core::plan::Plan;
 use waypost_core::time::Timestamp;
+use waypost_core::trigger::TriggerKindName;
 use waypost_engine::Plans;
 use waypost_engine::triggers::registrations;
 use waypost_lang::{Diagnostics, InputSchemas, Severity};
@@ -22,6 +24,12 @@ use crate::wire::{Deployed, DeployedTrigger};
 
 /// Triggers of a workflow that the answer to a deploy lists.
 const TRIGGERS_MAX: usize = 1_000;
+/// Schedules that may be due at one full hour before a deploy of another one warns.
+const HERD_MIN: usize = 100;
+/// Pages of schedules that are counted for that.
+const HERD_PAGES_MAX: usize = 20;
+/// Milliseconds.
+const HOUR: i64 = 3_600_000;
 /// Checks of inputs at once that read blobs.
 const READING_CHECKS_MAX: usize = 2;
 
@@ -102,6 +110,8 @@ impl Workflows {
             }
         };
         let triggers = self.triggers(&compiled.name)?;
+        let mut warnings = faults(&compiled.warnings);
+        warnings.extend(self.herd(&triggers)?);
         Ok(Deployed {
             workflow: compiled.name,
             version,
@@ -110,7 +120,7 @@ impl Workflows {
             current,
             previous,
             triggers,
-            warnings: faults(&compiled.warnings),
+            warnings,
         })
     }
 
@@ -128,6 +138,35 @@ impl Workflows {
                 next_due_at: row.next_due.map(Time),
             });
         Ok(shown.collect())
+    }
+
+    /// A warning where one of these schedules is due at a full hour together with many others. What jitter puts
+    /// off is due a little later.
+    fn herd(&self, deployed: &[DeployedTrigger]) -> Result<Option<FaultAt>, Problem> {
+        let schedule = TriggerKindName::Schedule;
+        let due = deployed.iter().filter(|trigger| trigger.kind == schedule.name());
+        let due = due.filter_map(|trigger| trigger.next_due_at.map(|due| due.0));
+        let full: BTreeSet<Timestamp> = due.filter(|due| due.0.rem_euclid(HOUR) == 0).collect();
+        let mut request = TriggersRequest {
+            kind: Some(schedule),
+            state: Some(TriggerState::Active),
+            limit: TRIGGERS_MAX,
+            ..TriggersRequest::default()
+        };
+        let mut counts: BTreeMap<Timestamp, usize> = BTreeMap::new();
+        for _ in 0..if full.is_empty() { 0 } else { HERD_PAGES_MAX } {
+            let page = self.backend.triggers(&request)?;
+            for due in page.rows.iter().filter_map(|row| row.next_due) {
+                let count = counts.entry(due).or_default();
+                *count += 1;
+                if *count > HERD_MIN && full.contains(&due) {
+                    return Ok(Some(herd_warning(due)));
+                }
+            }
+            let Some(last) = page.rows.last().filter(|_| page.more) else { break };
+            request.after = Some((Arc::clone(&last.workflow), Arc::clone(&last.name)));
+        }
+        Ok(None)
     }
 
     /// The definition that a submission means.
@@ -166,6 +205,16 @@ impl Workflows {
                 .hint("GET /v1/definitions/{name} shows the schema as `input`")
                 .errors(errors.collect())
         })
+    }
+}
+
+fn herd_warning(due: Timestamp) -> FaultAt {
+    FaultAt {
+        message: format!("more than {HERD_MIN} schedules without jitter are due at {due}"),
+        code: Some("many_schedules".to_owned()),
+        severity: Some("warning".to_owned()),
+        hint: Some("give them `jitter: 5m`, so that they do not start all at once".to_owned()),
+        ..FaultAt::default()
     }
 }
 

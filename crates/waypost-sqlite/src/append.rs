@@ -11,6 +11,8 @@ use waypost_core::time::Timestamp;
 use waypost_ports::store::{
     Append, Appended, ControlChange, Settled, Side, Submission, TakenName, Urgency,
 };
+use waypost_ports::triggers::Fire;
+use waypost_ports::triggers::rules::StoredTrigger;
 
 use crate::connection::{checksum, first, is_about_data, run, to_stored, value};
 use crate::store::Write;
@@ -99,10 +101,12 @@ fn append_one(
 ) -> rusqlite::Result<Appended> {
     let header = &append.header;
     let submission = append.side.submission.as_ref().filter(|_| header.parent.is_none());
-    if let Some(fire) = submission.and_then(|names| names.fire.as_deref())
-        && let Some(refusal) = triggers::refusal(write, fire)?
-    {
-        return Ok(committed_before(write, header)?.unwrap_or(refusal));
+    let mut fires = None;
+    if let Some(fire) = submission.and_then(|names| names.fire.as_deref()) {
+        match triggers::admit(write, fire)? {
+            Ok(trigger) => fires = Some((fire, trigger)),
+            Err(refusal) => return Ok(committed_before(write, header)?.unwrap_or(refusal)),
+        }
     }
     if let Some(submission) = submission
         && !submit(write, header.execution, submission)?
@@ -116,9 +120,13 @@ fn append_one(
     if append.side.births.is_empty() {
         if insert_frame(write, statements, append)? {
             write_side(write, header, &append.side)?;
+            write_fire(write, header, fires)?;
             return Ok(Appended::Committed { at: write.now });
         }
     } else if let Some(outcome) = insert_family(write, statements, append)? {
+        if matches!(outcome, Appended::Committed { .. }) {
+            write_fire(write, header, fires)?;
+        }
         return Ok(outcome);
     }
     give_back(write, header, submission)?;
@@ -310,16 +318,25 @@ fn write_side(write: &Write<'_>, header: &FrameHeader, side: &Side) -> rusqlite:
         run(&write.tx, queries::SNAPSHOT_SAVE, row)?;
     }
     outbox::enqueue(write, header, &side.messages)?;
-    let first = side.submission.as_ref().filter(|_| header.parent.is_none());
-    if let Some(fire) = first.and_then(|names| names.fire.as_deref()) {
-        triggers::fire(write, fire, header.execution)?;
-    }
     // Last: it may be for what was born with this frame.
     mail::deliver(write, &side.mail)?;
     if let Some(changes) = &side.topics {
         topics::change(write, header, (changes, &side.consumed))?;
     }
     Ok(())
+}
+
+/// The rows of the fire with which the frame's execution begins, if it does with one. Its trigger is as it was
+/// when the fire was admitted: the transaction has the write lock.
+fn write_fire(
+    write: &Write<'_>,
+    header: &FrameHeader,
+    fires: Option<(&Fire, StoredTrigger)>,
+) -> rusqlite::Result<()> {
+    match fires {
+        Some((fire, trigger)) => triggers::fire(write, fire, trigger, header.execution),
+        None => Ok(()),
+    }
 }
 
 fn change_control(

@@ -54,10 +54,14 @@ pub(crate) fn is_alive(write: &Write<'_>, number: i64) -> rusqlite::Result<bool>
     value(&write.tx, queries::INSTANCE_ALIVE, [number, write.now.0])
 }
 
-/// Ends every lease: the lock of the folder proves that no other engine lives.
+/// Ends every lease and every claim: the lock of the folder proves that no other engine lives.
 pub(crate) fn release_all(write: &Write<'_>) -> rusqlite::Result<()> {
     run(&write.tx, queries::INSTANCES_END_ALL, [])?;
-    run(&write.tx, queries::CONTROL_RELEASE_ALL, [])?;
+    for sql in
+        [queries::CONTROL_RELEASE_ALL, queries::TRIGGERS_RELEASE_ALL, queries::GROUPS_RELEASE_ALL]
+    {
+        run(&write.tx, sql, [])?;
+    }
     outbox::release(write, None)
 }
 

@@ -133,7 +133,7 @@ impl Outbox for SqliteStore {
 }
 
 /// Returns false if the id is taken.
-fn add(write: &Write<'_>, endpoint: &NewEndpoint) -> rusqlite::Result<bool> {
+pub(crate) fn add(write: &Write<'_>, endpoint: &NewEndpoint) -> rusqlite::Result<bool> {
     let NewEndpoint { id, url, description, workflow, kinds, with_output, with_links, secret } =
         endpoint;
     let row = params![
@@ -224,7 +224,7 @@ fn claim(write: &Write<'_>, request: &MessageClaim) -> rusqlite::Result<ClaimedM
     if !claimed.endpoints {
         return Ok(claimed);
     }
-    let ready = all(tx, queries::OUTBOX_READY, [write.now.0], rows::ready)?;
+    let ready = all(tx, queries::OUTBOX_READY, (write.now.0, request.for_triggers), rows::ready)?;
     let mut endpoints = BTreeMap::new();
     for row in all(tx, queries::ENDPOINTS_LIST, [], rows::endpoint)? {
         claimed.handoffs |= row.endpoint.kinds.contains(MessageKind::Handoff);
@@ -239,7 +239,8 @@ fn claim(write: &Write<'_>, request: &MessageClaim) -> rusqlite::Result<ClaimedM
         save_health(write, endpoint.number, health, false)?;
         claimed.messages.extend(taken.into_iter().map(|message| (message, Arc::clone(row))));
     }
-    claimed.next_due = value::<Option<i64>>(tx, queries::OUTBOX_NEXT_DUE, [])?.map(Timestamp);
+    claimed.next_due =
+        value::<Option<i64>>(tx, queries::OUTBOX_NEXT_DUE, [request.for_triggers])?.map(Timestamp);
     Ok(claimed)
 }
 

@@ -170,6 +170,7 @@ queries! {
     WEIGH_STATE = "weigh_state";
     DEAD_FIRE_INSERT = "dead_fire_insert";
     DEAD_FIRE_SETTLE = "dead_fire_settle";
+    DEAD_FIRES_COUNT = "dead_fires_count";
     DEAD_FIRES_LIST = "dead_fires_list";
     DEAD_FIRES_TRIM = "dead_fires_trim";
     FIRE_CLOSED = "fire_closed";
@@ -190,6 +191,7 @@ queries! {
     GROUPS_DUE = "groups_due";
     GROUPS_OF = "groups_of";
     GROUPS_PAUSE = "groups_pause";
+    GROUPS_RELEASE_ALL = "groups_release_all";
     PENDING_DELETE = "pending_delete";
     PENDING_INSERT = "pending_insert";
     PENDING_LIST = "pending_list";
@@ -207,6 +209,7 @@ queries! {
     TRIGGERS_LIST = "triggers_list";
     TRIGGERS_NEXT_DUE = "triggers_next_due";
     TRIGGERS_OF_WORKFLOW = "triggers_of_workflow";
+    TRIGGERS_RELEASE_ALL = "triggers_release_all";
 }
 
 /// How SQLite would go about a statement, step by step.

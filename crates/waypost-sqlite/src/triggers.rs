@@ -10,7 +10,9 @@ use waypost_core::id::ExecutionNo;
 use waypost_core::time::{Millis, Timestamp};
 use waypost_core::trigger::ItemDigest;
 use waypost_ports::store::{Appended, Definition, NewDefinition, StoreError, TakenName};
-use waypost_ports::triggers::rules::{Registered, StoredTrigger, cancel_mail, register as rule};
+use waypost_ports::triggers::rules::{
+    Registered, StoredTrigger, cancel_mail, endpoint_of, register as rule,
+};
 use waypost_ports::triggers::{
     Arrival, Arrived, ClaimedTriggers, DeadFireRow, DeadFireState, DeadFiresRequest, DueGroup,
     Fire, FireOutcome, FireRow, FiresPage, FiresRequest, SettledFire, Settlement, TRIGGERS_MAX,
@@ -20,7 +22,7 @@ use waypost_ports::triggers::{
 
 use crate::connection::{all, first, from_stored, run, value};
 use crate::store::{SqliteStore, Write};
-use crate::{mail, queries};
+use crate::{mail, outbox, queries};
 
 impl Triggers for SqliteStore {
     fn claim_triggers(&self, request: &TriggerClaim) -> Result<ClaimedTriggers, StoreError> {
@@ -175,9 +177,14 @@ pub(crate) fn register(
     }
     for registered in registered {
         match registered {
-            Registered::New(trigger) => rows::insert(tx, &trigger)?,
+            Registered::New(mut trigger) => {
+                rows::insert(tx, &trigger)?;
+                trigger.row.number = TriggerNo(tx.last_insert_rowid());
+                add_endpoint(write, &trigger.row, new)?;
+            }
             Registered::Known { trigger, discards_groups } => {
                 let number = trigger.row.number;
+                add_endpoint(write, &trigger.row, new)?;
                 if discards_groups {
                     windows::discard(write, number)?;
                 }
@@ -190,24 +197,40 @@ pub(crate) fn register(
     Ok(())
 }
 
-/// Why a first frame with this fire does not go in, if the fire is a reason.
-pub(crate) fn refusal(write: &Write<'_>, fire: &Fire) -> rusqlite::Result<Option<Appended>> {
+/// The endpoint of a trigger that fires with ends, unless it is there.
+fn add_endpoint(write: &Write<'_>, row: &TriggerRow, new: &NewDefinition) -> rusqlite::Result<()> {
+    match endpoint_of(row, new) {
+        Some(endpoint) => outbox::add(write, &endpoint).map(drop),
+        None => Ok(()),
+    }
+}
+
+/// The trigger of a fire with which a first frame may go in, or why it may not.
+pub(crate) fn admit(
+    write: &Write<'_>,
+    fire: &Fire,
+) -> rusqlite::Result<Result<StoredTrigger, Appended>> {
     let trigger = fire.at.trigger;
     if let Some(known) = known(&write.tx, trigger, &fire.item)? {
         let taken = TakenName::Item;
-        return Ok(Some(match known.execution {
+        return Ok(Err(match known.execution {
             Some(execution) => Appended::Duplicate { execution, taken },
             None => Appended::ItemSettled(known.outcome),
         }));
     }
     let stored = load(&write.tx, trigger)?;
-    let admitted = stored.is_some_and(|row| row.admits(fire.at, fire.advance.as_ref()))
-        && windows::has(write, trigger, fire.group.as_ref())?;
-    Ok((!admitted).then_some(Appended::Stale))
+    let stored = stored.filter(|row| row.admits(fire.at, fire.advance.as_ref()));
+    let has_group = windows::has(write, trigger, fire.group.as_ref())?;
+    Ok(stored.filter(|_| has_group).ok_or(Appended::Stale))
 }
 
 /// The rows of a fire whose frame went in.
-pub(crate) fn fire(write: &Write<'_>, fire: &Fire, execution: ExecutionNo) -> rusqlite::Result<()> {
+pub(crate) fn fire(
+    write: &Write<'_>,
+    fire: &Fire,
+    mut stored: StoredTrigger,
+    execution: ExecutionNo,
+) -> rusqlite::Result<()> {
     let trigger = fire.at.trigger;
     let row = params![
         trigger.0,
@@ -221,7 +244,6 @@ pub(crate) fn fire(write: &Write<'_>, fire: &Fire, execution: ExecutionNo) -> ru
     ];
     run(&write.tx, queries::FIRE_INSERT, row)?;
     windows::delete(write, trigger, fire.group.as_ref())?;
-    let Some(mut stored) = load(&write.tx, trigger)? else { return Ok(()) };
     let changed = stored.fire(fire, write.now);
     match fire.advance {
         Some(_) => save(write, &stored),
@@ -244,11 +266,15 @@ fn settle(write: &Write<'_>, settlement: &Settlement) -> rusqlite::Result<bool> 
     for fire in &settlement.fires {
         settle_item(write, trigger, fire)?;
     }
+    if settlement.has_dead() {
+        stored.count_dead(from_stored(value(tx, queries::DEAD_FIRES_COUNT, [trigger.0])?));
+    }
     windows::delete(write, trigger, settlement.group.as_ref())?;
-    if settlement.advance.is_some() || settlement.broken.is_some() {
+    let breaks = stored.row.state == TriggerState::Broken;
+    if settlement.advance.is_some() || breaks {
         save(write, &stored)?;
     }
-    if settlement.broken.is_some() {
+    if breaks {
         windows::pause(write, trigger, true)?;
         run(tx, queries::TRIGGER_ROSTER_RAISE, [])?;
     }

@@ -61,7 +61,8 @@ impl Plan {
             (self.scopes.len() > 1, BODIES_LOG_FORMAT),
             (!self.callable, CHILDREN_LOG_FORMAT),
             (self.budget.is_some(), BUDGETS_LOG_FORMAT),
-            (!self.triggers.is_empty(), TRIGGERS_LOG_FORMAT),
+            // A build without that format does not know the name `trigger`.
+            (!self.triggers.is_empty() || self.mentions("trigger"), TRIGGERS_LOG_FORMAT),
         ];
         let own = own.into_iter().filter(|(has, _)| *has).map(|(_, format)| format);
         own.chain(self.nodes.iter().map(PlanNode::requires)).max().unwrap_or(1)

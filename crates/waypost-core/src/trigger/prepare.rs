@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{Fired, Trigger};
+use super::{Fired, Trigger, TriggerKind};
 use crate::expr::{Scope, Template};
 use crate::failure::{Failure, kind};
 use crate::id::ExecutionId;
@@ -132,8 +132,22 @@ pub struct PreparedStart {
 }
 
 impl Trigger {
-    /// Evaluates the condition and the templates of this trigger for one fire, all of them within one
-    /// budget of an expression.
+    /// Does an event that goes into the window of this trigger meet its condition? What fires later is not
+    /// asked again: an event that does not count must neither put off a debounce nor fill a batch.
+    pub fn admits(&self, fired: &Fired, payload: &Payload) -> Result<bool, Failure> {
+        match &self.condition {
+            Some(condition) => condition.eval_bool(&payload.scope(Some(fired))),
+            None => Ok(true),
+        }
+    }
+
+    /// Has it a window?
+    fn collects(&self) -> bool {
+        matches!(&self.kind, TriggerKind::Event(event) if event.window.is_some())
+    }
+
+    /// Evaluates the condition, unless it was [when events arrived](Self::admits), and the templates of this
+    /// trigger for one fire, all of them within one budget of an expression.
     pub fn prepare(&self, fired: &Fired, payload: &Payload) -> Prepared {
         let scope = payload.scope(Some(fired));
         match self.prepare_over(&scope, payload) {
@@ -148,7 +162,7 @@ impl Trigger {
         scope: &Scope,
         payload: &Payload,
     ) -> Result<Option<PreparedStart>, Failure> {
-        if let Some(condition) = &self.condition
+        if let Some(condition) = self.condition.as_ref().filter(|_| !self.collects())
             && !condition.eval_bool(scope)?
         {
             return Ok(None);

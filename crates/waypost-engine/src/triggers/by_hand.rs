@@ -3,8 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use waypost_core::failure::Failure;
 use waypost_core::json::Json;
-use waypost_core::trigger::{Payload, TriggerKind, WebhookTrigger, WindowMode};
+use waypost_core::time::Timestamp;
+use waypost_core::trigger::{Payload, Trigger, TriggerKind, WebhookTrigger, WindowMode};
+
+use super::Occurrence;
 
 /// What a person gives a trigger.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +41,19 @@ impl ByHand<'_> {
             TriggerKind::Poll(_) | TriggerKind::Stream(_) => Payload::item(payload, &empty()),
             TriggerKind::WorkflowEnded(_) => Payload::ended(payload),
         })
+    }
+}
+
+impl ByHand<'_> {
+    /// Does the event of a trigger with a window meet its condition? Other triggers are asked when they fire.
+    pub(super) fn is_admitted(&self, trigger: &Trigger, now: Timestamp) -> Result<bool, Failure> {
+        match &trigger.kind {
+            TriggerKind::Event(event) if event.window.is_some() => {
+                let occurrence = Occurrence::new("by hand", Payload::event(self.payload));
+                trigger.admits(&occurrence.fired(trigger, now), &occurrence.payload)
+            }
+            _ => Ok(true),
+        }
     }
 }
 

@@ -119,6 +119,12 @@ impl TriggerControl {
     ) -> Result<FireResult, ControlError> {
         let made_up = || Uuid::new_v4().simple().to_string();
         let key = key.map_or_else(made_up, str::to_owned);
+        let planned = self.firing.planned(&self.row(workflow, name).await?).await?;
+        match by_hand.is_admitted(&planned.trigger, self.firing.now()) {
+            Ok(true) => {}
+            Ok(false) => return Ok(FireResult::Filtered),
+            Err(failure) => return Ok(FireResult::Dead { reason: failure.message }),
+        }
         self.retrying(workflow, name, |_, PlannedTrigger { trigger, .. }| {
             let payload = by_hand.payload_of(&trigger.kind).map_err(ControlError::Invalid)?;
             Ok(Occurrence::new(&format!("by hand {key}"), payload))

@@ -1,13 +1,14 @@
 //! Ends of workflows as triggers: an endpoint of the outbox inside of Waypost, whose messages the dispatcher
 //! fires instead of sending them. Order, repeats and dead letters come with the outbox.
 //!
-//! An endpoint's id names its trigger and what the trigger listens to. Where that changes, another endpoint is
-//! added before the old one goes, so that no end is between them; an end that both get is one item.
+//! A deploy stores the endpoint with the trigger's row. Its id names the trigger and what the trigger listens to.
+//! Where that changes, another endpoint is added before the old one goes, so that no end is between them; an end
+//! that both get is one item. Endpoints that are over are deleted by [`EndedTriggers::reconcile`], which also adds
+//! what an older build has left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use uuid::Uuid;
 use waypost_core::event::{Event, RunCreated, RunEvent};
 use waypost_core::frame::decode;
 use waypost_core::id::ExecutionNo;
@@ -17,16 +18,18 @@ use waypost_core::outbox::{MessageKind, MessageKinds};
 use waypost_core::status::Status;
 use waypost_core::trigger::{Payload, TriggerKind, TriggerKindName, WorkflowEndedTrigger};
 use waypost_ports::outbox::{
-    EndpointRow, MessageState, MessagesRequest, NewEndpoint, Outbox, OutboxMessage, SigningSecret,
+    EndpointRow, MessageState, MessagesRequest, NewEndpoint, Outbox, OutboxMessage,
+    is_trigger_endpoint,
 };
 use waypost_ports::store::{Store, StoreError};
-use waypost_ports::triggers::{FireOutcome, TriggerRow, TriggerState, Triggers, TriggersRequest};
+use waypost_ports::triggers::rules::{ends_endpoint, ends_prefix};
+use waypost_ports::triggers::{
+    EndsWanted, FireOutcome, TriggerNo, TriggerRow, TriggerState, Triggers, TriggersRequest,
+};
 
 use super::scheduling::rejected;
 use super::{FireError, FireResult, Firing, Occurrence, blocking};
 
-/// What the ids of these endpoints begin with. No other endpoint may have such an id.
-const ENDPOINT_PREFIX: &str = "trigger-";
 /// Stands for every workflow but the trigger's own.
 const ANY_WORKFLOW: &str = "*";
 /// Triggers that are read at once.
@@ -35,11 +38,6 @@ const PAGE: usize = 500;
 const TRIES: usize = 5;
 /// Executions above one that are looked at for the trigger that began the tree.
 const PARENTS_MAX: usize = 64;
-
-/// Is this the id of an endpoint that belongs to a trigger? Such endpoints are not shown.
-pub fn is_trigger_endpoint(id: &str) -> bool {
-    id.starts_with(ENDPOINT_PREFIX)
-}
 
 /// Fires the ends of executions. Cheap to clone.
 #[derive(Clone)]
@@ -58,14 +56,14 @@ impl EndedTriggers {
             // Of a definition that this build cannot use, the endpoint stays as it is.
             let planned = self.firing.planned(&row).await;
             let endpoint = match planned {
-                Ok(planned) => match &planned.trigger.kind {
-                    TriggerKind::WorkflowEnded(ended) => Some(endpoint(&row, ended)),
-                    _ => None,
-                },
+                Ok(planned) => {
+                    let wanted = ends_wanted(&planned.trigger.kind);
+                    wanted.map(|wanted| ends_endpoint(&row, &wanted))
+                }
                 Err(FireError::Definition(_)) => None,
                 Err(error) => return Err(error),
             };
-            wanted.insert(row.number.0, endpoint);
+            wanted.insert(row.number, endpoint);
         }
         let outbox = Arc::clone(&self.outbox);
         Ok(blocking(move || change_endpoints(&*outbox, &wanted)).await?)
@@ -223,31 +221,16 @@ fn rows(triggers: &dyn Triggers) -> Result<Vec<TriggerRow>, StoreError> {
     Ok(rows)
 }
 
-fn endpoint(row: &TriggerRow, ended: &WorkflowEndedTrigger) -> NewEndpoint {
+/// The ends with which a trigger of this kind fires, if it does.
+pub(super) fn ends_wanted(kind: &TriggerKind) -> Option<EndsWanted> {
+    let TriggerKind::WorkflowEnded(ended) = kind else { return None };
     let ends = MessageKind::ALL.into_iter().filter(|kind| {
         let wanted = |status| ended.statuses.is_empty() || ended.statuses.contains(&status);
         end_of(*kind).is_some_and(wanted)
     });
     let kinds = ends.fold(MessageKinds::default(), |kinds, kind| kinds.with(kind.into()));
     let workflow = (*ended.workflow != *ANY_WORKFLOW).then(|| Arc::clone(&ended.workflow));
-    let listens = blake3::hash(format!("{} {workflow:?}", kinds.bits()).as_bytes()).to_hex();
-    let listens = listens.get(..12).unwrap_or_default();
-    NewEndpoint {
-        id: format!("{}{listens}", prefix(row.number.0)).into(),
-        url: "trigger:".into(),
-        description: serde_json::json!([row.workflow, row.name]).to_string().into(),
-        workflow,
-        kinds,
-        with_output: true,
-        with_links: false,
-        // Nothing is signed with it.
-        secret: SigningSecret(Uuid::new_v4().as_bytes().to_vec()),
-    }
-}
-
-/// What the ids of the endpoints of a trigger begin with.
-fn prefix(trigger: i64) -> String {
-    format!("{ENDPOINT_PREFIX}{trigger}-")
+    Some(EndsWanted { workflow, kinds })
 }
 
 /// The workflow and the name of an endpoint's trigger.
@@ -259,7 +242,7 @@ fn named(description: &str) -> Option<(String, String)> {
 /// no message of it left. `wanted` has every trigger by number; without an endpoint, its own ones stay.
 fn change_endpoints(
     outbox: &dyn Outbox,
-    wanted: &BTreeMap<i64, Option<NewEndpoint>>,
+    wanted: &BTreeMap<TriggerNo, Option<NewEndpoint>>,
 ) -> Result<(), StoreError> {
     let known: BTreeSet<Arc<str>> =
         outbox.endpoints()?.into_iter().map(|row| row.endpoint.id).collect();
@@ -271,7 +254,7 @@ fn change_endpoints(
         }
     }
     for id in known.into_iter().filter(|id| is_trigger_endpoint(id)) {
-        let is_of = |trigger: &i64| id.starts_with(&prefix(*trigger));
+        let is_of = |trigger: &TriggerNo| id.starts_with(&ends_prefix(*trigger));
         let of = wanted.iter().find(|(trigger, _)| is_of(trigger));
         let goes = match of {
             None => true,

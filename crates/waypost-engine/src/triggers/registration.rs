@@ -7,6 +7,8 @@ use waypost_core::time::Timestamp;
 use waypost_core::trigger::{Registration, Trigger};
 use waypost_ports::triggers::NewTrigger;
 
+use super::ended::ends_wanted;
+
 /// The triggers of a plan, as a deploy at `now` of the store's time registers them.
 pub fn registrations(plan: &Plan, workflow: &str, now: Timestamp) -> Vec<NewTrigger> {
     let registration = |trigger: &Arc<Trigger>| {
@@ -19,6 +21,7 @@ pub fn registrations(plan: &Plan, workflow: &str, now: Timestamp) -> Vec<NewTrig
             next_due,
             enabled: trigger.enabled,
             topics,
+            ends: ends_wanted(&trigger.kind),
         }
     };
     plan.triggers.iter().map(registration).collect()

@@ -19,7 +19,13 @@ impl TriggerControl {
         let planned = self.firing.planned(&row).await?;
         let payload = by_hand.payload_of(&planned.trigger.kind).map_err(ControlError::Invalid)?;
         let occurrence = Occurrence::new("test", payload);
-        let fired = occurrence.fired(&planned.trigger, self.firing.now());
+        let now = self.firing.now();
+        match by_hand.is_admitted(&planned.trigger, now) {
+            Ok(true) => {}
+            Ok(false) => return Ok(Prepared::Filtered),
+            Err(failure) => return Ok(Prepared::Failed(failure)),
+        }
+        let fired = occurrence.fired(&planned.trigger, now);
         let prepared = planned.trigger.prepare(&fired, &occurrence.payload);
         if let Prepared::Start(start) = &prepared
             && let Err(faults) = self.firing.plans.check_input(&planned.plan, &start.input)

@@ -256,7 +256,9 @@ fn read_trigger<'t>(
         TriggerKindName::Stream => (stream::read(&mut block), &["trigger", "item"]),
     };
     let description = block.text("description");
-    let condition = block.expression("if", sees);
+    // Of a window, it is asked of each event when it arrives.
+    let of_one = if kind == TriggerKindName::Event { event::ONE } else { sees };
+    let condition = block.expression("if", of_one);
     let input = block.template("input", sees);
     let id = block.template("id", sees);
     let labels = read_labels(&mut block, sees);

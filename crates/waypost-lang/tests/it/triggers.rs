@@ -119,6 +119,41 @@ fn shown(plan: &Plan) -> String {
     text
 }
 
+/// An older build has no `trigger` for them, whether or not the definition has triggers.
+#[test]
+fn definition_that_mentions_trigger_requires_the_log_format_that_has_it() {
+    let requires =
+        |node: &str| compiled(&format!("{{ name: x, nodes: [{node}] }}")).plan.requires();
+    for (node, expected) in [
+        ("{ id: a, type: output, config: { value: '${{ trigger.kind }}' } }", TRIGGERS_LOG_FORMAT),
+        (
+            "{ id: a, type: condition, config: { expression: trigger.depth > 0 } }",
+            TRIGGERS_LOG_FORMAT,
+        ),
+        ("{ id: a, type: noop, variables: { by: '${{ trigger.name }}' } }", TRIGGERS_LOG_FORMAT),
+        ("{ id: a, type: output, config: { value: '${{ input.trigger }} trigger' } }", 1),
+    ] {
+        assert_eq!(requires(node), expected, "{node}");
+    }
+    let keyed = "{ name: x, concurrency: { key: '${{ trigger.name }}', limit: 1 }, nodes: [{ id: a, type: noop }] }";
+    assert_eq!(compiled(keyed).plan.requires(), TRIGGERS_LOG_FORMAT);
+}
+
+#[test]
+fn condition_of_a_window_sees_one_event() {
+    let entry = |condition: &str| {
+        format!(
+            "{{ name: x, on: [{{ event: e, type: t, batch: {{ size: 2, wait: 1m }}, if: \"{condition}\" }}], \
+             nodes: [{{ id: a, type: noop }}] }}"
+        )
+    };
+    compiled(&entry("event.data.n > 1"));
+    let faults =
+        parse(entry("events | length > 1").as_bytes(), &catalog()).expect_err("it sees one");
+    let text = faults.render(b"", "test", false);
+    assert!(text.contains("events"), "{text}");
+}
+
 #[test]
 fn fields_of_triggers_are_in_the_plan() {
     let plan = compiled(EVERYTHING).plan;

@@ -250,6 +250,7 @@ macro_rules! conformance_tests {
                 paused_endpoint_collects_and_disabled_one_does_not,
                 message_is_claimed_once_until_the_claim_ends,
                 messages_of_one_execution_are_claimed_in_order,
+                messages_for_triggers_are_left_to_others,
                 dead_message_does_not_hold_up_later_ones,
                 results_are_recorded,
                 claims_keep_to_the_limits_of_caller_and_endpoint,
@@ -269,6 +270,7 @@ macro_rules! conformance_tests {
                 broken_trigger_goes_on_with_another_version,
                 move_keeps_the_state_and_may_let_items_fire_again,
                 change_of_an_unknown_trigger_is_none,
+                endpoint_of_a_trigger_of_ends_is_stored_with_it,
             ];
             settlements: [
                 due_triggers_are_claimed_once_until_the_claim_ends,
@@ -276,6 +278,7 @@ macro_rules! conformance_tests {
                 settlement_of_another_seq_or_revision_stores_nothing,
                 settled_items_are_remembered_with_their_reasons,
                 settlement_cancels_executions,
+                trigger_with_too_many_dead_letters_is_broken,
                 triggers_are_listed_filtered_and_paged,
                 fires_and_dead_letters_are_listed_in_pages,
                 old_items_and_dead_letters_are_trimmed,

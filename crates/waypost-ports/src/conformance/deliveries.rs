@@ -17,7 +17,7 @@ use super::rig::{ONE, Rig, START};
 use crate::clock::Clock;
 use crate::outbox::{
     ClaimedMessages, EndpointChange, EndpointState, MessageClaim, MessageState, Outbox,
-    OutboxMessage,
+    OutboxMessage, TRIGGER_ENDPOINT_PREFIX,
 };
 use crate::store::LEASE as INSTANCE_LEASE;
 
@@ -81,6 +81,24 @@ pub fn messages_of_one_execution_are_claimed_in_order<B: StoreUnderTest>(rig: &R
         settle(rig, &next, &OK);
     }
     assert_eq!(claim(rig), []);
+}
+
+/// An instance that fires no triggers takes none of their messages, and waits for none of them.
+pub fn messages_for_triggers_are_left_to_others<B: StoreUnderTest>(rig: &Rig<B>) {
+    add(rig, &endpoint(&format!("{TRIGGER_ENDPOINT_PREFIX}1-a")));
+    tell(rig, 2);
+    let (claim_no, instance) = (Uuid::from_u128(7), InstanceId(Uuid::from_u128(900)));
+    let without =
+        MessageClaim { claim: claim_no, instance, limit: 64, lease: LEASE, for_triggers: false };
+    let claim_without = || rig.store().claim_messages(&without).expect("the claim is answered");
+    let claimed = claim_without();
+    assert_eq!((claimed.messages.len(), claimed.next_due), (0, None));
+    add(rig, &endpoint("a"));
+    tell(rig, 1);
+    let claimed = claim_without().messages;
+    let names: Vec<&str> = claimed.iter().map(|(message, _)| &*message.name.endpoint).collect();
+    assert_eq!(names, ["a"]);
+    assert_eq!(claim(rig).len(), 3, "another one takes them at once");
 }
 
 /// The first messages of their executions are due later than hundreds that wait for them.
@@ -219,7 +237,13 @@ fn claim_by<B: StoreUnderTest>(
     claim: u128,
     limit: usize,
 ) -> ClaimedMessages {
-    let request = MessageClaim { claim: Uuid::from_u128(claim), instance, limit, lease: LEASE };
+    let request = MessageClaim {
+        claim: Uuid::from_u128(claim),
+        instance,
+        limit,
+        lease: LEASE,
+        for_triggers: true,
+    };
     rig.store().claim_messages(&request).expect("the claim is answered")
 }
 

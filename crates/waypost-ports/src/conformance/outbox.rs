@@ -86,7 +86,7 @@ pub(super) fn claim_as<B: StoreUnderTest>(
     limit: usize,
 ) -> ClaimedMessages {
     let (claim, instance) = (Uuid::from_u128(claim), InstanceId(Uuid::from_u128(900)));
-    let request = MessageClaim { claim, instance, limit, lease: LEASE };
+    let request = MessageClaim { claim, instance, limit, lease: LEASE, for_triggers: true };
     rig.store().claim_messages(&request).expect("the claim is answered")
 }
 

@@ -13,8 +13,8 @@ use super::triggers::{
     row, schedule, settle, settled, settlement, version,
 };
 use crate::triggers::{
-    DEAD_FIRE_KEPT, DeadFireRow, DeadFireState, DeadFiresRequest, FireOutcome, FireRow,
-    FiresRequest, ITEM_KEPT, Settlement, TriggerNo, TriggerRow, TriggerState, Triggers,
+    DEAD_FIRE_KEPT, DEAD_FIRES_MAX, DeadFireRow, DeadFireState, DeadFiresRequest, FireOutcome,
+    FireRow, FiresRequest, ITEM_KEPT, Settlement, TriggerNo, TriggerRow, TriggerState, Triggers,
     TriggersRequest,
 };
 
@@ -28,7 +28,6 @@ pub fn due_triggers_are_claimed_once_until_the_claim_ends<B: StoreUnderTest>(rig
     let second = claim(rig);
     assert_eq!(names(&second), ["b"]);
     assert_eq!(second.next_due, Some(START.plus(LEASE)));
-    rig.reopen();
     assert_eq!(names(&claim(rig)), [""; 0]);
     rig.advance(LEASE.0);
     assert_eq!(names(&claim(rig)), ["b", "a"], "their claims end at once: by number");
@@ -135,6 +134,30 @@ pub fn settlement_cancels_executions<B: StoreUnderTest>(rig: &mut Rig<B>) {
         "it's late",
     );
     assert_eq!(mail[0], expected);
+}
+
+pub fn trigger_with_too_many_dead_letters_is_broken<B: StoreUnderTest>(rig: &mut Rig<B>) {
+    let mut before = one(rig);
+    let letters = usize::try_from(DEAD_FIRES_MAX).expect("it fits");
+    let all: Vec<_> = (0..letters).map(|n| settled(&format!("{n}"), FireOutcome::Dead)).collect();
+    let (most, last) = all.split_at(letters - 1);
+    for fires in most.chunks(1_111) {
+        assert!(settle(rig, &settlement(&before, 10, fires.to_vec())));
+        before = row(rig, "flow", "every");
+        assert_eq!(before.state, TriggerState::Active);
+    }
+    // A letter that a person has dealt with does not count.
+    let letter = dead(rig)[0].id;
+    let discarded = rig.store().settle_dead_fire(letter, DeadFireState::Discarded);
+    assert!(discarded.expect("it is answered"));
+    let without = |fires| Settlement { advance: None, ..settlement(&before, 10, fires) };
+    assert!(settle(rig, &without(last.to_vec())));
+    assert_eq!(row(rig, "flow", "every"), before);
+    assert!(settle(rig, &without(vec![settled("another", FireOutcome::Dead)])));
+    let broken = row(rig, "flow", "every");
+    assert_eq!((broken.state, broken.next_due), (TriggerState::Broken, None));
+    assert!(broken.revision > before.revision);
+    assert!(broken.reason.is_some_and(|reason| reason.contains("dead letters")));
 }
 
 pub fn triggers_are_listed_filtered_and_paged<B: StoreUnderTest>(rig: &mut Rig<B>) {

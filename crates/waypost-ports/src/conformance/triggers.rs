@@ -3,16 +3,19 @@
 use std::sync::Arc;
 
 use waypost_core::json::Json;
+use waypost_core::outbox::{MessageKind, MessageKinds};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_core::trigger::{ItemKey, PollCursor, ScheduleCursor, TriggerCursor, TriggerKindName};
 
 use super::StoreUnderTest;
 use super::rig::{Rig, START, new_definition};
+use crate::outbox::{NewEndpoint, Outbox};
 use crate::store::{NewDefinition, Store, StoreError};
+use crate::triggers::rules::ends_endpoint;
 use crate::triggers::{
-    Advance, ClaimedTriggers, DeadFire, DeadFireRow, DeadFiresRequest, FireOutcome, FireRow,
-    FiresRequest, NewTrigger, SettledFire, Settlement, TriggerAt, TriggerChange, TriggerClaim,
-    TriggerNo, TriggerRow, TriggerState, Triggers,
+    Advance, ClaimedTriggers, DeadFire, DeadFireRow, DeadFiresRequest, EndsWanted, FireOutcome,
+    FireRow, FiresRequest, NewTrigger, SettledFire, Settlement, TriggerAt, TriggerChange,
+    TriggerClaim, TriggerNo, TriggerRow, TriggerState, Triggers,
 };
 
 pub(super) const LEASE: Millis = Millis::from_secs(30);
@@ -40,6 +43,7 @@ pub(super) fn schedule(name: &str, due: i64) -> NewTrigger {
         next_due: Some(at(due)),
         enabled: true,
         topics: Vec::new(),
+        ends: None,
     }
 }
 
@@ -323,6 +327,35 @@ pub fn move_keeps_the_state_and_may_let_items_fire_again<B: StoreUnderTest>(rig:
     assert_eq!((moved.incarnation, moved.state), (1, TriggerState::Paused));
     assert_eq!((moved.cursor.clone(), moved.next_due), (cursor(5), None));
     assert_eq!(row(rig, "flow", "every"), moved);
+}
+
+/// A trigger that gets no ends though it is there would miss those between its deploy and its endpoint.
+pub fn endpoint_of_a_trigger_of_ends_is_stored_with_it<B: StoreUnderTest>(rig: &mut Rig<B>) {
+    let wants = |workflow: &str| NewTrigger {
+        kind: TriggerKindName::WorkflowEnded,
+        cursor: TriggerCursor::None,
+        next_due: None,
+        ends: Some(EndsWanted {
+            workflow: Some(workflow.into()),
+            kinds: MessageKinds::default().with(MessageKind::Failed.into()),
+        }),
+        ..schedule("ends", 0)
+    };
+    let endpoints = || {
+        let known = rig.store().endpoints().expect("the endpoints are answered");
+        known.into_iter().map(|row| row.endpoint).collect::<Vec<_>>()
+    };
+    deploy(rig, &version("flow", 1, vec![schedule("every", 0), wants("it's")]));
+    let of = row(rig, "flow", "ends");
+    let known = endpoints();
+    let [endpoint] = &known[..] else { panic!("{known:?}") };
+    let expected = ends_endpoint(&of, &wants("it's").ends.expect("it wants some"));
+    assert_eq!(*endpoint, NewEndpoint { secret: endpoint.secret.clone(), ..expected });
+    // The same wish is the same endpoint; another one is one more.
+    deploy(rig, &version("flow", 2, vec![wants("it's")]));
+    assert_eq!(endpoints(), known);
+    deploy(rig, &version("flow", 3, vec![wants("other")]));
+    assert_eq!(endpoints().len(), 2);
 }
 
 pub fn change_of_an_unknown_trigger_is_none<B: StoreUnderTest>(rig: &mut Rig<B>) {

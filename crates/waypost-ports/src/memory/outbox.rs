@@ -17,7 +17,7 @@ use crate::outbox::{
     AwaitedResult, ClaimedMessages, DEAD_KEPT, DELIVERED_KEPT, EXPIRED, EndpointChange,
     EndpointRow, EndpointState, LastAttempt, MessageClaim, MessageName, MessageResult, MessageRow,
     MessageState, MessagesPage, MessagesRequest, NewEndpoint, OVER_QUOTA, Outbox, OutboxMessage,
-    OutboxStats, PENDING_KEPT, Replay, TRIM_MAX, frame_mark,
+    OutboxStats, PENDING_KEPT, Replay, TRIM_MAX, frame_mark, is_trigger_endpoint,
 };
 use crate::store::{Append, StoreError};
 
@@ -174,7 +174,8 @@ impl OutboxTables {
         };
         for at in 0..self.endpoints.len() {
             let endpoint = self.endpoints[at].clone();
-            if endpoint.state != EndpointState::Active {
+            let for_trigger = is_trigger_endpoint(&endpoint.endpoint.id);
+            if endpoint.state != EndpointState::Active || for_trigger && !request.for_triggers {
                 continue;
             }
             let id = Arc::clone(&endpoint.endpoint.id);

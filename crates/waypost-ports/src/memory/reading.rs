@@ -110,7 +110,10 @@ impl Tables {
         };
         self.current_versions.insert(Arc::clone(&definition.name), current);
         if new.make_current || previous.is_none() {
-            self.triggers.register(new, &definition, now);
+            for endpoint in self.triggers.register(new, &definition, now) {
+                // Refused where it is known.
+                self.add_endpoint(&endpoint, now).unwrap_or_default();
+            }
         }
         Defined { definition, created, previous, current }
     }

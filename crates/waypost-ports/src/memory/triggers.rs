@@ -12,8 +12,11 @@ use waypost_core::trigger::ItemDigest;
 
 use self::windows::{KeptGroup, WaitingEvent};
 use super::Tables;
+use crate::outbox::NewEndpoint;
 use crate::store::{Append, Appended, Definition, NewDefinition, TakenName};
-use crate::triggers::rules::{Registered, StoredTrigger, WINDOW_GONE, cancel_mail, register};
+use crate::triggers::rules::{
+    Registered, StoredTrigger, WINDOW_GONE, cancel_mail, endpoint_of, register,
+};
 use crate::triggers::{
     ClaimedTriggers, DeadFireRow, DeadFireState, Fire, FireOutcome, FireRow, GroupFence,
     SettledFire, Settlement, TriggerAt, TriggerChange, TriggerClaim, TriggerNo, TriggerRow,
@@ -66,8 +69,14 @@ impl TriggerTables {
         self.fires.iter().find(is_it).map(|kept| &kept.row)
     }
 
-    /// What a deploy does, if it is of the current version.
-    pub(super) fn register(&mut self, new: &NewDefinition, version: &Definition, now: Timestamp) {
+    /// What a deploy does, if it is of the current version. Returns the endpoints that are to be there.
+    pub(super) fn register(
+        &mut self,
+        new: &NewDefinition,
+        version: &Definition,
+        now: Timestamp,
+    ) -> Vec<NewEndpoint> {
+        let mut endpoints = Vec::new();
         let is_of = |kept: &&KeptTrigger| kept.stored.row.workflow == version.name;
         let known = self.rows.values().filter(is_of).map(|kept| kept.stored.clone()).collect();
         for registered in register(known, new, version, now) {
@@ -75,9 +84,11 @@ impl TriggerTables {
             match registered {
                 Registered::New(mut trigger) => {
                     trigger.row.number = TriggerNo(self.next());
+                    endpoints.extend(endpoint_of(&trigger.row, new));
                     self.save(trigger);
                 }
                 Registered::Known { trigger, discards_groups } => {
+                    endpoints.extend(endpoint_of(&trigger.row, new));
                     if discards_groups {
                         self.discard_groups(trigger.row.number, now);
                     }
@@ -87,6 +98,7 @@ impl TriggerTables {
                 }
             }
         }
+        endpoints
     }
 
     /// How many triggers there would be after a deploy.
@@ -190,6 +202,12 @@ impl TriggerTables {
         }
     }
 
+    /// How many dead letters of a trigger wait for a person.
+    fn dead_of(&self, trigger: TriggerNo) -> u64 {
+        let waits = |row: &&DeadFireRow| row.trigger == trigger && row.state == DeadFireState::Dead;
+        self.dead.iter().filter(waits).count() as u64
+    }
+
     fn has_group(&self, trigger: TriggerNo, fence: Option<&GroupFence>) -> bool {
         fence.is_none_or(|fence| self.groups.iter().any(|group| group.is(trigger, fence)))
     }
@@ -244,13 +262,17 @@ impl Tables {
         for fire in &settlement.fires {
             self.triggers.settle_item(trigger, fire, now);
         }
+        if settlement.has_dead() {
+            stored.count_dead(self.triggers.dead_of(trigger));
+        }
         self.triggers.delete_group(trigger, settlement.group.as_ref());
-        if settlement.broken.is_some() {
+        let breaks = stored.row.state == TriggerState::Broken;
+        if breaks {
             self.triggers.roster += 1;
             self.triggers.pause_groups(trigger, true);
         }
         let seq = stored.row.seq;
-        if settlement.advance.is_some() || settlement.broken.is_some() {
+        if settlement.advance.is_some() || breaks {
             self.triggers.save(stored);
         }
         for (execution, reason) in &settlement.cancel {

@@ -112,6 +112,13 @@ pub struct Settlement {
     pub cancel: Vec<(ExecutionNo, Arc<str>)>,
 }
 
+impl Settlement {
+    /// Is one of its items a dead letter?
+    pub fn has_dead(&self) -> bool {
+        self.fires.iter().any(|fire| fire.dead.is_some())
+    }
+}
+
 /// An item that started nothing.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SettledFire {

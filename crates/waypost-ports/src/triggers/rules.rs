@@ -3,15 +3,17 @@
 
 use std::sync::Arc;
 
+use uuid::Uuid;
 use waypost_core::command::Request;
 use waypost_core::id::ExecutionNo;
 use waypost_core::time::Timestamp;
 use waypost_core::trigger::{TriggerCursor, TriggerKindName};
 
 use super::{
-    Advance, Fire, LAST_FIRED_STEP, NewTrigger, Settlement, TRIGGERS_MAX, TriggerAt, TriggerChange,
-    TriggerNo, TriggerRow, TriggerState,
+    Advance, DEAD_FIRES_MAX, EndsWanted, Fire, LAST_FIRED_STEP, NewTrigger, Settlement,
+    TRIGGERS_MAX, TriggerAt, TriggerChange, TriggerNo, TriggerRow, TriggerState,
 };
+use crate::outbox::{NewEndpoint, SigningSecret, TRIGGER_ENDPOINT_PREFIX};
 use crate::store::{Definition, Mail, NewDefinition, StoreError};
 
 /// Why a trigger is paused that was deployed with `--paused`.
@@ -195,6 +197,16 @@ impl StoredTrigger {
         }
     }
 
+    /// So many of its dead letters wait for a person, after a settlement with one: with as many as may, it is
+    /// broken.
+    pub fn count_dead(&mut self, dead: u64) {
+        if dead >= DEAD_FIRES_MAX && self.row.state == TriggerState::Active {
+            self.row.revision += 1;
+            let reason = format!("{dead} dead letters wait: retry or discard them, then resume it");
+            self.enter(TriggerState::Broken, Some(reason.into()));
+        }
+    }
+
     /// Applies a fire that it [admits](Self::admits); `false` where that changes nothing of the row.
     pub fn fire(&mut self, fire: &Fire, now: Timestamp) -> bool {
         if let Some(advance) = &fire.advance {
@@ -217,6 +229,38 @@ pub fn cancel_mail(trigger: TriggerNo, seq: u64, execution: ExecutionNo, reason:
 /// The answer to a deploy with which there would be more triggers than [`TRIGGERS_MAX`].
 pub fn too_many_triggers() -> StoreError {
     StoreError::Refused(format!("there would be more than {TRIGGERS_MAX} triggers"))
+}
+
+/// The endpoint of the outbox through which a trigger that a deploy has registered gets the ends that it fires
+/// with, if it does. Its id names the trigger and what it wants: where that changes, another endpoint is added
+/// before the old one goes, so that no end is between them.
+pub fn endpoint_of(row: &TriggerRow, new: &NewDefinition) -> Option<NewEndpoint> {
+    let is_it = |new: &&NewTrigger| new.name == row.name;
+    let wanted = new.triggers.iter().find(is_it)?.ends.as_ref()?;
+    Some(ends_endpoint(row, wanted))
+}
+
+/// The endpoint of a trigger that fires with these ends.
+pub fn ends_endpoint(row: &TriggerRow, wanted: &EndsWanted) -> NewEndpoint {
+    let EndsWanted { workflow, kinds } = wanted;
+    let digest = blake3::hash(format!("{} {workflow:?}", kinds.bits()).as_bytes()).to_hex();
+    let digest = digest.get(..12).unwrap_or_default();
+    NewEndpoint {
+        id: format!("{}{digest}", ends_prefix(row.number)).into(),
+        url: "trigger:".into(),
+        description: serde_json::json!([row.workflow, row.name]).to_string().into(),
+        workflow: workflow.clone(),
+        kinds: *kinds,
+        with_output: true,
+        with_links: false,
+        // Nothing is signed with it.
+        secret: SigningSecret(Uuid::new_v4().as_bytes().to_vec()),
+    }
+}
+
+/// What the ids of the endpoints of a trigger begin with.
+pub fn ends_prefix(trigger: TriggerNo) -> String {
+    format!("{TRIGGER_ENDPOINT_PREFIX}{}-", trigger.0)
 }
 
 /// Is a trigger with these topics to be found by this one?

@@ -64,8 +64,8 @@ fn topics(row: &TriggerRow) -> Result<Vec<u8>> {
     written(&row.topics.iter().map(|topic| &**topic).collect::<Vec<&str>>())
 }
 
-/// A new row, registered now.
-pub(super) async fn insert(db: &mut Connection, stored: &StoredTrigger) -> Result<()> {
+/// A new row, registered now; gives it its number.
+pub(super) async fn insert(db: &mut Connection, stored: &mut StoredTrigger) -> Result<()> {
     let StoredTrigger { row, timing, by_definition } = stored;
     let params: Params<'_> = &[
         &row.workflow.as_bytes(),
@@ -86,7 +86,9 @@ pub(super) async fn insert(db: &mut Connection, stored: &StoredTrigger) -> Resul
         &timing.as_slice(),
         by_definition,
     ];
-    db.execute(sql!("trigger_insert"), params).await.map(drop)
+    let number = get(&db.query_one(sql!("trigger_insert"), params).await?, 0)?;
+    stored.row.number = TriggerNo(number);
+    Ok(())
 }
 
 /// Writes a row back, and ends its claim.

@@ -89,7 +89,8 @@ fn instances_that_claim_at_once_get_each_message_once_and_keep_the_limit() {
         let mut names = Vec::new();
         loop {
             let (claim, lease) = (Uuid::new_v4(), Millis::from_secs(60));
-            let request = MessageClaim { claim, instance: one, limit: 64, lease };
+            let request =
+                MessageClaim { claim, instance: one, limit: 64, lease, for_triggers: true };
             let claimed = store.claim_messages(&request).unwrap();
             assert!(claimed.messages.len() <= IN_FLIGHT_MAX);
             if claimed.next_due.is_none() {

@@ -6,16 +6,16 @@ use waypost_core::id::DefinitionHash;
 use waypost_core::time::Millis;
 use waypost_core::trigger::{ItemKey, TriggerCursor, TriggerKindName, WindowMode};
 use waypost_ports::conformance::rig::Hand;
-use waypost_ports::store::{Append, Appended, NewDefinition, Store, TakenName};
+use waypost_ports::store::{Append, Appended, NewDefinition, Store, StoreError, TakenName};
 use waypost_ports::triggers::{
-    Advance, Arrival, Arrived, Fire, FiresRequest, NewTrigger, TriggerChange, TriggerClaim,
-    TriggerRow, Triggers,
+    Advance, Arrival, Arrived, Fire, FiresRequest, GROUPS_MAX, NewTrigger, TRIGGERS_MAX,
+    TriggerChange, TriggerClaim, TriggerRow, Triggers,
 };
 use waypost_postgres::PostgresStore;
 
 use crate::support::{Database, instance, is_committed, numbers, two};
 
-fn deploy(store: &PostgresStore, content: &str, names: &[&str]) {
+fn definition(content: &str, names: &[&str]) -> NewDefinition {
     let trigger = |name: &&str| NewTrigger {
         name: (*name).into(),
         kind: TriggerKindName::Event,
@@ -24,16 +24,20 @@ fn deploy(store: &PostgresStore, content: &str, names: &[&str]) {
         next_due: None,
         enabled: true,
         topics: vec!["t".into()],
+        ends: None,
     };
-    let new = NewDefinition {
+    NewDefinition {
         name: "flow".into(),
         hash: DefinitionHash::of(content.as_bytes()),
         canonical: content.into(),
         make_current: true,
         triggers: names.iter().map(trigger).collect(),
         paused: false,
-    };
-    store.define(&new).unwrap();
+    }
+}
+
+fn deploy(store: &PostgresStore, content: &str, names: &[&str]) {
+    store.define(&definition(content, names)).unwrap();
 }
 
 fn row(store: &PostgresStore, name: &str) -> TriggerRow {
@@ -320,4 +324,55 @@ fn events_that_arrive_at_once_are_in_one_group_each() {
     labels.sort();
     labels.dedup();
     assert_eq!(labels.len(), 2 * 3 * EACH);
+}
+
+#[test]
+fn deploy_with_more_triggers_than_a_database_may_have_is_refused() {
+    let database = Database::new();
+    let store = database.open();
+    deploy(&store, "1", &["a"]);
+    let intruder = database.intruder();
+    intruder.run(&format!(
+        "INSERT INTO triggers (workflow, name, kind, version, definition, revision, seq, incarnation, state, cursor,
+                               failures, topics, registered_at, timing, by_definition)
+         SELECT 'many', convert_to(n::text, 'utf8'), 2, 1, definition, 1, 1, 0, 3, cursor, 0, topics, 0, timing, false
+         FROM generate_series(2, {TRIGGERS_MAX}) AS n, triggers"
+    ));
+    deploy(&store, "2", &["a"]);
+    let refused = store.define(&definition("3", &["a", "b"]));
+    assert!(
+        matches!(&refused, Err(StoreError::Refused(reason)) if reason.contains("100000 triggers")),
+        "{refused:?}"
+    );
+    assert!(store.trigger("flow", "b").unwrap().is_none());
+}
+
+#[test]
+fn event_that_would_begin_one_group_too_many_is_full() {
+    let database = Database::new();
+    let store = database.open();
+    deploy(&store, "1", &["a"]);
+    let row = row(&store, "a");
+    let intruder = database.intruder();
+    intruder.run(&format!(
+        "INSERT INTO trigger_groups (trigger, key, seq, first_at, last_at, events, bytes, due, claimable_at)
+         SELECT {}, convert_to(n::text, 'utf8'), -n, 0, 0, 1, 1, 1::int8 << 50, 1::int8 << 50
+         FROM generate_series(1, {}) AS n",
+        row.number.0,
+        GROUPS_MAX - 1
+    ));
+    let arrival = |group: &str, item: &str| Arrival {
+        at: row.at(),
+        group: group.into(),
+        item: ItemKey { key: item.into(), incarnation: 0 }.digest(),
+        label: item.into(),
+        rule: WindowMode::Batch { size: 100, wait: Millis(300_000) },
+        payload: "1".into(),
+    };
+    let arrivals = [arrival("a", "1"), arrival("b", "2"), arrival("a", "3"), arrival("7", "4")];
+    let arrived = store.arrive(&arrivals).unwrap();
+    assert_eq!(arrived, [Arrived::Held, Arrived::Full, Arrived::Held, Arrived::Held]);
+    // What found no room is not remembered: it may come again.
+    intruder.run("DELETE FROM trigger_groups WHERE key = '9'");
+    assert_eq!(store.arrive(&arrivals[1..2]).unwrap(), [Arrived::Held]);
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hyper::{StatusCode, header};
 use waypost_ports::query::DefinitionsRequest;
+use waypost_ports::triggers::TriggersRequest;
 
 use super::page_size;
 use crate::http::call::{Call, Reply};
@@ -21,7 +22,9 @@ pub(crate) async fn deploy(server: Arc<Server>, call: Call) -> Result<Reply, Pro
     let paused = call.values.flag("paused");
     let deployed = server
         .blocking(move |server| {
-            let now = server.engine.time().least;
+            // The engine's estimate may be a little behind: a schedule would fire a time before its deploy.
+            let one = TriggersRequest { limit: 1, ..TriggersRequest::default() };
+            let now = server.reader.backend().triggers(&one)?.at;
             server.workflows.deploy(&source, how, DeployTriggers { now, paused })
         })
         .await?;

@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
+use waypost_core::time::Timestamp;
 use waypost_core::trigger::Payload;
 use waypost_engine::triggers::{FireResult, Firing, Occurrence};
-use waypost_ports::triggers::{Arrival, Arrived, FireOutcome};
+use waypost_ports::triggers::{Arrival, Arrived, FireOutcome, TriggerRow};
 
 use super::triggers::{busy, control, definition, id_of, later};
 use crate::cloud_events::{CloudEvent, parse};
@@ -49,6 +50,9 @@ pub(crate) async fn publish(server: Arc<Server>, call: Call) -> Result<Reply, Pr
     let mut open: Option<Vec<MatchName>> = None;
     for _ in 0..TRIES {
         let triggers = server.event_triggers.current(firing).await.map_err(definition)?;
+        if let Some(row) = events.iter().find_map(|event| triggers.unreadable(&event.kind)) {
+            return Err(unreadable(row));
+        }
         let mut matches = matches(&triggers, &events)?;
         // Another try is for those alone whose trigger had changed.
         if let Some(open) = &open {
@@ -144,6 +148,17 @@ async fn deliver(
     failed.map_or(Ok(stale), Err)
 }
 
+/// Of a newer build, or damaged: the event would be lost for it, and another instance may be able to read it.
+fn unreadable(row: &TriggerRow) -> Problem {
+    let detail = format!(
+        "this instance cannot read the definition of the trigger {}/{}",
+        row.workflow, row.name
+    );
+    Problem::new(Code::StoreUnavailable, detail)
+        .hint("publish the same events to an upgraded instance, or pause the trigger")
+        .retry_after(5)
+}
+
 fn occurrence(event: &CloudEvent) -> Occurrence {
     let occurrence = Occurrence::new(&event.key(), Payload::event(&event.json));
     match waypost_core::json::Json::object([("event", event.attributes())].into_iter()) {
@@ -193,8 +208,9 @@ async fn collect(
     let (mut names, mut arrivals, mut stale) = (Vec::new(), Vec::new(), Vec::new());
     for (at, event, to) in matches {
         let name = (at, Arc::clone(&to.row.workflow), Arc::clone(&to.row.name));
-        match arrival(&event, &to) {
-            Ok(arrival) => {
+        match arrival(&event, &to, firing.now()) {
+            Ok(None) => published.filtered += 1,
+            Ok(Some(arrival)) => {
                 names.push(name);
                 arrivals.push(arrival);
             }
@@ -230,10 +246,19 @@ async fn collect(
     Ok(stale)
 }
 
-/// An event on its way into a window; a reason, where its group is unknown.
-fn arrival(event: &CloudEvent, to: &EventTriggerEntry) -> Result<Arrival, String> {
+/// An event on its way into a window, if it meets the trigger's condition; a reason, where that or its group is
+/// unknown.
+fn arrival(
+    event: &CloudEvent,
+    to: &EventTriggerEntry,
+    now: Timestamp,
+) -> Result<Option<Arrival>, String> {
     let window = to.window().ok_or("the trigger has no window")?;
     let occurrence = occurrence(event);
+    let admitted = to.trigger.admits(&occurrence.fired(&to.trigger, now), &occurrence.payload);
+    if !admitted.map_err(|failure| failure.message)? {
+        return Ok(None);
+    }
     let group: Arc<str> = match &window.key {
         None => "".into(),
         Some(key) => {
@@ -254,12 +279,12 @@ fn arrival(event: &CloudEvent, to: &EventTriggerEntry) -> Result<Arrival, String
     if group.len() > waypost_engine::triggers::ITEM_KEY_BYTES_MAX {
         return Err("the window's key is too long".to_owned());
     }
-    Ok(Arrival {
+    Ok(Some(Arrival {
         at: to.row.at(),
         group,
         item: occurrence.item(&to.row).digest(),
         label: Arc::clone(&occurrence.label),
         rule: window.mode,
         payload: event.json.text().into(),
-    })
+    }))
 }

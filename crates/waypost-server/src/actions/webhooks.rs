@@ -10,10 +10,9 @@ use uuid::Uuid;
 use waypost_core::outbox::delivery::Delivered;
 use waypost_core::outbox::{MessageKinds, STATUS_CHANGED};
 use waypost_engine::dispatcher::test_request;
-use waypost_engine::triggers::is_trigger_endpoint;
 use waypost_ports::outbox::{
     EndpointChange, EndpointRow, MessageName, MessageState, MessagesRequest, NewEndpoint, Outbox,
-    Replay, SigningSecret,
+    Replay, SigningSecret, is_trigger_endpoint,
 };
 
 use super::page_size;

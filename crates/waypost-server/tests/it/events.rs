@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use waypost_ports::access::Role;
 use waypost_server::config::Config;
 
-use super::support::triggered::{HOOKED, PICKY, deploy};
+use super::support::triggered::{CHOOSY, HOOKED, PICKY, deploy};
 use super::support::{Answer, Ask, House};
 
 fn event(kind: &str, id: &str, data: &Value) -> Value {
@@ -62,6 +62,26 @@ async fn events_of_a_window_are_held_once() {
     let held = publish(&house, &json!([one, event("window", "2", &json!(2))])).await.expect(200);
     assert_eq!(held.json()["held"], 2);
     assert_eq!(publish(&house, &one).await.expect(200).json()["duplicates"], 1);
+}
+
+/// An event that does not count must not fill a batch or put off a debounce.
+#[tokio::test]
+async fn condition_of_a_window_is_asked_when_an_event_arrives() {
+    let house = House::empty(Config::default()).await;
+    deploy(&house, CHOOSY);
+    let of = |id: &str, n: i32| event("choosy", id, &json!({ "n": n }));
+    let unclear = event("choosy", "3", &json!({}));
+    let events = json!([of("1", 1), of("2", 2), unclear, of("4", 4)]);
+    let published = publish(&house, &events).await.expect(200).json();
+    let counts = ["filtered", "held", "dead"].map(|name| published[name].clone());
+    assert_eq!(counts, [json!(1), json!(2), json!(1)], "{published}");
+    let test = |n: i32| json!({ "payload": of("5", n) });
+    for (n, outcome) in [(1, "filtered"), (7, "start")] {
+        let tried = house.post("/v1/triggers/choosy/many/test", &test(n)).await.expect(200).json();
+        assert_eq!(tried["outcome"], outcome, "{tried}");
+    }
+    let fired = house.post("/v1/triggers/choosy/many/fire", &test(1)).await.expect(200).json();
+    assert_eq!(fired["outcome"], "filtered", "{fired}");
 }
 
 #[tokio::test]

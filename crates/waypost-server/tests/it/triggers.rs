@@ -174,3 +174,32 @@ async fn rewind_needs_a_time_or_a_cursor() {
         house.post(target, &json!({ "to": "2026-01-01T00:00:00Z" })).await.expect(200).json();
     assert_eq!(moved["cursor"]["after"], json!(1_767_225_600_000_i64), "{moved}");
 }
+
+/// Schedules of all workflows count together, and those that jitter puts off do not.
+#[tokio::test]
+async fn deploy_of_one_schedule_too_many_for_a_full_hour_warns() {
+    let house = House::empty(Config::default()).await;
+    let workflow = |name: &str, schedules: u32, jitter: bool| {
+        let entry = |n: u32| {
+            let mut entry = json!({ "schedule": format!("s{n}"), "cron": "0 3 * * *" });
+            if jitter {
+                entry["jitter"] = json!("5m");
+            }
+            entry
+        };
+        let on: Vec<Value> = (0..schedules).map(entry).collect();
+        json!({ "name": name, "on": on, "nodes": [{ "id": "a", "type": "noop" }] })
+    };
+    let warnings = async |definition: &Value| {
+        let deployed = house.post("/v1/definitions", definition).await.expect(201).json();
+        deployed["warnings"].as_array().cloned().unwrap_or_default()
+    };
+    assert_eq!(warnings(&workflow("many", 60, false)).await, [""; 0]);
+    assert_eq!(warnings(&workflow("later", 60, true)).await, [""; 0]);
+    assert_eq!(warnings(&workflow("more", 40, false)).await, [""; 0]);
+    let found = warnings(&workflow("one", 1, false)).await;
+    assert_eq!((found.len(), found[0]["code"].as_str()), (1, Some("many_schedules")), "{found:?}");
+    let quarter = json!({ "name": "quarter", "nodes": [{ "id": "a", "type": "noop" }],
+        "on": [{ "schedule": "s", "cron": "15 3 * * *" }] });
+    assert_eq!(warnings(&quarter).await, [""; 0]);
+}

@@ -18,7 +18,7 @@ async fn create(house: &House, body: &Value) -> Value {
 fn settle(house: &House, result: &Delivered) -> usize {
     let claim = uuid::Uuid::new_v4();
     let (instance, lease) = (InstanceId(uuid::Uuid::from_u128(9)), Millis::from_secs(60));
-    let request = MessageClaim { claim, instance, limit: 64, lease };
+    let request = MessageClaim { claim, instance, limit: 64, lease, for_triggers: true };
     let claimed = house.store.claim_messages(&request).unwrap().messages;
     let results: Vec<MessageResult> = claimed
         .iter()
@@ -151,7 +151,7 @@ async fn notify_node_sends_its_message_with_its_completion() {
     assert_eq!(message["seq"], events["events"][0]["seq"]);
     let claim = uuid::Uuid::new_v4();
     let (instance, lease) = (InstanceId(uuid::Uuid::from_u128(9)), Millis::from_secs(60));
-    let request = MessageClaim { claim, instance, limit: 64, lease };
+    let request = MessageClaim { claim, instance, limit: 64, lease, for_triggers: true };
     let claimed = house.store.claim_messages(&request).unwrap().messages;
     let notes: Vec<Value> = claimed
         .iter()
@@ -192,7 +192,7 @@ async fn approval_sends_messages_when_it_opens_and_when_people_are_reminded() {
     for _ in 0..3 {
         let claim = uuid::Uuid::new_v4();
         let (instance, lease) = (InstanceId(uuid::Uuid::from_u128(9)), Millis::from_secs(60));
-        let request = MessageClaim { claim, instance, limit: 64, lease };
+        let request = MessageClaim { claim, instance, limit: 64, lease, for_triggers: true };
         let claimed = house.store.claim_messages(&request).unwrap().messages;
         let results = claimed.iter().map(|(message, _)| {
             let data: Value = serde_json::from_slice(&message.data).unwrap();
@@ -248,7 +248,7 @@ async fn notify_node_that_waits_completes_with_what_became_of_its_message() {
     assert!(why.to_string().contains("until its message is delivered"), "{why}");
     let claim = uuid::Uuid::new_v4();
     let (instance, lease) = (InstanceId(uuid::Uuid::from_u128(9)), Millis::from_secs(60));
-    let request = MessageClaim { claim, instance, limit: 64, lease };
+    let request = MessageClaim { claim, instance, limit: 64, lease, for_triggers: true };
     let claimed = house.store.claim_messages(&request).unwrap().messages;
     let results = [Delivered::Yes { status: 204 }, Delivered::Gone];
     for ((message, _), result) in claimed.into_iter().zip(results) {

@@ -198,7 +198,7 @@ impl Simulation {
     fn new_claim(&mut self, instance: InstanceId, limit: usize) -> MessageClaim {
         self.webhooks.claims += 1;
         let (claim, lease) = (Uuid::from_u128(self.webhooks.claims), self.webhooks.lease);
-        MessageClaim { claim, instance, limit, lease }
+        MessageClaim { claim, instance, limit, lease, for_triggers: true }
     }
 
     /// A call of a dispatcher to the store, which may fail before and after it is done.

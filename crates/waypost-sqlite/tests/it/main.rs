@@ -6,5 +6,6 @@ mod bytes;
 mod conformance;
 mod files;
 mod guests;
+mod limits;
 mod projections;
 mod workload;

@@ -220,7 +220,13 @@ pub(super) fn show_warnings(compiled: &Compiled, source: &[u8], name: &str, cont
 
 fn warn(deployed: &wire::Deployed, source: &[u8], name: &str, context: &Context) {
     match wiring::compile(source) {
-        Ok(compiled) => show_warnings(&compiled, source, name, context),
+        Ok(compiled) => {
+            show_warnings(&compiled, source, name, context);
+            // About the other workflows of the store: not seen in the source.
+            for fault in deployed.warnings.iter().filter(|fault| fault.span.is_none()) {
+                complain(&format!("{name}:{}", line_of(fault)));
+            }
+        }
         Err(_) => {
             for fault in &deployed.warnings {
                 complain(&format!("{name}:{}", line_of(fault)));

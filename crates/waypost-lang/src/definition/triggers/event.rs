@@ -11,7 +11,7 @@ use waypost_core::trigger::{EventTrigger, TriggerKind, Window, WindowMode};
 use super::{Block, SeenNames};
 use crate::diagnostics::{Code, quoted};
 
-const ONE: SeenNames = &["trigger", "event"];
+pub(super) const ONE: SeenNames = &["trigger", "event"];
 const SEVERAL: SeenNames = &["trigger", "events"];
 const SPANS: (Millis, Millis) = (WINDOW_SPAN_MIN, WINDOW_SPAN_MAX);
 /// How many times `period` is `max` of a debounce without one.

@@ -19,6 +19,8 @@ use super::house::House;
 pub(crate) const HOOKED: &str = "hooked";
 /// The same, but its input must have a number `amount`.
 pub(crate) const PICKY: &str = "picky";
+/// A workflow whose window takes some events only.
+pub(crate) const CHOOSY: &str = "choosy";
 /// A workflow whose executions fail.
 pub(crate) const FAILING: &str = "failing";
 
@@ -124,6 +126,17 @@ pub(crate) fn triggers_of(workflow: &str) -> Vec<Trigger> {
             schedule("nightly", &json!({ "cron": "30 2 * * *", "zone": "Europe/Berlin" })),
         ],
         PICKY => vec![webhook("any", hook(VerifyScheme::None)), event("event", &["picky"], None)],
+        CHOOSY => vec![Trigger {
+            condition: Some(expression("event.data.n > 1")),
+            ..event(
+                "many",
+                &["choosy"],
+                Some(Window {
+                    key: None,
+                    mode: WindowMode::Batch { size: 2, wait: Millis(60_000) },
+                }),
+            )
+        }],
         FAILING => vec![webhook(
             "output",
             WebhookTrigger { respond: Respond::Output, ..hook(VerifyScheme::None) },

@@ -9,8 +9,8 @@ use waypost_core::json::Json;
 use waypost_core::outbox::delivery::{Delivered, Jitter};
 use waypost_core::time::Millis;
 use waypost_core::trigger::{Payload, TriggerCursor};
-use waypost_engine::triggers::{Occurrence, READ_BACKOFF, is_trigger_endpoint};
-use waypost_ports::outbox::{MessageClaim, MessageResult, Outbox};
+use waypost_engine::triggers::{Occurrence, READ_BACKOFF};
+use waypost_ports::outbox::{MessageClaim, MessageResult, Outbox, is_trigger_endpoint};
 use waypost_ports::triggers::{
     Arrival, DeadFiresRequest, FireOutcome, TriggerState, Triggers, WindowRule,
 };
@@ -166,7 +166,7 @@ async fn ends_of_a_workflow_fire_once_each_until_the_chain_is_too_long() {
     loop {
         let claim = Uuid::new_v4();
         let (instance, lease) = (InstanceId(Uuid::from_u128(9)), Millis::from_secs(60));
-        let request = MessageClaim { claim, instance, limit: 10, lease };
+        let request = MessageClaim { claim, instance, limit: 10, lease, for_triggers: true };
         let claimed = outbox.claim_messages(&request).unwrap().messages;
         let Some((message, endpoint)) = claimed.first() else { break };
         assert_eq!(claimed.len(), 1);
