@@ -25,6 +25,7 @@ use waypost_core::time::{Millis, Timestamp};
 pub use awaited::AwaitedResult;
 
 use crate::store::StoreError;
+use crate::triggers::TriggerAt;
 
 /// Pending messages of one endpoint; beyond that, the oldest are dead letters.
 pub const PENDING_MAX: usize = 100_000;
@@ -67,6 +68,10 @@ pub trait Outbox: Send + Sync {
     /// Deletes an endpoint with all its messages; `false` where there is none of this id. To a node that waits for
     /// one of them, what it has accepted is delivered, and the rest has failed.
     fn delete_endpoint(&self, id: &str) -> Result<bool, StoreError>;
+
+    /// Deletes an endpoint of a trigger that no longer wants it, with all its messages. `false` where the trigger
+    /// has changed since: a deploy may want the endpoint again.
+    fn delete_endpoint_of(&self, id: &str, at: TriggerAt) -> Result<bool, StoreError>;
 
     /// Takes messages that are due, of endpoints that may get one, until the claim ends. What another instance
     /// claimed is due again as soon as its lease has expired; an instance whose own lease has expired gets

@@ -22,6 +22,7 @@ use waypost_ports::outbox::{
     Replay, TRIM_MAX,
 };
 use waypost_ports::store::StoreError;
+use waypost_ports::triggers::TriggerAt;
 
 pub(crate) use awaited::await_results;
 use awaited::{put_results, wake_for_results};
@@ -33,6 +34,7 @@ use crate::error::Result;
 use crate::queries::sql;
 use crate::store::PostgresStore;
 use crate::text::{get, limit, limit_and_one, time};
+use crate::triggers;
 
 /// Messages that are looked at together.
 const PAGE: i64 = 64;
@@ -86,15 +88,19 @@ impl Outbox for PostgresStore {
 
     fn delete_endpoint(&self, id: &str) -> Result<bool, StoreError> {
         self.run(Role::Api, async |db| {
-            let number = |row: &tokio_postgres::Row| get::<i64>(row, 0);
             db.begin().await?;
-            let deleted = db.query_opt(sql!("endpoint_delete"), &[&id.as_bytes()], number).await?;
-            if let Some(number) = deleted {
-                db.execute(sql!("awaited_keep"), &[&number]).await?;
-                db.execute(sql!("endpoint_messages_delete"), &[&number]).await?;
-            }
+            let deleted = delete(db, id).await?;
             db.commit().await?;
-            Ok(deleted.is_some())
+            Ok(deleted)
+        })
+    }
+
+    fn delete_endpoint_of(&self, id: &str, at: TriggerAt) -> Result<bool, StoreError> {
+        self.run(Role::Engine, async |db| {
+            db.begin().await?;
+            let deleted = triggers::hold(db, at).await? && delete(db, id).await?;
+            db.commit().await?;
+            Ok(deleted)
         })
     }
 
@@ -176,6 +182,17 @@ impl Outbox for PostgresStore {
 
 fn span(span: Millis) -> i64 {
     i64::try_from(span.0).unwrap_or(i64::MAX)
+}
+
+/// Inside of a transaction.
+async fn delete(db: &mut Connection, id: &str) -> Result<bool> {
+    let number = |row: &tokio_postgres::Row| get::<i64>(row, 0);
+    let deleted = db.query_opt(sql!("endpoint_delete"), &[&id.as_bytes()], number).await?;
+    if let Some(number) = deleted {
+        db.execute(sql!("awaited_keep"), &[&number]).await?;
+        db.execute(sql!("endpoint_messages_delete"), &[&number]).await?;
+    }
+    Ok(deleted.is_some())
 }
 
 async fn claim(db: &mut Connection, request: &MessageClaim) -> Result<ClaimedMessages> {

@@ -166,6 +166,12 @@ async fn apply(
     Ok(Some(stored.row))
 }
 
+/// Inside of a transaction: keeps deploys and changes of a trigger waiting, if it is still at this revision.
+pub(crate) async fn hold(db: &mut Connection, at: TriggerAt) -> Result<bool> {
+    let found = db.query_opt(sql!("trigger_stop"), &[&at.trigger.0], rows::stored).await?;
+    Ok(found.is_some_and(|stored| stored.row.at() == at))
+}
+
 async fn settle(db: &mut Connection, settlement: &Settlement) -> Result<bool> {
     let trigger = settlement.at.trigger;
     db.begin().await?;

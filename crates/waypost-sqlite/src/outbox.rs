@@ -1,6 +1,7 @@
 //! Webhook endpoints and their messages. Everything that changes them holds the file's write lock, so that
 //! claims and results take turns.
 
+mod registration;
 mod rows;
 
 use std::collections::BTreeMap;
@@ -20,10 +21,14 @@ use waypost_ports::outbox::{
     Replay, TRIM_MAX, frame_mark,
 };
 use waypost_ports::store::StoreError;
+use waypost_ports::triggers::TriggerAt;
+
+pub(crate) use registration::add;
+use registration::delete;
 
 use crate::connection::{all, first, limit_and_one, run, to_stored, value};
 use crate::store::{SqliteStore, Write};
-use crate::{instances, mail, queries};
+use crate::{instances, mail, queries, triggers};
 
 /// Messages that are looked at together.
 const PAGE: i64 = 64;
@@ -63,10 +68,13 @@ impl Outbox for SqliteStore {
     }
 
     fn delete_endpoint(&self, id: &str) -> Result<bool, StoreError> {
+        self.write(|write| delete(write, id))
+    }
+
+    fn delete_endpoint_of(&self, id: &str, at: TriggerAt) -> Result<bool, StoreError> {
         self.write(|write| {
-            run(&write.tx, queries::AWAITED_KEEP, [id])?;
-            run(&write.tx, queries::ENDPOINT_MESSAGES_DELETE, [id])?;
-            Ok(run(&write.tx, queries::ENDPOINT_DELETE, [id])? > 0)
+            let found = triggers::load(&write.tx, at.trigger)?;
+            Ok(found.is_some_and(|stored| stored.row.at() == at) && delete(write, id)?)
         })
     }
 
@@ -130,24 +138,6 @@ impl Outbox for SqliteStore {
         let stats = self.readers.read(|db| first(db, queries::OUTBOX_STATS, [], read))?;
         Ok(stats.unwrap_or_default())
     }
-}
-
-/// Returns false if the id is taken.
-pub(crate) fn add(write: &Write<'_>, endpoint: &NewEndpoint) -> rusqlite::Result<bool> {
-    let NewEndpoint { id, url, description, workflow, kinds, with_output, with_links, secret } =
-        endpoint;
-    let row = params![
-        &**id,
-        &**url,
-        &**description,
-        workflow.as_deref(),
-        kinds.bits(),
-        with_output,
-        with_links,
-        secret.0,
-        write.now.0
-    ];
-    Ok(run(&write.tx, queries::ENDPOINT_INSERT, row)? > 0)
 }
 
 fn has_endpoints(write: &Write<'_>) -> rusqlite::Result<bool> {

@@ -133,7 +133,7 @@ fn next_due(db: &Connection) -> rusqlite::Result<(Option<Timestamp>, Option<Time
     Ok(first(db, queries::TRIGGERS_NEXT_DUE, [], read)?.unwrap_or_default())
 }
 
-fn load(db: &Connection, trigger: TriggerNo) -> rusqlite::Result<Option<StoredTrigger>> {
+pub(crate) fn load(db: &Connection, trigger: TriggerNo) -> rusqlite::Result<Option<StoredTrigger>> {
     first(db, queries::TRIGGER_LOAD, [trigger.0], rows::stored)
 }
 

@@ -6,7 +6,7 @@
 //! that both get is one item. Endpoints that are over are deleted by [`EndedTriggers::reconcile`], which also adds
 //! what an older build has left out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use waypost_core::event::{Event, RunCreated, RunEvent};
@@ -24,7 +24,8 @@ use waypost_ports::outbox::{
 use waypost_ports::store::{Store, StoreError};
 use waypost_ports::triggers::rules::{ends_endpoint, ends_prefix};
 use waypost_ports::triggers::{
-    EndsWanted, FireOutcome, TriggerNo, TriggerRow, TriggerState, Triggers, TriggersRequest,
+    EndsWanted, FireOutcome, TriggerAt, TriggerNo, TriggerRow, TriggerState, Triggers,
+    TriggersRequest,
 };
 
 use super::scheduling::rejected;
@@ -50,23 +51,41 @@ impl EndedTriggers {
     /// Makes the endpoints those of the triggers that there are. What is added gets every end that is
     /// committed after this returns.
     pub async fn reconcile(&self) -> Result<(), FireError> {
-        let rows = self.firing.call(rows).await?;
-        let mut wanted = BTreeMap::new();
-        for row in rows {
-            // Of a definition that this build cannot use, the endpoint stays as it is.
-            let planned = self.firing.planned(&row).await;
-            let endpoint = match planned {
-                Ok(planned) => {
-                    let wanted = ends_wanted(&planned.trigger.kind);
-                    wanted.map(|wanted| ends_endpoint(&row, &wanted))
-                }
-                Err(FireError::Definition(_)) => None,
-                Err(error) => return Err(error),
-            };
-            wanted.insert(row.number, endpoint);
+        // Endpoints first: a deploy stores a trigger together with its endpoint, so every endpoint that is known
+        // here has its trigger among the rows that are read after it.
+        let outbox = Arc::clone(&self.outbox);
+        let mut known = blocking(move || outbox.endpoints()).await?;
+        known.retain(|row| is_trigger_endpoint(&row.endpoint.id));
+        let mut wishes = BTreeMap::new();
+        for row in self.firing.call(rows).await? {
+            wishes.insert(row.number, (row.at(), self.wish(&row).await?));
+        }
+        let of_no_row = |row: &&EndpointRow| wish_of(&wishes, &row.endpoint.id).is_none();
+        let of_no_row: Vec<_> =
+            known.iter().filter(of_no_row).map(|row| row.endpoint.clone()).collect();
+        // Triggers of another kind by now.
+        for endpoint in of_no_row {
+            let Some((workflow, name)) = named(&endpoint.description) else { continue };
+            if let Some(row) = self.firing.row(&workflow, &name).await? {
+                wishes.insert(row.number, (row.at(), Wish::Nothing));
+            }
         }
         let outbox = Arc::clone(&self.outbox);
-        Ok(blocking(move || change_endpoints(&*outbox, &wanted)).await?)
+        Ok(blocking(move || change_endpoints(&*outbox, &known, &wishes)).await?)
+    }
+
+    async fn wish(&self, row: &TriggerRow) -> Result<Wish, FireError> {
+        if row.state == TriggerState::Retired {
+            return Ok(Wish::Nothing);
+        }
+        match self.firing.planned(row).await {
+            Ok(planned) => Ok(match ends_wanted(&planned.trigger.kind) {
+                Some(wanted) => Wish::Endpoint(Box::new(ends_endpoint(row, &wanted))),
+                None => Wish::Nothing,
+            }),
+            Err(FireError::Definition(_)) => Ok(Wish::Unknown),
+            Err(error) => Err(error),
+        }
     }
 
     /// Fires the end that a message is about; `None` where it is to be done later.
@@ -202,7 +221,7 @@ fn end_of(kind: MessageKind) -> Option<Status> {
     }
 }
 
-/// The triggers that there are; those of workflows that are retired have no endpoint.
+/// Every trigger of ends.
 fn rows(triggers: &dyn Triggers) -> Result<Vec<TriggerRow>, StoreError> {
     let kind = Some(TriggerKindName::WorkflowEnded);
     let mut request = TriggersRequest { kind, limit: PAGE, ..TriggersRequest::default() };
@@ -214,11 +233,9 @@ fn rows(triggers: &dyn Triggers) -> Result<Vec<TriggerRow>, StoreError> {
             Some(last) => {
                 request.after = Some((Arc::clone(&last.workflow), Arc::clone(&last.name)));
             }
-            None => break,
+            None => return Ok(rows),
         }
     }
-    rows.retain(|row| row.state != TriggerState::Retired);
-    Ok(rows)
 }
 
 /// The ends with which a trigger of this kind fires, if it does.
@@ -238,31 +255,49 @@ fn named(description: &str) -> Option<(String, String)> {
     serde_json::from_str(description).ok()
 }
 
-/// Adds what is missing, then deletes what is of no trigger, or of one that listens to something else and has
-/// no message of it left. `wanted` has every trigger by number; without an endpoint, its own ones stay.
+/// What a trigger wants of the outbox.
+enum Wish {
+    Nothing,
+    Endpoint(Box<NewEndpoint>),
+    /// Its definition cannot be used by this build: its endpoints stay as they are.
+    Unknown,
+}
+
+type Wishes = BTreeMap<TriggerNo, (TriggerAt, Wish)>;
+
+/// What the trigger of an endpoint wants.
+fn wish_of<'a>(wishes: &'a Wishes, endpoint: &str) -> Option<&'a (TriggerAt, Wish)> {
+    let is_of = |trigger: &TriggerNo| endpoint.starts_with(&ends_prefix(*trigger));
+    wishes.iter().find(|(trigger, _)| is_of(trigger)).map(|(_, wish)| wish)
+}
+
+/// Adds what is missing, then deletes what its trigger does not want, once no message of it is left.
 fn change_endpoints(
     outbox: &dyn Outbox,
-    wanted: &BTreeMap<TriggerNo, Option<NewEndpoint>>,
+    known: &[EndpointRow],
+    wishes: &Wishes,
 ) -> Result<(), StoreError> {
-    let known: BTreeSet<Arc<str>> =
-        outbox.endpoints()?.into_iter().map(|row| row.endpoint.id).collect();
-    for new in wanted.values().flatten().filter(|new| !known.contains(&new.id)) {
+    for (_, wish) in wishes.values() {
+        let Wish::Endpoint(new) = wish else { continue };
+        if known.iter().any(|row| row.endpoint.id == new.id) {
+            continue;
+        }
         match outbox.add_endpoint(new) {
-            // Another instance has added it.
+            // A deploy or another instance has added it.
             Ok(()) | Err(StoreError::Refused(_)) => {}
             Err(error) => return Err(error),
         }
     }
-    for id in known.into_iter().filter(|id| is_trigger_endpoint(id)) {
-        let is_of = |trigger: &TriggerNo| id.starts_with(&ends_prefix(*trigger));
-        let of = wanted.iter().find(|(trigger, _)| is_of(trigger));
-        let goes = match of {
-            None => true,
-            Some((_, None)) => false,
-            Some((_, Some(new))) => new.id != id && !has_pending(outbox, &id)?,
+    for EndpointRow { endpoint: NewEndpoint { id, .. }, .. } in known {
+        let goes = match wish_of(wishes, id) {
+            None | Some((_, Wish::Unknown)) => None,
+            Some((at, Wish::Nothing)) => Some(at),
+            Some((at, Wish::Endpoint(new))) => {
+                (new.id != *id && !has_pending(outbox, id)?).then_some(at)
+            }
         };
-        if goes {
-            outbox.delete_endpoint(&id)?;
+        if let Some(at) = goes {
+            outbox.delete_endpoint_of(id, *at)?;
         }
     }
     Ok(())

@@ -354,8 +354,17 @@ pub fn endpoint_of_a_trigger_of_ends_is_stored_with_it<B: StoreUnderTest>(rig: &
     // The same wish is the same endpoint; another one is one more.
     deploy(rig, &version("flow", 2, vec![wants("it's")]));
     assert_eq!(endpoints(), known);
+    let second = row(rig, "flow", "ends");
     deploy(rig, &version("flow", 3, vec![wants("other")]));
     assert_eq!(endpoints().len(), 2);
+    // The first version comes back before the endpoint that it had is deleted.
+    let delete = |id: &str, at| rig.store().delete_endpoint_of(id, at).expect("it is answered");
+    assert!(!delete(&known[0].id, second.at()));
+    assert_eq!(endpoints().len(), 2);
+    let third = row(rig, "flow", "ends");
+    assert!(delete(&known[0].id, third.at()));
+    assert!(!delete(&known[0].id, third.at()), "it is gone");
+    assert_eq!(endpoints().len(), 1);
 }
 
 pub fn change_of_an_unknown_trigger_is_none<B: StoreUnderTest>(rig: &mut Rig<B>) {

@@ -20,6 +20,7 @@ use crate::outbox::{
     OutboxStats, PENDING_KEPT, Replay, TRIM_MAX, frame_mark, is_trigger_endpoint,
 };
 use crate::store::{Append, StoreError};
+use crate::triggers::TriggerAt;
 
 /// How long the claims of a planted bug last.
 const FOR_EVER: Millis = Millis::from_secs(1_000 * 24 * 3_600);
@@ -331,6 +332,10 @@ impl Outbox for MemoryStore {
 
     fn delete_endpoint(&self, id: &str) -> Result<bool, StoreError> {
         self.with(|data, _| Ok(data.delete_endpoint(id)))
+    }
+
+    fn delete_endpoint_of(&self, id: &str, at: TriggerAt) -> Result<bool, StoreError> {
+        self.with(|data, _| Ok(data.triggers.is_trigger_at(at) && data.delete_endpoint(id)))
     }
 
     fn claim_messages(&self, request: &MessageClaim) -> Result<ClaimedMessages, StoreError> {

@@ -60,6 +60,11 @@ impl TriggerTables {
         self.rows.insert(stored.row.number, KeptTrigger { stored, claimable_at });
     }
 
+    /// Is the trigger at this revision?
+    pub(super) fn is_trigger_at(&self, at: TriggerAt) -> bool {
+        self.stored(at.trigger).is_some_and(|stored| stored.row.at() == at)
+    }
+
     fn stored(&self, trigger: TriggerNo) -> Option<&StoredTrigger> {
         self.rows.get(&trigger).map(|kept| &kept.stored)
     }
