@@ -466,7 +466,13 @@ fn expressions() -> Vec<Case> {
             NameNotAvailable,
             "`event` is not available",
             "`trigger` and `events`",
-            "type: a, batch: { size: 2, wait: 1s }, if: «event».id == 1",
+            "type: a, batch: { size: 2, wait: 1s }, input: { a: \"${{ «event».id }}\" }",
+        ),
+        event(
+            NameNotAvailable,
+            "`events` is not available",
+            "`trigger` and `event`",
+            "type: a, batch: { size: 2, wait: 1s }, if: «events».a == 1",
         ),
         event(
             NameNotAvailable,
