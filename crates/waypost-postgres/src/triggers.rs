@@ -1,10 +1,11 @@
 //! Triggers. Fires share the rows of their triggers ([`fires`]); what changes the state or the revision of one
 //! locks it alone, and so waits for fires under way. Locks are taken in this order: triggers by number, groups
-//! of windows, items, the roster.
+//! that are emptied, items, groups that events arrive in and queues of throttles, the roster.
 
 pub(crate) mod fires;
 mod lists;
 mod rows;
+mod throttles;
 mod windows;
 
 use tokio_postgres::Row;
@@ -13,7 +14,8 @@ use waypost_core::time::{Millis, Timestamp};
 use waypost_core::trigger::{ItemDigest, TriggerKindName};
 use waypost_ports::store::{Definition, Mail, NewDefinition, StoreError};
 use waypost_ports::triggers::rules::{
-    Registered, StoredTrigger, cancel_mail, endpoint_of, register as rule, too_many_triggers,
+    Registered, StoredTrigger, cancel_mail, endpoint_of, register as rule, throttle_of,
+    too_many_triggers,
 };
 use waypost_ports::triggers::{
     Arrival, Arrived, ClaimedTriggers, DeadFireRow, DeadFireState, DeadFiresRequest, DueGroup,
@@ -195,7 +197,7 @@ async fn settle(db: &mut Connection, settlement: &Settlement) -> Result<bool> {
         stored.count_dead(count(&row, 0)?);
     }
     if let Some(group) = &settlement.group {
-        windows::delete(db, &[(trigger, group)]).await?;
+        windows::delete(db, &[(trigger, group)], false).await?;
     }
     let breaks = stored.row.state == TriggerState::Broken;
     if settlement.advance.is_some() || breaks {
@@ -249,6 +251,7 @@ pub(crate) async fn register(
                     windows::discard(db, number).await?;
                 } else if kind == TriggerKindName::Event {
                     windows::pause(db, number, state != TriggerState::Active).await?;
+                    throttles::change(db, number, throttle_of(&trigger.row, new)).await?;
                 }
                 rows::save(db, &trigger).await?;
             }

@@ -3,6 +3,7 @@
 
 mod lists;
 mod rows;
+mod throttles;
 mod windows;
 
 use rusqlite::{Connection, params};
@@ -11,7 +12,7 @@ use waypost_core::time::{Millis, Timestamp};
 use waypost_core::trigger::ItemDigest;
 use waypost_ports::store::{Appended, Definition, NewDefinition, StoreError, TakenName};
 use waypost_ports::triggers::rules::{
-    Registered, StoredTrigger, cancel_mail, endpoint_of, register as rule,
+    Registered, StoredTrigger, cancel_mail, endpoint_of, register as rule, throttle_of,
 };
 use waypost_ports::triggers::{
     Arrival, Arrived, ClaimedTriggers, DeadFireRow, DeadFireState, DeadFiresRequest, DueGroup,
@@ -189,6 +190,7 @@ pub(crate) fn register(
                     windows::discard(write, number)?;
                 }
                 windows::pause(write, number, trigger.row.state != TriggerState::Active)?;
+                throttles::change(write, number, throttle_of(&trigger.row, new))?;
                 save(write, &trigger)?;
             }
         }
@@ -243,7 +245,7 @@ pub(crate) fn fire(
         execution.0
     ];
     run(&write.tx, queries::FIRE_INSERT, row)?;
-    windows::delete(write, trigger, fire.group.as_ref())?;
+    windows::delete(write, trigger, fire.group.as_ref(), true)?;
     let changed = stored.fire(fire, write.now);
     match fire.advance {
         Some(_) => save(write, &stored),
@@ -269,7 +271,7 @@ fn settle(write: &Write<'_>, settlement: &Settlement) -> rusqlite::Result<bool> 
     if settlement.has_dead() {
         stored.count_dead(from_stored(value(tx, queries::DEAD_FIRES_COUNT, [trigger.0])?));
     }
-    windows::delete(write, trigger, settlement.group.as_ref())?;
+    windows::delete(write, trigger, settlement.group.as_ref(), false)?;
     let breaks = stored.row.state == TriggerState::Broken;
     if settlement.advance.is_some() || breaks {
         save(write, &stored)?;

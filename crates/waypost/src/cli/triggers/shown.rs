@@ -114,10 +114,10 @@ pub(super) fn print_published(published: &wire::EventsPublished) {
     }
     let counts = [
         (*woken, "sent to executions that wait"),
-        (*held, "held in a window"),
+        (*held, "held in a window or by a throttle"),
         (*duplicates, "known before"),
         (*filtered, "filtered"),
-        (*skipped, "skipped by a concurrency limit"),
+        (*skipped, "skipped by a concurrency limit or a throttle"),
         (*dead, "dead"),
     ];
     let counts = counts.iter().filter(|(count, _)| *count > 0);
