@@ -28,7 +28,7 @@ pub use fires::{
     Advance, DeadFire, DeadFireRow, DeadFireState, DeadFiresRequest, Fire, FireOutcome, FireRow,
     FiresPage, FiresRequest, SettledFire, Settlement,
 };
-pub use windows::{Arrival, Arrived, DueGroup, GroupFence, StoredGroup, WindowRule};
+pub use windows::{Arrival, Arrived, DueGroup, GroupFence, StoredGroup, WaitingEvents, WindowRule};
 
 use crate::store::StoreError;
 
@@ -103,6 +103,9 @@ pub trait Triggers: Send + Sync {
     /// Takes groups of windows that are due, as [`Triggers::claim_triggers`], and events of throttles that may
     /// start now. What is due is due later after that, or gone.
     fn claim_groups(&self, limit: usize, lease: Millis) -> Result<Vec<DueGroup>, StoreError>;
+
+    /// The events of a trigger that wait.
+    fn waiting_events(&self, trigger: TriggerNo) -> Result<WaitingEvents, StoreError>;
 
     /// A page of dead letters of triggers, newest first.
     fn dead_fires(&self, request: &DeadFiresRequest) -> Result<Vec<DeadFireRow>, StoreError>;

@@ -21,7 +21,7 @@ use waypost_ports::triggers::{
     Arrival, Arrived, ClaimedTriggers, DeadFireRow, DeadFireState, DeadFiresRequest, DueGroup,
     FireRow, FiresPage, FiresRequest, Settlement, TRIGGERS_MAX, TriggerAt, TriggerChange,
     TriggerClaim, TriggerNo, TriggerRow, TriggerState, TriggerStats, Triggers, TriggersPage,
-    TriggersRequest,
+    TriggersRequest, WaitingEvents,
 };
 
 use crate::connection::{Connection, Role};
@@ -100,6 +100,13 @@ impl Triggers for PostgresStore {
 
     fn claim_groups(&self, limit: usize, lease: Millis) -> Result<Vec<DueGroup>, StoreError> {
         self.run(Role::Engine, async |db| windows::claim(db, limit, lease).await)
+    }
+
+    fn waiting_events(&self, trigger: TriggerNo) -> Result<WaitingEvents, StoreError> {
+        self.run(Role::Api, async |db| {
+            let row = db.query_one(sql!("pending_stats"), &[&trigger.0]).await?;
+            Ok(WaitingEvents { events: count(&row, 0)?, next_due: time(&row, 1)? })
+        })
     }
 
     fn dead_fires(&self, request: &DeadFiresRequest) -> Result<Vec<DeadFireRow>, StoreError> {

@@ -197,6 +197,7 @@ queries! {
     PENDING_INSERT = "pending_insert";
     PENDING_LIST = "pending_list";
     PENDING_MOVE = "pending_move";
+    PENDING_STATS = "pending_stats";
     THROTTLE_FIND = "throttle_find";
     THROTTLE_INSERT = "throttle_insert";
     THROTTLE_PERMIT = "throttle_permit";

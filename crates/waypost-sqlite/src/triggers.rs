@@ -18,7 +18,7 @@ use waypost_ports::triggers::{
     Arrival, Arrived, ClaimedTriggers, DeadFireRow, DeadFireState, DeadFiresRequest, DueGroup,
     Fire, FireOutcome, FireRow, FiresPage, FiresRequest, SettledFire, Settlement, TRIGGERS_MAX,
     TriggerAt, TriggerChange, TriggerClaim, TriggerNo, TriggerRow, TriggerState, TriggerStats,
-    Triggers, TriggersPage, TriggersRequest,
+    Triggers, TriggersPage, TriggersRequest, WaitingEvents,
 };
 
 use crate::connection::{all, first, from_stored, run, value};
@@ -107,6 +107,15 @@ impl Triggers for SqliteStore {
             return Ok(Vec::new());
         }
         self.write(|write| windows::claim(write, limit, lease))
+    }
+
+    fn waiting_events(&self, trigger: TriggerNo) -> Result<WaitingEvents, StoreError> {
+        let read = |row: &rusqlite::Row<'_>| {
+            let events = from_stored(row.get(0)?);
+            Ok(WaitingEvents { events, next_due: rows::time(row, 1)? })
+        };
+        let found = self.readers.read(|db| first(db, queries::PENDING_STATS, [trigger.0], read))?;
+        Ok(found.unwrap_or_default())
     }
 
     fn dead_fires(&self, request: &DeadFiresRequest) -> Result<Vec<DeadFireRow>, StoreError> {

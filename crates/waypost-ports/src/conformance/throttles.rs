@@ -17,6 +17,7 @@ use crate::triggers::throttles::{OVER_LIMIT, PERMIT_LEASE, REPLACED};
 use crate::triggers::{
     Arrival, Arrived, DueGroup, Fire, FireOutcome, FireRow, GROUP_BYTES_MAX, GROUP_EVENTS_MAX,
     GroupFence, NewTrigger, Settlement, TriggerChange, TriggerRow, TriggerState, Triggers,
+    WaitingEvents,
 };
 
 /// Long enough that a permit whose instance is gone is claimed by another one meanwhile.
@@ -69,6 +70,10 @@ fn next<B: StoreUnderTest>(rig: &Rig<B>) -> Option<Timestamp> {
     claim(rig).next_group
 }
 
+fn waiting<B: StoreUnderTest>(rig: &Rig<B>, row: &TriggerRow) -> WaitingEvents {
+    rig.store().waiting_events(row.number).expect("the count is answered")
+}
+
 /// The permit that an arrival has got.
 fn permit(arrived: Arrived) -> GroupFence {
     match arrived {
@@ -104,11 +109,13 @@ pub fn throttle_starts_up_to_its_limit_and_queues_the_rest<B: StoreUnderTest>(ri
     assert_eq!(arrived[2..], [Arrived::Held, Arrived::Duplicate]);
     assert_eq!(arrive(rig, &row, rule, &["d", "c"]), [Arrived::Held, Arrived::Duplicate]);
     assert_eq!(rig.store().trigger_stats().expect("the counts are answered").groups, 3);
+    assert_eq!(waiting(rig, &row), WaitingEvents { events: 4, next_due: Some(at(0)) });
     assert_eq!(take(rig), [], "the permits are with the caller");
     fires(rig, &row, &a);
     rig.advance(10);
     fires(rig, &row, &b);
     assert_eq!(next(rig), Some(at(0).plus(PER)));
+    assert_eq!(waiting(rig, &row), WaitingEvents { events: 2, next_due: next(rig) });
     rig.advance(PER.0 - 11);
     assert_eq!(take(rig), []);
     rig.advance(1);
@@ -272,6 +279,7 @@ pub fn events_of_a_paused_throttle_wait<B: StoreUnderTest>(rig: &mut Rig<B>) {
     assert_eq!(outcome, Appended::Stale);
     rig.advance(PER.0 * 2);
     assert_eq!((take(rig), next(rig)), (Vec::new(), None));
+    assert_eq!(waiting(rig, &paused), WaitingEvents { events: 2, next_due: None });
     let resume = TriggerChange::Resume { cursor: paused.cursor.clone(), next_due: None };
     let active = change(rig, paused.at(), &resume).expect("it is at this revision");
     let groups = take(rig);

@@ -65,6 +65,14 @@ pub struct DueGroup {
     pub payloads: Vec<(Arc<str>, Arc<str>)>,
 }
 
+/// Events of a trigger that wait, in windows or for its throttle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WaitingEvents {
+    pub events: u64,
+    /// When the next of them are due, unless the trigger is not active.
+    pub next_due: Option<Timestamp>,
+}
+
 /// A group as it was read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupFence {

@@ -260,7 +260,13 @@ async fn flush(firing: &Firing, permitted: Vec<DueGroup>, published: &mut wire::
             Ok(FireResult::Rejected { .. }) => published.skipped += 1,
             Ok(FireResult::Dead { .. }) => published.dead += 1,
             // It is durable: another instance has fired it, or one fires it when that is possible.
-            Ok(FireResult::Known(_) | FireResult::Stale | FireResult::Retry { .. }) | Err(_) => {
+            Ok(FireResult::Known(_) | FireResult::Stale) => published.held += 1,
+            Ok(FireResult::Retry { why }) => {
+                tracing::warn!(%why, trigger = %group.row.name, "an event is fired later");
+                published.held += 1;
+            }
+            Err(error) => {
+                tracing::warn!(%error, trigger = %group.row.name, "an event is fired later");
                 published.held += 1;
             }
         }

@@ -61,8 +61,10 @@ wire! {
         pub version: u32,
         /// The types of events that it gets, or the workflow whose ends it gets.
         pub topics: Vec<String>,
-        /// When it is due next.
+        /// When it is due next, or the next of its events that wait.
         pub next_due_at?: Time,
+        /// Events that wait, in windows or for the throttle; absent where there is none, and in lists.
+        pub waiting?: u64,
         /// When it fired last.
         pub last_fired_at?: Time,
         /// When the first version that has it was deployed.

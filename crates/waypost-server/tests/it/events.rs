@@ -105,6 +105,9 @@ async fn throttle_starts_events_at_once_up_to_its_limit() {
         let again = publish(&house, &json!(events)).await.expect(200).json();
         assert_eq!((&again["duplicates"], &again["started"]), (&json!(4), &json!([])), "{over}");
     }
+    let shown = house.get("/v1/triggers/paced/queue").await.expect(200).json();
+    assert_eq!(shown["waiting"], json!(2), "{shown}");
+    assert!(shown["nextDueAt"].is_string(), "{shown}");
     let fires = house.get("/v1/triggers/paced/latest/fires").await.expect(200).json();
     let skipped: Vec<_> = fires["fires"]
         .as_array()

@@ -12,7 +12,7 @@ use crate::memory::Tables;
 use crate::triggers::throttles::StoredQueue;
 use crate::triggers::{
     Arrival, Arrived, DueGroup, FireOutcome, FireRow, GROUPS_MAX, GroupFence, StoredGroup,
-    TriggerNo,
+    TriggerNo, WaitingEvents,
 };
 
 #[derive(Clone)]
@@ -80,6 +80,17 @@ impl TriggerTables {
     /// Groups with events.
     pub(super) fn groups(&self) -> u64 {
         self.groups.iter().filter(|group| !group.events.is_empty()).count() as u64
+    }
+
+    pub(super) fn waiting(&self, trigger: TriggerNo) -> WaitingEvents {
+        let with_events = |group: &&KeptGroup| group.trigger == trigger && !group.events.is_empty();
+        let groups = || self.groups.iter().filter(with_events);
+        let due = groups().filter(|group| !group.paused).map(|group| match group.role {
+            KeptRole::Queue(_) => group.claimable_at,
+            KeptRole::Window | KeptRole::Permit => group.stored.due,
+        });
+        let events = groups().map(|group| group.events.len() as u64).sum();
+        WaitingEvents { events, next_due: due.min() }
     }
 
     /// May the trigger have one more group?
