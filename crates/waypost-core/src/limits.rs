@@ -143,6 +143,8 @@ pub const WINDOW_SPAN_MIN: Millis = Millis(100);
 pub const WINDOW_SPAN_MAX: Millis = Millis::from_secs(7 * 24 * 3_600);
 /// The maximum of `size` of a batch.
 pub const BATCH_SIZE_MAX: u32 = 1_000;
+/// The maximum of `limit` of a throttle.
+pub const THROTTLE_LIMIT_MAX: u32 = 1_000;
 /// Secrets of one webhook trigger: more than one are for a rotation.
 pub const HOOK_SECRETS_MAX: usize = 4;
 /// Request headers that the expressions of a webhook trigger see.

@@ -19,7 +19,7 @@
 //! | `spec` | a trigger as a plan has it, of each kind |
 //! | `verify` | how requests to a webhook prove where they come from |
 //! | `stream` | streams and tables that are read, and how |
-//! | `window` | events that are collected before they fire |
+//! | `window` | events that wait before they fire |
 //! | `cursor` | how far a trigger is, as its row has it |
 //! | `fields` | the fields of each kind, as definitions write them |
 //! | `fired` | what an execution knows of the fire that started it; items |
@@ -50,4 +50,4 @@ pub use stream::{
     RowMark, StreamSource, StreamStart, StreamTrigger, TableName, TableSafety, entry_id,
 };
 pub use verify::{Encoding, HashAlgorithm, HmacScheme, Verify, VerifyScheme};
-pub use window::{Window, WindowMode};
+pub use window::{Over, Throttle, Window, WindowMode};

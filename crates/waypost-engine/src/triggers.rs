@@ -22,7 +22,7 @@
 //! | `streams` | the calls of a stream, and watches of sources without news |
 //! | `pages` | pages, read over HTTP |
 //! | `ended` | ends of workflows, through the outbox |
-//! | `windows` | events that fire together |
+//! | `windows` | events that wait, for others or for their turn |
 //! | `successes` | when a schedule's last successful execution was due |
 //!
 //! What a trigger does with an occurrence is decided in `waypost_core::trigger`, and whether it may in the

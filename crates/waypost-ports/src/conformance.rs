@@ -23,7 +23,7 @@
 //! | `definitions`, `instances` | lists of them |
 //! | `access` | API keys and the audit log |
 //! | `outbox`, `deliveries`, `awaited` | webhook endpoints and their messages; claims and results of these; messages that nodes wait for |
-//! | `triggers`, `settlements`, `fires`, `windows` | triggers: deploys and changes; claims and lists; executions that begin with a fire; groups of events |
+//! | `triggers`, `settlements`, `fires`, `windows`, `throttles` | triggers: deploys and changes; claims and lists; executions that begin with a fire; groups of events; events that wait for their turn |
 //! | `breakers` | circuit breakers |
 //! | `hostile` | text that would do harm if it were more than text |
 //! | `inspect` | a checker's reads, and its repairs |
@@ -64,6 +64,7 @@ pub mod reading;
 pub mod rig;
 pub mod settlements;
 pub mod tasks;
+pub mod throttles;
 pub mod topics;
 pub mod triggers;
 pub mod windows;

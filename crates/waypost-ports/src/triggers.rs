@@ -14,6 +14,7 @@
 
 mod fires;
 pub mod rules;
+pub mod throttles;
 mod windows;
 
 use std::sync::Arc;
@@ -21,13 +22,13 @@ use std::sync::Arc;
 use waypost_core::id::DefinitionHash;
 use waypost_core::outbox::MessageKinds;
 use waypost_core::time::{Millis, Timestamp};
-use waypost_core::trigger::{TriggerCursor, TriggerKindName};
+use waypost_core::trigger::{Throttle, TriggerCursor, TriggerKindName};
 
 pub use fires::{
     Advance, DeadFire, DeadFireRow, DeadFireState, DeadFiresRequest, Fire, FireOutcome, FireRow,
     FiresPage, FiresRequest, SettledFire, Settlement,
 };
-pub use windows::{Arrival, Arrived, DueGroup, GroupFence, StoredGroup, WindowRule};
+pub use windows::{Arrival, Arrived, DueGroup, GroupFence, StoredGroup, WaitingEvents, WindowRule};
 
 use crate::store::StoreError;
 
@@ -39,11 +40,11 @@ pub const DEAD_FIRE_KEPT: Millis = Millis::from_secs(30 * 24 * 3_600);
 pub const DEAD_FIRES_MAX: u64 = 10_000;
 /// Triggers of all workflows together.
 pub const TRIGGERS_MAX: u64 = 100_000;
-/// Events that one group of a window holds.
+/// Events that one group of a window, or the queue of a throttle, holds.
 pub const GROUP_EVENTS_MAX: u32 = 1_000;
-/// Bytes of events that one group of a window holds.
+/// Bytes of events that one group of a window, or the queue of a throttle, holds.
 pub const GROUP_BYTES_MAX: usize = 1 << 20;
-/// Groups of one trigger that wait.
+/// Groups of one trigger that wait. The queue of a throttle is one, also while only its last starts count.
 pub const GROUPS_MAX: u64 = 100_000;
 /// How exact the time of the last fire is, where none moves a cursor: so that the row of a busy webhook is not
 /// written with each.
@@ -96,11 +97,15 @@ pub trait Triggers: Send + Sync {
         limit: usize,
     ) -> Result<Vec<waypost_core::id::ExecutionNo>, StoreError>;
 
-    /// Puts events into windows, each at most once, in the order of the list.
+    /// Puts events into windows and before throttles, each at most once, in the order of the list.
     fn arrive(&self, arrivals: &[Arrival]) -> Result<Vec<Arrived>, StoreError>;
 
-    /// Takes groups of windows that are due, as [`Triggers::claim_triggers`].
+    /// Takes groups of windows that are due, as [`Triggers::claim_triggers`], and events of throttles that may
+    /// start now. What is due is due later after that, or gone.
     fn claim_groups(&self, limit: usize, lease: Millis) -> Result<Vec<DueGroup>, StoreError>;
+
+    /// The events of a trigger that wait.
+    fn waiting_events(&self, trigger: TriggerNo) -> Result<WaitingEvents, StoreError>;
 
     /// A page of dead letters of triggers, newest first.
     fn dead_fires(&self, request: &DeadFiresRequest) -> Result<Vec<DeadFireRow>, StoreError>;
@@ -144,6 +149,8 @@ pub struct NewTrigger {
     pub enabled: bool,
     /// Event types of an event trigger, or the workflow of a `workflow-ended` trigger: how it is found.
     pub topics: Vec<Arc<str>>,
+    /// What holds its events back, from the deploy on also those that wait already. Without one they start.
+    pub throttle: Option<Throttle>,
     /// Of a `workflow-ended` trigger: with what it fires. Its endpoint is stored with its row, so that it gets
     /// every end from the deploy on, also if the process dies that deploys.
     pub ends: Option<EndsWanted>,
@@ -307,7 +314,7 @@ pub struct TriggerStats {
     /// Active ones whose reads fail.
     pub failing: u64,
     pub dead: u64,
-    /// Groups of windows that wait.
+    /// Groups of windows that wait, and queues of throttles with events.
     pub groups: u64,
     /// How long the most overdue active trigger is due.
     pub overdue: Millis,

@@ -1,7 +1,8 @@
--- claim_groups: takes at most $1 for $2 ms, and closes them. Served by trigger_groups_claimable.
+-- claim_groups: takes at most $1 for $2 ms, and closes them; queues of throttles aside. Served by
+-- trigger_groups_claimable.
 WITH due AS MATERIALIZED (
     SELECT number, claimable_at FROM trigger_groups
-    WHERE NOT paused AND claimable_at <= (SELECT waypost_now())
+    WHERE NOT paused AND claimable_at <= (SELECT waypost_now()) AND role <> 1
     ORDER BY claimable_at, seq LIMIT $1
     FOR UPDATE SKIP LOCKED
 ), taken AS (

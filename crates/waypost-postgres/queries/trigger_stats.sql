@@ -1,5 +1,5 @@
 -- trigger_stats: counts by kind and state, with those of dead letters and groups. Reads the small table of
 -- triggers; served by dead_fires_dead.
 SELECT kind, state, count(*), count(*) FILTER (WHERE state = 0 AND failures > 0), min(next_due),
-       (SELECT count(*) FROM dead_fires WHERE state = 0), (SELECT count(*) FROM trigger_groups), waypost_now()
+       (SELECT count(*) FROM dead_fires WHERE state = 0), (SELECT count(*) FROM trigger_groups WHERE events > 0), waypost_now()
 FROM triggers GROUP BY kind, state ORDER BY kind, state

@@ -1,10 +1,11 @@
 //! Triggers. Fires share the rows of their triggers ([`fires`]); what changes the state or the revision of one
 //! locks it alone, and so waits for fires under way. Locks are taken in this order: triggers by number, groups
-//! of windows, items, the roster.
+//! that are emptied, items, groups that events arrive in and queues of throttles, the roster.
 
 pub(crate) mod fires;
 mod lists;
 mod rows;
+mod throttles;
 mod windows;
 
 use tokio_postgres::Row;
@@ -13,13 +14,14 @@ use waypost_core::time::{Millis, Timestamp};
 use waypost_core::trigger::{ItemDigest, TriggerKindName};
 use waypost_ports::store::{Definition, Mail, NewDefinition, StoreError};
 use waypost_ports::triggers::rules::{
-    Registered, StoredTrigger, cancel_mail, endpoint_of, register as rule, too_many_triggers,
+    Registered, StoredTrigger, cancel_mail, endpoint_of, register as rule, throttle_of,
+    too_many_triggers,
 };
 use waypost_ports::triggers::{
     Arrival, Arrived, ClaimedTriggers, DeadFireRow, DeadFireState, DeadFiresRequest, DueGroup,
     FireRow, FiresPage, FiresRequest, Settlement, TRIGGERS_MAX, TriggerAt, TriggerChange,
     TriggerClaim, TriggerNo, TriggerRow, TriggerState, TriggerStats, Triggers, TriggersPage,
-    TriggersRequest,
+    TriggersRequest, WaitingEvents,
 };
 
 use crate::connection::{Connection, Role};
@@ -98,6 +100,13 @@ impl Triggers for PostgresStore {
 
     fn claim_groups(&self, limit: usize, lease: Millis) -> Result<Vec<DueGroup>, StoreError> {
         self.run(Role::Engine, async |db| windows::claim(db, limit, lease).await)
+    }
+
+    fn waiting_events(&self, trigger: TriggerNo) -> Result<WaitingEvents, StoreError> {
+        self.run(Role::Api, async |db| {
+            let row = db.query_one(sql!("pending_stats"), &[&trigger.0]).await?;
+            Ok(WaitingEvents { events: count(&row, 0)?, next_due: time(&row, 1)? })
+        })
     }
 
     fn dead_fires(&self, request: &DeadFiresRequest) -> Result<Vec<DeadFireRow>, StoreError> {
@@ -195,7 +204,7 @@ async fn settle(db: &mut Connection, settlement: &Settlement) -> Result<bool> {
         stored.count_dead(count(&row, 0)?);
     }
     if let Some(group) = &settlement.group {
-        windows::delete(db, &[(trigger, group)]).await?;
+        windows::delete(db, &[(trigger, group)], false).await?;
     }
     let breaks = stored.row.state == TriggerState::Broken;
     if settlement.advance.is_some() || breaks {
@@ -249,6 +258,7 @@ pub(crate) async fn register(
                     windows::discard(db, number).await?;
                 } else if kind == TriggerKindName::Event {
                     windows::pause(db, number, state != TriggerState::Active).await?;
+                    throttles::change(db, number, throttle_of(&trigger.row, new)).await?;
                 }
                 rows::save(db, &trigger).await?;
             }

@@ -50,15 +50,6 @@ impl CloudEvent {
     pub fn key(&self) -> String {
         format!("{} {}", self.source, self.id)
     }
-
-    /// The event without its data.
-    pub fn attributes(&self) -> Json {
-        let all: BTreeMap<String, Json> =
-            serde_json::from_str(self.json.text()).unwrap_or_default();
-        let attributes =
-            all.into_iter().filter(|(name, _)| !matches!(name.as_str(), DATA | DATA_BASE64));
-        Json::object(attributes).unwrap_or_else(|_| Json::null())
-    }
 }
 
 const DATA: &str = "data";

@@ -174,7 +174,7 @@ queries! {
     DEAD_FIRES_LIST = "dead_fires_list";
     DEAD_FIRES_TRIM = "dead_fires_trim";
     FIRE_CLOSED = "fire_closed";
-    FIRE_DEAD = "fire_dead";
+    FIRE_CHANGE = "fire_change";
     FIRE_FIND = "fire_find";
     FIRE_INSERT = "fire_insert";
     FIRES_LIST = "fires_list";
@@ -193,8 +193,18 @@ queries! {
     GROUPS_PAUSE = "groups_pause";
     GROUPS_RELEASE_ALL = "groups_release_all";
     PENDING_DELETE = "pending_delete";
+    PENDING_FIRST = "pending_first";
     PENDING_INSERT = "pending_insert";
     PENDING_LIST = "pending_list";
+    PENDING_MOVE = "pending_move";
+    PENDING_STATS = "pending_stats";
+    THROTTLE_FIND = "throttle_find";
+    THROTTLE_INSERT = "throttle_insert";
+    THROTTLE_PERMIT = "throttle_permit";
+    THROTTLE_PERMITS = "throttle_permits";
+    THROTTLE_SAVE = "throttle_save";
+    THROTTLES_CHANGE = "throttles_change";
+    THROTTLES_DUE = "throttles_due";
     TRIGGER_CLAIM = "trigger_claim";
     TRIGGER_FIND = "trigger_find";
     TRIGGER_FIRED = "trigger_fired";

@@ -3,6 +3,7 @@
 
 mod lists;
 mod rows;
+mod throttles;
 mod windows;
 
 use rusqlite::{Connection, params};
@@ -11,13 +12,13 @@ use waypost_core::time::{Millis, Timestamp};
 use waypost_core::trigger::ItemDigest;
 use waypost_ports::store::{Appended, Definition, NewDefinition, StoreError, TakenName};
 use waypost_ports::triggers::rules::{
-    Registered, StoredTrigger, cancel_mail, endpoint_of, register as rule,
+    Registered, StoredTrigger, cancel_mail, endpoint_of, register as rule, throttle_of,
 };
 use waypost_ports::triggers::{
     Arrival, Arrived, ClaimedTriggers, DeadFireRow, DeadFireState, DeadFiresRequest, DueGroup,
     Fire, FireOutcome, FireRow, FiresPage, FiresRequest, SettledFire, Settlement, TRIGGERS_MAX,
     TriggerAt, TriggerChange, TriggerClaim, TriggerNo, TriggerRow, TriggerState, TriggerStats,
-    Triggers, TriggersPage, TriggersRequest,
+    Triggers, TriggersPage, TriggersRequest, WaitingEvents,
 };
 
 use crate::connection::{all, first, from_stored, run, value};
@@ -108,6 +109,15 @@ impl Triggers for SqliteStore {
         self.write(|write| windows::claim(write, limit, lease))
     }
 
+    fn waiting_events(&self, trigger: TriggerNo) -> Result<WaitingEvents, StoreError> {
+        let read = |row: &rusqlite::Row<'_>| {
+            let events = from_stored(row.get(0)?);
+            Ok(WaitingEvents { events, next_due: rows::time(row, 1)? })
+        };
+        let found = self.readers.read(|db| first(db, queries::PENDING_STATS, [trigger.0], read))?;
+        Ok(found.unwrap_or_default())
+    }
+
     fn dead_fires(&self, request: &DeadFiresRequest) -> Result<Vec<DeadFireRow>, StoreError> {
         self.readers.read(|db| lists::dead_fires(db, request))
     }
@@ -189,6 +199,7 @@ pub(crate) fn register(
                     windows::discard(write, number)?;
                 }
                 windows::pause(write, number, trigger.row.state != TriggerState::Active)?;
+                throttles::change(write, number, throttle_of(&trigger.row, new))?;
                 save(write, &trigger)?;
             }
         }
@@ -243,7 +254,7 @@ pub(crate) fn fire(
         execution.0
     ];
     run(&write.tx, queries::FIRE_INSERT, row)?;
-    windows::delete(write, trigger, fire.group.as_ref())?;
+    windows::delete(write, trigger, fire.group.as_ref(), true)?;
     let changed = stored.fire(fire, write.now);
     match fire.advance {
         Some(_) => save(write, &stored),
@@ -269,7 +280,7 @@ fn settle(write: &Write<'_>, settlement: &Settlement) -> rusqlite::Result<bool> 
     if settlement.has_dead() {
         stored.count_dead(from_stored(value(tx, queries::DEAD_FIRES_COUNT, [trigger.0])?));
     }
-    windows::delete(write, trigger, settlement.group.as_ref())?;
+    windows::delete(write, trigger, settlement.group.as_ref(), false)?;
     let breaks = stored.row.state == TriggerState::Broken;
     if settlement.advance.is_some() || breaks {
         save(write, &stored)?;

@@ -104,6 +104,11 @@ static EVENT: &[Field] = fields![
     optional("source", Shape::Name, "The source that they must have."),
     optional("debounce", Shape::Custom, "Fires the last of several events: `{key, period, max}`."),
     optional("batch", Shape::Custom, "Fires several events together: `{key, size, wait}`."),
+    optional(
+        "throttle",
+        Shape::Custom,
+        "Starts at most `limit` executions in any span of `per`: `{key, limit, per, over}`, with `over` one of `queue`, `drop` and `latest`."
+    ),
 ];
 
 static POLL: &[Field] = fields![

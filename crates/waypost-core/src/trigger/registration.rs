@@ -2,7 +2,10 @@
 
 use serde_json::json;
 
-use super::{PollCursor, ScheduleCursor, StreamCursor, Trigger, TriggerCursor, TriggerKind};
+use super::{
+    PollCursor, ScheduleCursor, StreamCursor, Throttle, Trigger, TriggerCursor, TriggerKind,
+    WindowMode,
+};
 use crate::json::Json;
 use crate::time::Timestamp;
 use std::sync::Arc;
@@ -17,6 +20,8 @@ pub struct Registration {
     pub next_due: Option<Timestamp>,
     /// How it is found: types of events, the workflow whose ends it fires with; empty for other kinds.
     pub topics: Vec<Arc<str>>,
+    /// What holds its events back, for those that wait already.
+    pub throttle: Option<Throttle>,
 }
 
 impl Trigger {
@@ -51,7 +56,16 @@ impl Trigger {
                 (TriggerCursor::None, None)
             }
         };
-        Registration { timing: self.timing(), cursor, next_due, topics: self.topics() }
+        let (timing, topics) = (self.timing(), self.topics());
+        Registration { timing, cursor, next_due, topics, throttle: self.throttle() }
+    }
+
+    fn throttle(&self) -> Option<Throttle> {
+        let TriggerKind::Event(event) = &self.kind else { return None };
+        match event.window.as_ref()?.mode {
+            WindowMode::Throttle(throttle) => Some(throttle),
+            WindowMode::Debounce { .. } | WindowMode::Batch { .. } => None,
+        }
     }
 
     fn topics(&self) -> Vec<Arc<str>> {

@@ -52,10 +52,15 @@ impl TriggerBook {
         self.due(next);
     }
 
-    /// Work on groups begins. There may be more if as many were found as asked for.
-    pub fn groups_begun(&mut self, count: usize, limit: usize) {
+    /// Work on groups begins.
+    pub fn groups_begun(&mut self, count: usize) {
         self.groups += count;
-        self.more |= count >= limit;
+    }
+
+    /// Groups that were due have been claimed: when the next ones are is known with the next claim.
+    pub fn groups_claimed(&mut self, count: usize) {
+        self.groups_begun(count);
+        self.more = true;
     }
 
     /// Work on a group ended.
@@ -115,9 +120,9 @@ mod tests {
     #[test]
     fn claim_that_found_as_many_as_it_might_is_followed_by_another_one() {
         let mut book = TriggerBook::default();
-        book.groups_begun(10, 10);
+        book.groups_claimed(10);
         assert_eq!(book.pause(NOW), Millis(0));
-        book.groups_begun(WORK_MAX - 10, WORK_MAX);
+        book.groups_begun(WORK_MAX - 10);
         assert_eq!((book.room(), book.pause(NOW)), (0, POLL));
         (0..WORK_MAX).for_each(|_| book.group_ended());
         book.claimed(claimed(None), CLAIM_MAX);

@@ -36,7 +36,9 @@ impl ByHand<'_> {
                     let events = std::slice::from_ref(payload);
                     Payload::events(events).map_err(|error| error.to_string())?
                 }
-                Some(WindowMode::Debounce { .. }) | None => Payload::event(payload),
+                Some(WindowMode::Debounce { .. } | WindowMode::Throttle(_)) | None => {
+                    Payload::event(payload)
+                }
             },
             TriggerKind::Poll(_) | TriggerKind::Stream(_) => Payload::item(payload, &empty()),
             TriggerKind::WorkflowEnded(_) => Payload::ended(payload),

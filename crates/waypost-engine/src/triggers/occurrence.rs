@@ -1,5 +1,6 @@
 //! What happened, as a trigger gets it and as a dead letter keeps it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -52,6 +53,20 @@ impl Occurrence {
             details: None,
             depth: 0,
             payload,
+        }
+    }
+
+    /// A `CloudEvent`. The execution knows all of it but its data, which is the input.
+    pub fn of_event(key: &str, event: &Json) -> Self {
+        let occurrence = Self::new(key, Payload::event(event));
+        let all: BTreeMap<String, Json> = serde_json::from_str(event.text()).unwrap_or_default();
+        let attributes =
+            all.into_iter().filter(|(name, _)| !matches!(name.as_str(), "data" | "data_base64"));
+        let details = Json::object(attributes)
+            .and_then(|attributes| Json::object([("event", attributes)].into_iter()));
+        match details {
+            Ok(details) => occurrence.with_details(details),
+            Err(_) => occurrence,
         }
     }
 
@@ -141,7 +156,7 @@ impl Occurrence {
         let Ok(kept) = serde_json::from_str::<KeptOccurrence>(&dead.payload) else {
             // An event whose window is gone: the store has nothing but the event.
             let event = Json::parse_own(&dead.payload).ok()?;
-            let again = Self::new(&key, Payload::event(&event));
+            let again = Self::of_event(&key, &event);
             return Some(Self { label: Arc::clone(&dead.label), ..again });
         };
         let payload = Payload::kept(kept.payload.text())?;
@@ -159,4 +174,22 @@ impl Occurrence {
 /// A text up to so many bytes.
 fn shortened(text: &str, bytes: usize) -> &str {
     text.get(..text.floor_char_boundary(bytes)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn execution_knows_all_of_an_event_but_its_data() {
+        for data in ["data", "data_base64"] {
+            let event = json!({ "id": "1", "type": "order.paid", "partition": 3, data: "x" });
+            let occurrence = Occurrence::of_event("k", &Json::from_value(&event));
+            let details = occurrence.details.unwrap().to_value().unwrap();
+            let known = json!({ "event": { "id": "1", "type": "order.paid", "partition": 3 } });
+            assert_eq!(details, known);
+        }
+    }
 }

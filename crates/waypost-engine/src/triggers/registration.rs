@@ -12,7 +12,8 @@ use super::ended::ends_wanted;
 /// The triggers of a plan, as a deploy at `now` of the store's time registers them.
 pub fn registrations(plan: &Plan, workflow: &str, now: Timestamp) -> Vec<NewTrigger> {
     let registration = |trigger: &Arc<Trigger>| {
-        let Registration { timing, cursor, next_due, topics } = trigger.registration(workflow, now);
+        let Registration { timing, cursor, next_due, topics, throttle } =
+            trigger.registration(workflow, now);
         NewTrigger {
             name: Arc::clone(&trigger.name),
             kind: trigger.kind_name(),
@@ -21,6 +22,7 @@ pub fn registrations(plan: &Plan, workflow: &str, now: Timestamp) -> Vec<NewTrig
             next_due,
             enabled: trigger.enabled,
             topics,
+            throttle,
             ends: ends_wanted(&trigger.kind),
         }
     };

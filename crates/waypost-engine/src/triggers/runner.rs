@@ -26,7 +26,7 @@ use super::book::{CLAIM_LEASE, CLAIM_MAX, STORE_PAUSE, TriggerBook};
 use super::streams::{StreamEnd, StreamNews, StreamWatch, Streams};
 use super::successes::Successes;
 use super::wakeups::TriggerName;
-use super::{EndedTriggers, FireError, Firing, TriggerWakeups};
+use super::{EndedTriggers, FireError, FireResult, Firing, TriggerWakeups};
 
 /// The shortest time between two turns.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -235,13 +235,21 @@ impl TriggerWork {
         let limit = under_way.book.room();
         let claim = self.firing.call(move |triggers| triggers.claim_groups(limit, CLAIM_LEASE));
         let groups = claim.await?;
-        under_way.book.groups_begun(groups.len(), limit);
+        under_way.book.groups_claimed(groups.len());
         for group in groups {
             let work = Arc::clone(self);
             under_way.tasks.spawn(async move {
-                let name = Arc::clone(&group.row.name);
-                if let Err(error) = work.flush(group).await {
-                    tracing::warn!(%error, trigger = %name, "a window could not be fired");
+                let name = &group.row.name;
+                match work.firing.flush(&group).await {
+                    Ok(FireResult::Started(_)) => {}
+                    Ok(FireResult::Retry { why }) => {
+                        tracing::warn!(%why, trigger = %name, "a window is fired later");
+                    }
+                    // Where it started nothing, the next event of a throttle may start now.
+                    Ok(_) => work.wakeups.wake(),
+                    Err(error) => {
+                        tracing::warn!(%error, trigger = %name, "a window could not be fired");
+                    }
                 }
                 WorkEnd::Group
             });
@@ -293,7 +301,7 @@ impl TriggerWork {
         for TriggerName { workflow, name } in self.wakeups.take_ended() {
             let work = Arc::clone(self);
             // A group, as far as the book is concerned: the row is not read yet.
-            under_way.book.groups_begun(1, usize::MAX);
+            under_way.book.groups_begun(1);
             under_way.tasks.spawn(async move {
                 let looked = async {
                     let row = work.firing.row(&workflow, &name).await?;

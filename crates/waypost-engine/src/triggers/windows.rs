@@ -1,51 +1,59 @@
-//! Windows that are due: one fire for a group of events.
+//! Groups of events that are due, of windows and of throttles: one fire for each.
 
 use std::sync::Arc;
 
 use waypost_core::json::{BadJson, Json};
 use waypost_core::trigger::{Payload, TriggerKind, WindowMode};
-use waypost_ports::triggers::{DueGroup, FireOutcome, Settlement, TriggerRow, TriggerState};
+use waypost_ports::store::StoreError;
+use waypost_ports::triggers::{
+    Arrival, Arrived, DueGroup, FireOutcome, Settlement, TriggerRow, TriggerState,
+};
 
-use super::runner::TriggerWork;
 use super::scheduling::rejected;
-use super::{FireError, FireResult, Occurrence};
+use super::{FireError, FireResult, Firing, Occurrence};
 
 /// How often a group is tried again because its trigger was changed meanwhile.
 const TRIES: usize = 3;
 
-impl TriggerWork {
-    /// Fires a group.
-    pub(super) async fn flush(&self, group: DueGroup) -> Result<(), FireError> {
+impl Firing {
+    /// Puts events into windows and before throttles. What may start at once is to be [flushed](Self::flush).
+    pub async fn arrive(&self, arrivals: Vec<Arrival>) -> Result<Vec<Arrived>, StoreError> {
+        let arrived = self.call(move |triggers| triggers.arrive(&arrivals)).await?;
+        let is_skip = |arrived: &&Arrived| matches!(arrived, Arrived::Skipped | Arrived::Replaced);
+        let skipped = arrived.iter().filter(is_skip).count() as u64;
+        self.engine.metrics().trigger_fires_total.add(FireOutcome::Skipped.name(), skipped);
+        Ok(arrived)
+    }
+
+    /// Fires a group. Where the result is [`FireResult::Stale`] or [`FireResult::Retry`], the group is still there,
+    /// or has fired though this instance got no answer: it is claimed again later.
+    pub async fn flush(&self, group: &DueGroup) -> Result<FireResult, FireError> {
         let mut row = Arc::unwrap_or_clone(Arc::clone(&group.row));
         for _ in 0..TRIES {
-            let occurrence = self.occurrence(&row, &group).await?;
+            let occurrence = self.occurrence_of(&row, group).await?;
             let fence = Some(group.fence.clone());
             let fired = match &occurrence {
-                Ok(occurrence) => self.firing.fire(&row, occurrence, None, fence).await?,
+                Ok(occurrence) => self.fire(&row, occurrence, None, fence).await?,
                 Err(error) => FireResult::Dead { reason: error.to_string() },
             };
-            let (outcome, reason) = match fired {
-                FireResult::Started(_) => return Ok(()),
-                FireResult::Retry { why } => {
-                    tracing::warn!(%why, trigger = %row.name, "a window is fired later");
-                    return Ok(());
-                }
+            let (outcome, reason) = match &fired {
+                FireResult::Started(_) | FireResult::Retry { .. } => return Ok(fired),
                 FireResult::Stale => {
-                    match self.firing.row(&row.workflow, &row.name).await? {
+                    match self.row(&row.workflow, &row.name).await? {
                         Some(fresh) if fresh.state == TriggerState::Active => row = fresh,
-                        _ => return Ok(()),
+                        _ => return Ok(fired),
                     }
                     continue;
                 }
                 FireResult::Known(_) => (None, None),
                 FireResult::Filtered => (Some(FireOutcome::Filtered), None),
-                FireResult::Dead { reason } => (Some(FireOutcome::Dead), Some(reason)),
+                FireResult::Dead { reason } => (Some(FireOutcome::Dead), Some(reason.clone())),
                 FireResult::Rejected { holding } => {
-                    (Some(FireOutcome::Skipped), Some(rejected(holding)))
+                    (Some(FireOutcome::Skipped), Some(rejected(*holding)))
                 }
             };
             let occurrence = occurrence
-                .unwrap_or_else(|_| Occurrence::new(&item_key(&group), Payload::nothing()));
+                .unwrap_or_else(|_| Occurrence::new(&item_key(group), Payload::nothing()));
             let settled = |outcome| occurrence.settled(&row, outcome, reason.as_deref());
             let settlement = Settlement {
                 at: row.at(),
@@ -57,19 +65,20 @@ impl TriggerWork {
                 broken: None,
                 cancel: Vec::new(),
             };
-            if self.firing.store(settlement).await? {
-                return Ok(());
+            // Where the item is known, its commit has deleted the group.
+            if self.store(settlement).await? || matches!(fired, FireResult::Known(_)) {
+                return Ok(fired);
             }
         }
-        Ok(())
+        Ok(FireResult::Stale)
     }
 
-    async fn occurrence(
+    async fn occurrence_of(
         &self,
         row: &TriggerRow,
         group: &DueGroup,
     ) -> Result<Result<Occurrence, BadJson>, FireError> {
-        let planned = self.firing.planned(row).await?;
+        let planned = self.planned(row).await?;
         let mode = match &planned.trigger.kind {
             TriggerKind::Event(event) => event.window.as_ref().map(|window| window.mode),
             _ => None,
@@ -77,11 +86,18 @@ impl TriggerWork {
         let made = || {
             let events = group.payloads.iter().map(|(payload, _)| Json::parse_own(payload));
             let events = events.collect::<Result<Vec<Json>, BadJson>>()?;
-            let payload = match (mode, events.last()) {
-                (Some(WindowMode::Debounce { .. }), Some(last)) => Payload::event(last),
-                _ => Payload::events(&events)?,
+            // What was collected as a batch fires as one, also where a deploy has changed that since.
+            let single = match (mode, &events[..]) {
+                (Some(WindowMode::Batch { .. }), _) => None,
+                (Some(WindowMode::Debounce { .. }), events) => events.last(),
+                (Some(WindowMode::Throttle(_)) | None, [event]) => Some(event),
+                (Some(WindowMode::Throttle(_)) | None, _) => None,
             };
-            let mut occurrence = Occurrence::new(&item_key(group), payload);
+            let key = item_key(group);
+            let mut occurrence = match single {
+                Some(event) => Occurrence::of_event(&key, event),
+                None => Occurrence::new(&key, Payload::events(&events)?),
+            };
             if let [(_, label)] = &group.payloads[..] {
                 occurrence.label = Arc::clone(label);
             }

@@ -1,9 +1,9 @@
 //! Triggers: the entries of `on`, and the configs of nodes that are triggers.
 
 use serde_json::{Map, Value, json};
-use waypost_core::limits::{BATCH_SIZE_MAX, HOOK_BODY_BYTES_MAX, TRIGGERS_MAX};
+use waypost_core::limits::{BATCH_SIZE_MAX, HOOK_BODY_BYTES_MAX, THROTTLE_LIMIT_MAX, TRIGGERS_MAX};
 use waypost_core::schedule::CatchUp;
-use waypost_core::trigger::{TriggerKindName, VerifyScheme};
+use waypost_core::trigger::{Over, TriggerKindName, VerifyScheme};
 
 use crate::definition::SAFETIES;
 
@@ -77,6 +77,16 @@ fn detail(kind: TriggerKindName, field: &str) -> Option<Value> {
                 "type": "integer", "minimum": 1, "maximum": BATCH_SIZE_MAX,
             })),
             "wait": described("How long after the first event at the latest.", duration()),
+        })),
+        (_, "throttle") => object(&json!({
+            "key": optional("By which events belong together; sees `event`.", of("string")),
+            "limit": described("How many executions may start in this time.", json!({
+                "type": "integer", "minimum": 1, "maximum": THROTTLE_LIMIT_MAX,
+            })),
+            "per": described("In any span of this length.", duration()),
+            "over": optional("What becomes of events beyond the limit.", json!({
+                "enum": Over::NAMES, "default": "queue",
+            })),
         })),
         (_, "challenge") => object(&json!({
             "if": described("Which requests ask.", of("string")),

@@ -9,8 +9,8 @@ use waypost_core::kind::Behaviour;
 use waypost_core::plan::Plan;
 use waypost_core::time::{Millis, Timestamp};
 use waypost_core::trigger::{
-    Encoding, HashAlgorithm, Overlap, Respond, RowMark, StreamSource, TableSafety, Trigger,
-    TriggerKind, VerifyScheme, WindowMode,
+    Encoding, HashAlgorithm, Over, Overlap, Respond, RowMark, StreamSource, TableSafety, Throttle,
+    Trigger, TriggerKind, VerifyScheme, WindowMode,
 };
 use waypost_lang::{
     Code, Compiled, Severity, SourceFault, compile_canonical, parse, parse_for, schema,
@@ -61,6 +61,9 @@ on:
     type: order.paid
     batch: { key: event.source, size: 100, wait: 1m }
     input: { orders: "${{ events }}" }
+  - event: paced
+    type: order.sent
+    throttle: { key: event.data.shop, limit: 10, per: 1m, over: latest }
   - poll: tickets
     every: 1m
     request: { url: "https://desk.example/tickets?since=${{ cursor.since }}", weight: 1 }
@@ -158,7 +161,7 @@ fn condition_of_a_window_sees_one_event() {
 fn fields_of_triggers_are_in_the_plan() {
     let plan = compiled(EVERYTHING).plan;
     assert_eq!(plan.requires(), TRIGGERS_LOG_FORMAT);
-    assert_eq!(plan.triggers.len(), 14);
+    assert_eq!(plan.triggers.len(), 15);
 
     let nightly = trigger(&plan, "nightly");
     let TriggerKind::Schedule(schedule) = &nightly.kind else { panic!("{nightly:?}") };
@@ -190,6 +193,10 @@ fn fields_of_triggers_are_in_the_plan() {
     let TriggerKind::Event(many) = &trigger(&plan, "many").kind else { panic!("an event") };
     let window = many.window.as_ref().expect("a batch");
     assert_eq!(window.mode, WindowMode::Batch { size: 100, wait: minutes(1) });
+    let TriggerKind::Event(paced) = &trigger(&plan, "paced").kind else { panic!("an event") };
+    let window = paced.window.as_ref().expect("a throttle");
+    let throttle = Throttle { limit: 10, per: minutes(1), over: Over::Latest };
+    assert_eq!(window.mode, WindowMode::Throttle(throttle));
 
     let TriggerKind::Poll(poll) = &trigger(&plan, "tickets").kind else { panic!("a poll") };
     assert_eq!((poll.every, poll.lookback), (minutes(1), Some(minutes(5))));
@@ -318,8 +325,9 @@ fn schema_accepts_triggers_and_refuses_faults_in_them() {
         (3, "verify", json!("github")),
         (3, "maxBodyBytes", json!(0)),
         (5, "debounce", json!({ "size": 1 })),
-        (7, "request", json!("https://desk.example")),
-        (9, "workflow", json!(7)),
+        (7, "throttle", json!({ "limit": 1, "per": "1s", "over": "keep" })),
+        (8, "request", json!("https://desk.example")),
+        (10, "workflow", json!(7)),
     ] {
         let mut definition = whole.clone();
         definition["on"][at][field] = value;
@@ -357,6 +365,10 @@ fn entry() -> impl Strategy<Value = Value> {
         }),
         span.clone().prop_map(|period| {
             json!({ "event": "t", "type": ["a", "b"], "debounce": { "period": period } })
+        }),
+        (span.clone(), 1u32..1_000, 0..4usize).prop_map(|(per, limit, over)| {
+            let over = ["queue", "drop", "latest"].get(over);
+            json!({ "event": "t", "type": "a", "throttle": { "limit": limit, "per": per, "over": over } })
         }),
         span.prop_map(|every| {
             json!({

@@ -316,6 +316,22 @@ macro_rules! conformance_tests {
                 groups_of_a_paused_trigger_wait,
                 events_of_a_retired_trigger_are_dead_letters,
             ];
+            throttles: [
+                throttle_starts_up_to_its_limit_and_queues_the_rest,
+                throttle_counts_from_the_start_of_an_execution,
+                keys_of_a_throttle_do_not_hold_each_other_back,
+                dropped_event_is_skipped_and_remembered,
+                latest_event_takes_the_place_of_the_one_that_waits,
+                permit_of_a_dead_instance_is_claimed_by_another,
+                refused_fire_keeps_its_permit_and_a_settled_one_returns_it,
+                throttle_that_holds_nothing_back_leaves_nothing,
+                queue_of_a_throttle_is_bounded,
+                events_of_a_paused_throttle_wait,
+                deploy_of_another_throttle_is_for_events_that_wait,
+                throttle_and_window_of_one_key_are_apart,
+                events_of_a_retired_throttle_are_dead_letters,
+                throttle_keeps_its_limit_whatever_happens,
+            ];
             breakers: [
                 breaker_that_never_failed_has_no_row,
                 breaker_opens_probes_and_closes,

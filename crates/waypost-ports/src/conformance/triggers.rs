@@ -43,6 +43,7 @@ pub(super) fn schedule(name: &str, due: i64) -> NewTrigger {
         next_due: Some(at(due)),
         enabled: true,
         topics: Vec::new(),
+        throttle: None,
         ends: None,
     }
 }
@@ -335,6 +336,7 @@ pub fn endpoint_of_a_trigger_of_ends_is_stored_with_it<B: StoreUnderTest>(rig: &
         kind: TriggerKindName::WorkflowEnded,
         cursor: TriggerCursor::None,
         next_due: None,
+        throttle: None,
         ends: Some(EndsWanted {
             workflow: Some(workflow.into()),
             kinds: MessageKinds::default().with(MessageKind::Failed.into()),

@@ -15,7 +15,7 @@ use super::Tables;
 use crate::outbox::NewEndpoint;
 use crate::store::{Append, Appended, Definition, NewDefinition, TakenName};
 use crate::triggers::rules::{
-    Registered, StoredTrigger, WINDOW_GONE, cancel_mail, endpoint_of, register,
+    Registered, StoredTrigger, WINDOW_GONE, cancel_mail, endpoint_of, register, throttle_of,
 };
 use crate::triggers::{
     ClaimedTriggers, DeadFireRow, DeadFireState, Fire, FireOutcome, FireRow, GroupFence,
@@ -99,6 +99,7 @@ impl TriggerTables {
                     }
                     let paused = trigger.row.state != TriggerState::Active;
                     self.pause_groups(trigger.row.number, paused);
+                    self.set_throttle(trigger.row.number, throttle_of(&trigger.row, new), now);
                     self.save(trigger);
                 }
             }
@@ -168,7 +169,7 @@ impl TriggerTables {
             execution: Some(execution),
         };
         self.fires.push(KeptFire { trigger, row });
-        self.delete_group(trigger, fire.group.as_ref());
+        self.delete_group(trigger, fire.group.as_ref(), true, now);
         if let Some(kept) = self.rows.get_mut(&trigger) {
             kept.stored.fire(fire, now);
             if fire.advance.is_some() {
@@ -215,12 +216,6 @@ impl TriggerTables {
 
     fn has_group(&self, trigger: TriggerNo, fence: Option<&GroupFence>) -> bool {
         fence.is_none_or(|fence| self.groups.iter().any(|group| group.is(trigger, fence)))
-    }
-
-    fn delete_group(&mut self, trigger: TriggerNo, fence: Option<&GroupFence>) {
-        if let Some(fence) = fence {
-            self.groups.retain(|group| !group.is(trigger, fence));
-        }
     }
 }
 
@@ -270,7 +265,7 @@ impl Tables {
         if settlement.has_dead() {
             stored.count_dead(self.triggers.dead_of(trigger));
         }
-        self.triggers.delete_group(trigger, settlement.group.as_ref());
+        self.triggers.delete_group(trigger, settlement.group.as_ref(), false, now);
         let breaks = stored.row.state == TriggerState::Broken;
         if breaks {
             self.triggers.roster += 1;

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use waypost_core::command::Request;
 use waypost_core::id::ExecutionNo;
 use waypost_core::time::Timestamp;
-use waypost_core::trigger::{TriggerCursor, TriggerKindName};
+use waypost_core::trigger::{Throttle, TriggerCursor, TriggerKindName};
 
 use super::{
     Advance, DEAD_FIRES_MAX, EndsWanted, Fire, LAST_FIRED_STEP, NewTrigger, Settlement,
@@ -229,6 +229,12 @@ pub fn cancel_mail(trigger: TriggerNo, seq: u64, execution: ExecutionNo, reason:
 /// The answer to a deploy with which there would be more triggers than [`TRIGGERS_MAX`].
 pub fn too_many_triggers() -> StoreError {
     StoreError::Refused(format!("there would be more than {TRIGGERS_MAX} triggers"))
+}
+
+/// What holds back the events of a trigger that a deploy has registered.
+pub fn throttle_of(row: &TriggerRow, new: &NewDefinition) -> Throttle {
+    let of_trigger = new.triggers.iter().find(|new| new.name == row.name);
+    of_trigger.and_then(|new| new.throttle).unwrap_or(Throttle::OPEN)
 }
 
 /// The endpoint of the outbox through which a trigger that a deploy has registered gets the ends that it fires

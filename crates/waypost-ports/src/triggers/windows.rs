@@ -1,4 +1,4 @@
-//! Windows: events that wait in groups until they fire together.
+//! Windows: events that wait in groups until they fire together; for throttles, see [`super::throttles`].
 //!
 //! An arrival locks the row of its group and nothing else. A group that is due is closed: what arrives from
 //! then on, for the same key, is the beginning of the next group. So a busy trigger does not stand in the way
@@ -34,11 +34,21 @@ pub type WindowRule = WindowMode;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arrived {
     Held,
+    /// It is held in the place of an event that waited for a throttle, and that is skipped now.
+    Replaced,
+    /// A throttle lets it start: it is a group of its own now, with this number, which its caller is to fire.
+    /// Other instances leave the group alone for [`PERMIT_LEASE`](super::throttles::PERMIT_LEASE).
+    Permitted {
+        seq: u64,
+    },
+    /// A throttle lets it start nothing.
+    Skipped,
     /// This item was held or fired before.
     Duplicate,
     /// The trigger is not active, or at another revision.
     Stale,
-    /// The trigger holds as many groups as it may. To be repeated later.
+    /// The trigger holds as many groups as it may, or the queue of a throttle as many events. To be repeated
+    /// later.
     Full,
 }
 
@@ -51,8 +61,16 @@ pub struct DueGroup {
     pub first_at: Timestamp,
     pub last_at: Timestamp,
     /// The events to fire, the oldest first, as pairs of payload and label: all of a batch, the last one of a
-    /// debounce.
+    /// debounce, the one of a throttle.
     pub payloads: Vec<(Arc<str>, Arc<str>)>,
+}
+
+/// Events of a trigger that wait, in windows or for its throttle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WaitingEvents {
+    pub events: u64,
+    /// When the next of them are due, unless the trigger is not active.
+    pub next_due: Option<Timestamp>,
 }
 
 /// A group as it was read.
@@ -82,6 +100,8 @@ impl StoredGroup {
             WindowMode::Debounce { period, max } => now.plus(period.min(max)),
             WindowMode::Batch { size, .. } if size <= 1 => now,
             WindowMode::Batch { wait, .. } => now.plus(wait),
+            // A permit.
+            WindowMode::Throttle(_) => now,
         };
         let bytes = arrival.payload.len();
         Self { first_at: now, last_at: now, events: 1, bytes, due }
@@ -107,6 +127,7 @@ impl StoredGroup {
             }
             WindowMode::Batch { size, .. } if events >= size => (self.bytes + more, now),
             WindowMode::Batch { .. } => (self.bytes + more, self.due),
+            WindowMode::Throttle(_) => return None,
         };
         Some(Self { first_at, last_at: now, events, bytes, due })
     }

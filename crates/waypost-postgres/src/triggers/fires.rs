@@ -96,7 +96,7 @@ pub(crate) async fn finish(
         }
     }
     if !groups.is_empty() {
-        windows::delete(db, &groups).await?;
+        windows::delete(db, &groups, true).await?;
     }
     fired.retain(|trigger| !numbers.contains(trigger));
     if !fired.is_empty() {
@@ -154,6 +154,23 @@ pub(super) async fn retract(
         db.execute(sql!("fires_retract"), &[&triggers, &items]).await?;
     }
     Ok(())
+}
+
+/// Changes what became of known items of a trigger.
+pub(super) async fn change(
+    db: &mut Connection,
+    trigger: TriggerNo,
+    items: &[ItemDigest],
+    outcome: FireOutcome,
+    reason: &str,
+) -> Result<()> {
+    if items.is_empty() {
+        return Ok(());
+    }
+    let items: Vec<&[u8]> = items.iter().map(|item| item.0.as_slice()).collect();
+    let outcome = i16::from(outcome.code());
+    let params: Params<'_> = &[&trigger.0, &items, &outcome, &reason.as_bytes()];
+    db.execute(sql!("fires_change"), params).await.map(drop)
 }
 
 /// Inside of a transaction: items that start nothing, and their dead letters. A known item stays as it is.

@@ -9,11 +9,11 @@ use waypost_core::trigger::ItemDigest;
 use waypost_ports::triggers::rules::{StoredTrigger, WINDOW_GONE};
 use waypost_ports::triggers::{
     Arrival, Arrived, DueGroup, FireOutcome, GROUPS_MAX, GroupFence, StoredGroup, TriggerNo,
-    TriggerState,
+    TriggerRow, TriggerState,
 };
 
 use super::fires::{self, Settled};
-use super::{next_due, rows};
+use super::{next_due, rows, throttles};
 use crate::connection::{Connection, Params};
 use crate::error::{DbError, Result};
 use crate::queries::sql;
@@ -23,7 +23,7 @@ use crate::text::{array, count, from_stored, get, limit as most, narrow, text, t
 type WaitingPayload = (Arc<str>, Arc<str>);
 
 /// How often to look again for a group that another instance has just made.
-const ATTEMPTS: u32 = 20;
+pub(super) const ATTEMPTS: u32 = 20;
 
 pub(super) async fn pause(db: &mut Connection, trigger: TriggerNo, paused: bool) -> Result<()> {
     db.execute(sql!("groups_pause"), &[&trigger.0, &paused]).await.map(drop)
@@ -40,12 +40,19 @@ pub(super) async fn lock(
     Ok(!db.query(sql!("group_lock"), params).await?.is_empty())
 }
 
-/// Deletes groups that are locked as they were read.
-pub(super) async fn delete(db: &mut Connection, groups: &[(TriggerNo, &GroupFence)]) -> Result<()> {
+/// Deletes groups that are locked as they were read: with the starts of executions, or without them.
+pub(super) async fn delete(
+    db: &mut Connection,
+    groups: &[(TriggerNo, &GroupFence)],
+    started: bool,
+) -> Result<()> {
     let triggers: Vec<i64> = groups.iter().map(|(trigger, _)| trigger.0).collect();
     let seqs: Vec<i64> =
         groups.iter().map(|(_, fence)| to_stored(fence.seq)).collect::<Result<_>>()?;
-    db.execute(sql!("groups_delete"), &[&triggers, &seqs]).await.map(drop)
+    let params: Params<'_> = &[&triggers, &seqs];
+    let read = |row: &Row| Ok((TriggerNo(get(row, 0)?), text(row, 1)?));
+    let permits = db.query_map(sql!("groups_delete"), params, read).await?;
+    throttles::returned(db, permits, started).await
 }
 
 /// The events of all groups of a trigger become dead letters.
@@ -59,10 +66,8 @@ pub(super) async fn discard(db: &mut Connection, trigger: TriggerNo) -> Result<(
         return Ok(());
     }
     events.sort_by_key(|(id, ..)| *id);
-    let items: Vec<&[u8]> = events.iter().map(|(_, item, ..)| item.0.as_slice()).collect();
-    let outcome = i16::from(FireOutcome::Dead.code());
-    let params: Params<'_> = &[&trigger.0, &items, &outcome, &WINDOW_GONE.as_bytes()];
-    db.execute(sql!("fires_dead"), params).await?;
+    let items: Vec<_> = events.iter().map(|(_, item, ..)| *item).collect();
+    fires::change(db, trigger, &items, FireOutcome::Dead, WINDOW_GONE).await?;
     let letters =
         events.iter().map(|(_, item, label, payload)| (*item, &**label, WINDOW_GONE, &**payload));
     fires::bury(db, trigger, letters).await
@@ -103,14 +108,24 @@ pub(super) async fn arrive(db: &mut Connection, arrivals: &[Arrival]) -> Result<
         }
     }
     let mut counts = HashMap::new();
-    let mut full = Vec::new();
     for ((trigger, _), mut events) in groups {
         events.retain(|at| outcomes[*at] == Arrived::Held);
-        let left_out = collect(db, arrivals, &events, now, counts.entry(trigger).or_default());
-        full.extend(left_out.await?);
+        let count = counts.entry(trigger).or_default();
+        match events.first().and_then(|first| arrivals[*first].throttle()) {
+            Some(throttle) => {
+                let queued = throttles::arrive(db, arrivals, &events, throttle, count);
+                for (at, outcome) in events.iter().zip(queued.await?) {
+                    outcomes[*at] = outcome;
+                }
+            }
+            None => {
+                let left_out = collect(db, arrivals, &events, now, count).await?;
+                left_out.into_iter().for_each(|at| outcomes[at] = Arrived::Full);
+            }
+        }
     }
-    full.iter().for_each(|at| outcomes[*at] = Arrived::Full);
-    fires::retract(db, full.iter().map(|at| of[*at])).await?;
+    let full = of.iter().zip(&outcomes).filter(|(_, outcome)| **outcome == Arrived::Full);
+    fires::retract(db, full.map(|(names, _)| *names)).await?;
     db.commit().await?;
     Ok(outcomes)
 }
@@ -166,9 +181,7 @@ async fn collect(
                 begin(db, arrival, now).await?
             }
         };
-        let (item, label) = (arrival.item.0.as_slice(), arrival.label.as_bytes());
-        let params: Params<'_> = &[&number, &item, &label, &arrival.payload.as_bytes()];
-        seq = Some(get(&db.query_one(sql!("pending_insert"), params).await?, 0)?);
+        seq = Some(wait(db, arrival, number).await?);
         current = Some((number, group));
     }
     if let Some((number, group)) = current {
@@ -177,8 +190,15 @@ async fn collect(
     Ok(left_out)
 }
 
+/// Puts an event into a group; returns the event's id.
+pub(super) async fn wait(db: &mut Connection, arrival: &Arrival, group: i64) -> Result<i64> {
+    let (item, label) = (arrival.item.0.as_slice(), arrival.label.as_bytes());
+    let params: Params<'_> = &[&group, &item, &label, &arrival.payload.as_bytes()];
+    get(&db.query_one(sql!("pending_insert"), params).await?, 0)
+}
+
 /// Is there room for one more group? Counts it.
-async fn has_room(
+pub(super) async fn has_room(
     db: &mut Connection,
     trigger: TriggerNo,
     groups: &mut Option<u64>,
@@ -263,6 +283,8 @@ pub(super) async fn claim(
     if next_group.is_none_or(|due| due > at) {
         return Ok(Vec::new());
     }
+    let mut claimed = throttles::claim(db, limit, lease).await?;
+    let limit = limit.saturating_sub(claimed.len());
     let params: Params<'_> = &[&most(limit), &to_stored(lease.0)?];
     let taken = db.query(sql!("groups_claim"), params).await?;
     let numbers: Vec<i64> = taken.iter().map(|row| get(row, 0)).collect::<Result<_>>()?;
@@ -271,11 +293,7 @@ pub(super) async fn claim(
         payloads.entry(get(&row, 0)?).or_default().push((text(&row, 2)?, text(&row, 1)?));
     }
     let triggers: Vec<i64> = taken.iter().map(|row| get(row, 1)).collect::<Result<_>>()?;
-    let triggers: Vec<StoredTrigger> =
-        db.query_map(sql!("trigger_load"), &[&triggers], rows::stored).await?;
-    let triggers: HashMap<i64, _> =
-        triggers.into_iter().map(|stored| (stored.row.number.0, Arc::new(stored.row))).collect();
-    let mut claimed = Vec::with_capacity(taken.len());
+    let triggers = loaded(db, &triggers).await?;
     for row in &taken {
         let Some(trigger) = triggers.get(&get::<i64>(row, 1)?) else { continue };
         let Some(payloads) = payloads.remove(&get::<i64>(row, 0)?) else { continue };
@@ -288,4 +306,15 @@ pub(super) async fn claim(
         });
     }
     Ok(claimed)
+}
+
+/// Triggers by their numbers.
+pub(super) async fn loaded(
+    db: &mut Connection,
+    triggers: &[i64],
+) -> Result<HashMap<i64, Arc<TriggerRow>>> {
+    let triggers: Vec<StoredTrigger> =
+        db.query_map(sql!("trigger_load"), &[&triggers], rows::stored).await?;
+    let by_number = |stored: StoredTrigger| (stored.row.number.0, Arc::new(stored.row));
+    Ok(triggers.into_iter().map(by_number).collect())
 }

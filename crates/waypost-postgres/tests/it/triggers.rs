@@ -24,6 +24,7 @@ fn definition(content: &str, names: &[&str]) -> NewDefinition {
         next_due: None,
         enabled: true,
         topics: vec!["t".into()],
+        throttle: None,
         ends: None,
     };
     NewDefinition {

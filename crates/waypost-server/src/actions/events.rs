@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
 use waypost_core::time::Timestamp;
-use waypost_core::trigger::Payload;
-use waypost_engine::triggers::{FireResult, Firing, Occurrence};
-use waypost_ports::triggers::{Arrival, Arrived, FireOutcome, TriggerRow};
+use waypost_engine::Started;
+use waypost_engine::triggers::{FireResult, Firing, Occurrence, TriggerControl};
+use waypost_ports::triggers::{Arrival, Arrived, DueGroup, FireOutcome, GroupFence, TriggerRow};
 
 use super::triggers::{busy, control, definition, id_of, later};
 use crate::cloud_events::{CloudEvent, parse};
@@ -35,7 +35,8 @@ type Match = (usize, Arc<CloudEvent>, Arc<EventTriggerEntry>);
 pub(crate) async fn publish(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
     let events = parse(&call.headers, &call.body)?;
     let events: Vec<_> = events.into_iter().map(Arc::new).collect();
-    let firing = &control(&server)?.firing;
+    let control = control(&server)?;
+    let firing = &control.firing;
     let mut published = wire::EventsPublished {
         accepted: events.len() as u64,
         started: Vec::new(),
@@ -63,7 +64,7 @@ pub(crate) async fn publish(server: Arc<Server>, call: Call) -> Result<Reply, Pr
                 open.iter().any(is_open)
             });
         }
-        let stale = deliver(&server, firing, matches, &mut published).await?;
+        let stale = deliver(control, matches, &mut published).await?;
         if stale.is_empty() {
             return Reply::ok(&published);
         }
@@ -115,32 +116,27 @@ fn matches(triggers: &EventTriggers, events: &[Arc<CloudEvent>]) -> Result<Vec<M
 
 /// Fires and collects. Returns what is to be done again, since its trigger has changed.
 async fn deliver(
-    server: &Arc<Server>,
-    firing: &Firing,
+    control: &TriggerControl,
     matches: Vec<Match>,
     published: &mut wire::EventsPublished,
 ) -> Result<Vec<MatchName>, Problem> {
+    let firing = &control.firing;
     let (collected, fired): (Vec<_>, Vec<_>) =
         matches.into_iter().partition(|(_, _, to)| to.window().is_some());
-    let mut stale = collect(server, firing, collected, published).await?;
+    let mut stale = collect(control, collected, published).await?;
     let fires = fired.into_iter().map(|found| fire(firing, found));
     let mut results = stream::iter(fires).buffered(FIRES_AT_ONCE);
     let mut failed = None;
     while let Some((at, to, result)) = results.next().await {
-        let name = || (at, Arc::clone(&to.row.workflow), Arc::clone(&to.row.name));
         match result {
             Ok(FireResult::Started(started)) => {
-                published.started.push(wire::StartedByTrigger {
-                    workflow: to.row.workflow.to_string(),
-                    trigger: to.row.name.to_string(),
-                    id: id_of(&started).unwrap_or_default(),
-                });
+                published.started.push(started_by(&to.row, &started));
             }
             Ok(FireResult::Known(_)) => published.duplicates += 1,
             Ok(FireResult::Filtered) => published.filtered += 1,
             Ok(FireResult::Rejected { .. }) => published.skipped += 1,
             Ok(FireResult::Dead { .. }) => published.dead += 1,
-            Ok(FireResult::Stale) => stale.push(name()),
+            Ok(FireResult::Stale) => stale.push(name_of(at, &to)),
             Ok(FireResult::Retry { why }) => failed = Some(later(why)),
             Err(problem) => failed = Some(problem),
         }
@@ -160,11 +156,7 @@ fn unreadable(row: &TriggerRow) -> Problem {
 }
 
 fn occurrence(event: &CloudEvent) -> Occurrence {
-    let occurrence = Occurrence::new(&event.key(), Payload::event(&event.json));
-    match waypost_core::json::Json::object([("event", event.attributes())].into_iter()) {
-        Ok(details) => occurrence.with_details(details),
-        Err(_) => occurrence,
-    }
+    Occurrence::of_event(&event.key(), &event.json)
 }
 
 async fn fire(
@@ -198,27 +190,27 @@ async fn settle(
     Ok(if settled { result } else { FireResult::Stale })
 }
 
-/// Puts events into the windows of triggers, in order.
+/// Puts events into the windows of triggers and before their throttles, in order, and fires those that a throttle
+/// lets start.
 async fn collect(
-    server: &Arc<Server>,
-    firing: &Firing,
+    control: &TriggerControl,
     matches: Vec<Match>,
     published: &mut wire::EventsPublished,
 ) -> Result<Vec<MatchName>, Problem> {
-    let (mut names, mut arrivals, mut stale) = (Vec::new(), Vec::new(), Vec::new());
+    let firing = &control.firing;
+    let (mut sent, mut arrivals, mut stale) = (Vec::new(), Vec::new(), Vec::new());
     for (at, event, to) in matches {
-        let name = (at, Arc::clone(&to.row.workflow), Arc::clone(&to.row.name));
         match arrival(&event, &to, firing.now()) {
             Ok(None) => published.filtered += 1,
             Ok(Some(arrival)) => {
-                names.push(name);
                 arrivals.push(arrival);
+                sent.push((at, to));
             }
             Err(reason) => {
                 let (occurrence, dead) = (occurrence(&event), FireOutcome::Dead);
                 match firing.settle(&to.row, &occurrence, dead, Some(&reason)).await? {
                     true => published.dead += 1,
-                    false => stale.push(name),
+                    false => stale.push(name_of(at, &to)),
                 }
             }
         }
@@ -226,24 +218,82 @@ async fn collect(
     if arrivals.is_empty() {
         return Ok(stale);
     }
-    let triggers = Arc::clone(&firing.triggers);
-    let arrived = server.blocking(move |_| Ok(triggers.arrive(&arrivals)?)).await?;
-    let mut is_full = false;
-    for (name, arrived) in names.into_iter().zip(arrived) {
+    let arrived = firing.arrive(arrivals.clone()).await?;
+    let (mut permitted, mut is_full) = (Vec::new(), false);
+    for ((arrived, arrival), (at, to)) in arrived.into_iter().zip(arrivals).zip(sent) {
         match arrived {
-            Arrived::Held => published.held += 1,
+            Arrived::Held | Arrived::Replaced => published.held += 1,
+            Arrived::Skipped => published.skipped += 1,
+            Arrived::Permitted { seq } => permitted.push(permit(arrival, seq, &to, firing.now())),
             Arrived::Duplicate => published.duplicates += 1,
-            Arrived::Stale => stale.push(name),
+            Arrived::Stale => stale.push(name_of(at, &to)),
             Arrived::Full => is_full = true,
         }
     }
+    flush(firing, permitted, published).await;
+    // Of this instance, so that it is in time for what is due before it would look again.
+    control.wakeups.wake();
     if is_full {
-        let detail = "the window of a trigger holds as many groups as it may";
+        let detail =
+            "a trigger holds as many groups of events as it may, or a throttle as many events";
         return Err(Problem::new(Code::RateLimited, detail)
             .hint("publish the same events again later")
             .retry_after(60));
     }
     Ok(stale)
+}
+
+/// Fires events that a throttle lets start.
+async fn flush(firing: &Firing, permitted: Vec<DueGroup>, published: &mut wire::EventsPublished) {
+    let fire = async |group: DueGroup| {
+        let fired = firing.flush(&group).await;
+        (group, fired)
+    };
+    let fires = permitted.into_iter().map(fire);
+    let mut fires = stream::iter(fires).buffered(FIRES_AT_ONCE);
+    while let Some((group, fired)) = fires.next().await {
+        match fired {
+            Ok(FireResult::Started(started)) => {
+                published.started.push(started_by(&group.row, &started));
+            }
+            Ok(FireResult::Filtered) => published.filtered += 1,
+            Ok(FireResult::Rejected { .. }) => published.skipped += 1,
+            Ok(FireResult::Dead { .. }) => published.dead += 1,
+            // It is durable: another instance has fired it, or one fires it when that is possible.
+            Ok(FireResult::Known(_) | FireResult::Stale) => published.held += 1,
+            Ok(FireResult::Retry { why }) => {
+                tracing::warn!(%why, trigger = %group.row.name, "an event is fired later");
+                published.held += 1;
+            }
+            Err(error) => {
+                tracing::warn!(%error, trigger = %group.row.name, "an event is fired later");
+                published.held += 1;
+            }
+        }
+    }
+}
+
+fn name_of(at: usize, to: &EventTriggerEntry) -> MatchName {
+    (at, Arc::clone(&to.row.workflow), Arc::clone(&to.row.name))
+}
+
+fn started_by(row: &TriggerRow, started: &Started) -> wire::StartedByTrigger {
+    wire::StartedByTrigger {
+        workflow: row.workflow.to_string(),
+        trigger: row.name.to_string(),
+        id: id_of(started).unwrap_or_default(),
+    }
+}
+
+/// The group that an event is which a throttle lets start.
+fn permit(arrival: Arrival, seq: u64, to: &EventTriggerEntry, now: Timestamp) -> DueGroup {
+    DueGroup {
+        row: Arc::new(to.row.clone()),
+        fence: GroupFence { group: arrival.group, seq },
+        first_at: now,
+        last_at: now,
+        payloads: vec![(arrival.payload, arrival.label)],
+    }
 }
 
 /// An event on its way into a window, if it meets the trigger's condition; a reason, where that or its group is

@@ -118,7 +118,15 @@ pub(crate) async fn list(server: Arc<Server>, call: Call) -> Result<Reply, Probl
 }
 
 pub(crate) async fn show(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
-    Reply::ok(&views::trigger(&row(&server, &call).await?))
+    let row = row(&server, &call).await?;
+    let (number, mut shown) = (row.number, views::trigger(&row));
+    if row.kind == TriggerKindName::Event {
+        let triggers = Arc::clone(&control(&server)?.firing.triggers);
+        let waiting = server.blocking(move |_| Ok(triggers.waiting_events(number)?)).await?;
+        shown.waiting = Some(waiting.events).filter(|events| *events > 0);
+        shown.next_due_at = waiting.next_due.map(Time);
+    }
+    Reply::ok(&shown)
 }
 
 pub(crate) async fn times(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {

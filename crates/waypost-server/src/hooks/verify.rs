@@ -6,7 +6,7 @@
 //!
 //! | file | owns |
 //! | --- | --- |
-//! | `mac` | signatures by HMAC: computing, decoding, comparing |
+//! | `mac` | signatures by HMAC and by Ed25519: computing, decoding, comparing |
 //! | `schemes` | what each scheme signs, and where it puts the signature |
 
 mod mac;

@@ -23,6 +23,7 @@ pub(crate) fn trigger(row: &TriggerRow) -> wire::Trigger {
         version: row.version,
         topics: row.topics.iter().map(|topic| topic.to_string()).collect(),
         next_due_at: row.next_due.map(Time),
+        waiting: None,
         last_fired_at: row.last_fired_at.map(Time),
         registered_at: Time(row.registered_at),
         failures: row.failures,

@@ -23,13 +23,13 @@ wire! {
         pub started: Vec<StartedByTrigger>,
         /// How often an event went to an execution that waits for it.
         pub woken: u64,
-        /// How often an event was put into a window.
+        /// How often an event was put into a window, or waits for its throttle.
         pub held: u64,
         /// How often a trigger, or an execution that waits, had got an event before.
         pub duplicates: u64,
         /// How often the `if` of a trigger did not hold.
         pub filtered: u64,
-        /// How often a trigger started nothing because of its concurrency limit.
+        /// How often a trigger started nothing because of its concurrency limit, or of its throttle with `over: drop`.
         pub skipped: u64,
         /// How often a trigger could not start anything: see its dead letters.
         pub dead: u64,
@@ -61,8 +61,10 @@ wire! {
         pub version: u32,
         /// The types of events that it gets, or the workflow whose ends it gets.
         pub topics: Vec<String>,
-        /// When it is due next.
+        /// When it is due next, or the next of its events that wait.
         pub next_due_at?: Time,
+        /// Events that wait, in windows or for the throttle; absent where there is none, and in lists.
+        pub waiting?: u64,
         /// When it fired last.
         pub last_fired_at?: Time,
         /// When the first version that has it was deployed.
@@ -192,7 +194,7 @@ wire! {
 
     /// An item of a trigger's history.
     pub struct TriggerFire {
-        /// `TriggerInputReceived` for what started an execution or was put into a window, `TriggerCursorAdvanced` for what was passed over, `TriggerGap` for entries of a stream that were removed before they were read.
+        /// `TriggerInputReceived` for what started an execution or was put into a window or before a throttle, `TriggerCursorAdvanced` for what was passed over, `TriggerGap` for entries of a stream that were removed before they were read.
         pub event: String,
         /// What identifies the item.
         pub key: String,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use waypost_ports::access::Role;
 use waypost_server::config::Config;
 
-use super::support::triggered::{CHOOSY, HOOKED, PICKY, deploy};
+use super::support::triggered::{CHOOSY, HOOKED, PACED, PICKY, deploy};
 use super::support::{Answer, Ask, House};
 
 fn event(kind: &str, id: &str, data: &Value) -> Value {
@@ -82,6 +82,44 @@ async fn condition_of_a_window_is_asked_when_an_event_arrives() {
     }
     let fired = house.post("/v1/triggers/choosy/many/fire", &test(1)).await.expect(200).json();
     assert_eq!(fired["outcome"], "filtered", "{fired}");
+}
+
+/// What may start has started when the answer comes, and the answer says what became of the others.
+#[tokio::test]
+async fn throttle_starts_events_at_once_up_to_its_limit() {
+    let house = House::empty(Config::default()).await;
+    deploy(&house, PACED);
+    for (over, held, skipped) in [("queue", 2, 0), ("drop", 0, 2), ("latest", 2, 0)] {
+        let events: Vec<Value> =
+            (1..=4).map(|n| event(over, &n.to_string(), &json!({ "n": n }))).collect();
+        let published = publish(&house, &json!(events)).await.expect(200).json();
+        let counts = ["held", "skipped", "duplicates"].map(|name| published[name].clone());
+        assert_eq!(counts, [json!(held), json!(skipped), json!(0)], "{over} {published}");
+        let started = published["started"].as_array().unwrap();
+        assert_eq!(started.len(), 2, "{over} {published}");
+        for (n, one) in (1..).zip(started) {
+            let id = one["id"].as_str().unwrap();
+            let shown = house.get(&format!("/v1/executions/{id}")).await.json();
+            assert_eq!(shown["input"], json!({ "n": n }), "{shown}");
+        }
+        let again = publish(&house, &json!(events)).await.expect(200).json();
+        assert_eq!((&again["duplicates"], &again["started"]), (&json!(4), &json!([])), "{over}");
+    }
+    let shown = house.get("/v1/triggers/paced/queue").await.expect(200).json();
+    assert_eq!(shown["waiting"], json!(2), "{shown}");
+    assert!(shown["nextDueAt"].is_string(), "{shown}");
+    let fires = house.get("/v1/triggers/paced/latest/fires").await.expect(200).json();
+    let skipped: Vec<_> = fires["fires"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|fire| fire["outcome"] == "skipped")
+        .map(|fire| fire["key"].as_str().unwrap())
+        .collect();
+    assert_eq!(skipped, ["/shop 3"], "{fires}");
+    let test = json!({ "payload": event("queue", "5", &json!({ "n": 5 })) });
+    let tried = house.post("/v1/triggers/paced/queue/test", &test).await.expect(200).json();
+    assert_eq!((&tried["outcome"], &tried["input"]), (&json!("start"), &json!({ "n": 5 })));
 }
 
 #[tokio::test]

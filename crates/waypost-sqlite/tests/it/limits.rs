@@ -24,6 +24,7 @@ fn definition(workflow: &str, due: Option<Timestamp>) -> NewDefinition {
         next_due: due,
         enabled: true,
         topics: vec!["t".into()],
+        throttle: None,
         ends: None,
     };
     NewDefinition {

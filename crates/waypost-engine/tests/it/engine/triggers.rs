@@ -2,6 +2,7 @@
 
 mod items;
 mod streams;
+mod windows;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

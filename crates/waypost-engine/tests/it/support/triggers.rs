@@ -18,8 +18,8 @@ use waypost_core::schedule::{Schedule, ScheduleSpec};
 use waypost_core::status::Status;
 use waypost_core::time::Millis;
 use waypost_core::trigger::{
-    EventTrigger, Overlap, PollTrigger, ScheduleTrigger, StreamSource, StreamStart, StreamTrigger,
-    Trigger, TriggerKind, Window, WindowMode, WorkflowEndedTrigger,
+    EventTrigger, Over, Overlap, PollTrigger, ScheduleTrigger, StreamSource, StreamStart,
+    StreamTrigger, Throttle, Trigger, TriggerKind, Window, WindowMode, WorkflowEndedTrigger,
 };
 use waypost_engine::driver::Committed;
 use waypost_engine::triggers::{
@@ -90,6 +90,11 @@ impl StreamReader for StreamPages {
     }
 }
 
+/// So many starts in ten minutes; other events wait.
+pub(crate) fn throttle(limit: u32) -> Throttle {
+    Throttle { limit, per: Millis(600_000), over: Over::Queue }
+}
+
 /// A definition: a line with its trigger as JSON, then the flow.
 fn compile(text: &str) -> Result<Plan, String> {
     let Some((trigger, rest)) = text.split_once('\n') else { return flow::compile(text) };
@@ -121,11 +126,11 @@ fn compile_trigger(fields: &Value) -> Trigger {
             from: StreamStart::Beginning,
         }))
     } else if fields.get("event").is_some() {
-        let mode = match fields["batch"].as_u64() {
-            Some(size) => {
-                WindowMode::Batch { size: u32::try_from(size).unwrap(), wait: Millis(10_000) }
-            }
-            None => WindowMode::Debounce { period: Millis(10_000), max: Millis(60_000) },
+        let number = |name: &str| Some(u32::try_from(fields[name].as_u64()?).unwrap());
+        let mode = match (number("batch"), number("throttle")) {
+            (Some(size), _) => WindowMode::Batch { size, wait: Millis(10_000) },
+            (None, Some(limit)) => WindowMode::Throttle(throttle(limit)),
+            (None, None) => WindowMode::Debounce { period: Millis(10_000), max: Millis(60_000) },
         };
         let window = Some(Window { key: None, mode });
         TriggerKind::Event(Box::new(EventTrigger {

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use waypost_core::limits::{
-    BATCH_SIZE_MAX, EVENT_TYPE_CHARS_MAX, EVENT_TYPES_MAX, WINDOW_SPAN_MAX, WINDOW_SPAN_MIN,
+    BATCH_SIZE_MAX, EVENT_TYPE_CHARS_MAX, EVENT_TYPES_MAX, THROTTLE_LIMIT_MAX, WINDOW_SPAN_MAX,
+    WINDOW_SPAN_MIN,
 };
 use waypost_core::time::Millis;
-use waypost_core::trigger::{EventTrigger, TriggerKind, Window, WindowMode};
+use waypost_core::trigger::{EventTrigger, Over, Throttle, TriggerKind, Window, WindowMode};
 
 use super::{Block, SeenNames};
 use crate::diagnostics::{Code, quoted};
@@ -22,13 +23,16 @@ pub(super) fn read(block: &mut Block<'_, '_, '_>) -> (Option<TriggerKind>, SeenN
     let types = types(block);
     let source = block.text("source");
     let sees = if block.present("batch").is_some() { SEVERAL } else { ONE };
-    if let (Some(_), Some(batch)) = (block.present("debounce"), block.present("batch")) {
-        let message = "`debounce` and `batch` exclude each other";
-        let hint = "`debounce` fires the last of several events, `batch` all of them together";
-        block.context.faults.error(Code::BadWindow, &batch.key_span, message).hint(hint);
+    let windows: Vec<_> =
+        ["debounce", "batch", "throttle"].iter().filter_map(|name| block.present(name)).collect();
+    if let [first, second, ..] = &windows[..] {
+        let message = format!("`{}` and `{}` exclude each other", first.key, second.key);
+        let hint = "`debounce` fires the last of several events, `batch` all of them together, and `throttle` \
+                    each of them when it may";
+        block.context.faults.error(Code::BadWindow, &second.key_span, message).hint(hint);
         return (None, sees);
     }
-    let window = debounce(block).or_else(|| batch(block));
+    let window = debounce(block).or_else(|| batch(block)).or_else(|| throttle(block));
     let source = source.map(Into::into);
     let trigger = (!types.is_empty()).then_some(EventTrigger { types, source, window });
     (trigger.map(|trigger| TriggerKind::Event(Box::new(trigger))), sees)
@@ -90,5 +94,20 @@ fn batch(block: &mut Block<'_, '_, '_>) -> Option<Window> {
         let size = block.whole("size", 1, BATCH_SIZE_MAX);
         let wait = block.duration_within("wait", SPANS, Code::BadWindow);
         Some(Window { key, mode: WindowMode::Batch { size: size?, wait: wait? } })
+    })
+}
+
+fn throttle(block: &mut Block<'_, '_, '_>) -> Option<Window> {
+    block.inner("throttle", &["key", "limit", "per", "over"], |block| {
+        let key = block.expression("key", &["event"]);
+        block.required("limit", "how many executions may start: `limit: 10`");
+        block.required("per", "in how long a time: `per: 1m`");
+        let limit = block.whole("limit", 1, THROTTLE_LIMIT_MAX);
+        let per = block.duration_within("per", SPANS, Code::BadWindow);
+        let over = block.word("over", &Over::NAMES, Code::BadWindow).and_then(Over::parse);
+        block.leave_out("over", "queue");
+        let over = over.unwrap_or(Over::Queue);
+        let throttle = Throttle { limit: limit?, per: per?, over };
+        Some(Window { key, mode: WindowMode::Throttle(throttle) })
     })
 }

@@ -369,10 +369,40 @@ fn events() -> Vec<Case> {
             "type: a, batch: { size: «1001», wait: 1s }",
         ),
         event(
-            UnknownField,
-            "has no field `throttle`",
-            "its fields are",
+            BadWindow,
+            "`batch` and `throttle` exclude each other",
+            "each of them when it may",
+            "type: a, batch: { size: 2, wait: 1s }, «throttle»: { limit: 1, per: 1s }",
+        ),
+        event(
+            MissingField,
+            "`throttle` needs `per`",
+            "per: 1m",
             "type: a, «throttle»: { limit: 1 }",
+        ),
+        event(
+            BadValue,
+            "`limit` must be a whole number from 1 to 1000, not 0",
+            "",
+            "type: a, throttle: { limit: «0», per: 1s }",
+        ),
+        event(
+            BadWindow,
+            "`per` must be from 100ms to 7d, not 8d",
+            "",
+            "type: a, throttle: { limit: 1, per: «8d» }",
+        ),
+        event(
+            BadWindow,
+            "`over` must be `queue`, `drop` or `latest`, not `dropp`",
+            "did you mean `drop`",
+            "type: a, throttle: { limit: 1, per: 1s, over: «dropp» }",
+        ),
+        event(
+            UnknownField,
+            "`throttle` has no field `max`",
+            "its fields are",
+            "type: a, throttle: { limit: 1, per: 1s, «max»: 2 }",
         ),
     ]
 }

@@ -14,7 +14,7 @@ use crate::triggers::{
     Arrival, Arrived, ClaimedTriggers, DEAD_FIRE_KEPT, DeadFireRow, DeadFireState,
     DeadFiresRequest, DueGroup, FireRow, FiresPage, FiresRequest, ITEM_KEPT, Settlement, TRIM_MAX,
     TriggerAt, TriggerChange, TriggerClaim, TriggerNo, TriggerRow, TriggerState, TriggerStats,
-    Triggers, TriggersPage, TriggersRequest,
+    Triggers, TriggersPage, TriggersRequest, WaitingEvents,
 };
 
 impl Tables {
@@ -178,6 +178,10 @@ impl Triggers for MemoryStore {
 
     fn claim_groups(&self, limit: usize, lease: Millis) -> Result<Vec<DueGroup>, StoreError> {
         self.with(|tables, now| Ok(tables.claim_groups(limit, lease, now)))
+    }
+
+    fn waiting_events(&self, trigger: TriggerNo) -> Result<WaitingEvents, StoreError> {
+        self.with(|tables, _| Ok(tables.triggers.waiting(trigger)))
     }
 
     fn dead_fires(&self, request: &DeadFiresRequest) -> Result<Vec<DeadFireRow>, StoreError> {

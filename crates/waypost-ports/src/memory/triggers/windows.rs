@@ -1,5 +1,7 @@
 //! Windows: groups of events that wait.
 
+mod throttles;
+
 use std::sync::Arc;
 
 use waypost_core::time::{Millis, Timestamp};
@@ -7,9 +9,10 @@ use waypost_core::trigger::ItemDigest;
 
 use super::{KeptFire, TriggerTables};
 use crate::memory::Tables;
+use crate::triggers::throttles::StoredQueue;
 use crate::triggers::{
     Arrival, Arrived, DueGroup, FireOutcome, FireRow, GROUPS_MAX, GroupFence, StoredGroup,
-    TriggerNo,
+    TriggerNo, WaitingEvents,
 };
 
 #[derive(Clone)]
@@ -25,6 +28,15 @@ pub(super) struct KeptGroup {
     /// Is its trigger not active?
     paused: bool,
     pub(super) events: Vec<WaitingEvent>,
+    role: KeptRole,
+}
+
+/// What a group is.
+#[derive(Clone)]
+enum KeptRole {
+    Window,
+    Queue(StoredQueue),
+    Permit,
 }
 
 #[derive(Clone)]
@@ -34,7 +46,21 @@ pub(super) struct WaitingEvent {
     pub(super) payload: Arc<str>,
 }
 
+impl WaitingEvent {
+    fn of(arrival: &Arrival) -> Self {
+        Self {
+            item: arrival.item,
+            label: Arc::clone(&arrival.label),
+            payload: Arc::clone(&arrival.payload),
+        }
+    }
+}
+
 impl KeptGroup {
+    fn is_due(&self, now: Timestamp) -> bool {
+        !self.paused && self.claimable_at <= now
+    }
+
     pub(super) fn is(&self, trigger: TriggerNo, fence: &GroupFence) -> bool {
         self.trigger == trigger && self.key == fence.group && self.seq.cast_unsigned() == fence.seq
     }
@@ -51,8 +77,26 @@ impl TriggerTables {
         self.groups.iter().filter(|group| !group.paused).map(|group| group.claimable_at).min()
     }
 
+    /// Groups with events.
     pub(super) fn groups(&self) -> u64 {
-        self.groups.len() as u64
+        self.groups.iter().filter(|group| !group.events.is_empty()).count() as u64
+    }
+
+    pub(super) fn waiting(&self, trigger: TriggerNo) -> WaitingEvents {
+        let with_events = |group: &&KeptGroup| group.trigger == trigger && !group.events.is_empty();
+        let groups = || self.groups.iter().filter(with_events);
+        let due = groups().filter(|group| !group.paused).map(|group| match group.role {
+            KeptRole::Queue(_) => group.claimable_at,
+            KeptRole::Window | KeptRole::Permit => group.stored.due,
+        });
+        let events = groups().map(|group| group.events.len() as u64).sum();
+        WaitingEvents { events, next_due: due.min() }
+    }
+
+    /// May the trigger have one more group?
+    fn has_room(&self, trigger: TriggerNo) -> bool {
+        let of_trigger = self.groups.iter().filter(|group| group.trigger == trigger).count() as u64;
+        of_trigger < GROUPS_MAX
     }
 
     fn arrive(&mut self, arrival: &Arrival, now: Timestamp) -> Arrived {
@@ -63,21 +107,19 @@ impl TriggerTables {
         if !self.stored(trigger).is_some_and(|row| row.admits(arrival.at, None)) {
             return Arrived::Stale;
         }
+        if let Some(throttle) = arrival.throttle() {
+            return self.arrive_at_queue(arrival, throttle, now);
+        }
         let is_it = |group: &KeptGroup| {
             group.trigger == trigger && group.key == arrival.group && !group.closed
         };
         let open = self.groups.iter().position(is_it);
         let with = open.and_then(|at| self.groups[at].stored.with(arrival, now));
-        let of_trigger = self.groups.iter().filter(|group| group.trigger == trigger).count() as u64;
-        if with.is_none() && of_trigger >= GROUPS_MAX {
+        if with.is_none() && !self.has_room(trigger) {
             return Arrived::Full;
         }
         let seq = self.next();
-        let event = WaitingEvent {
-            item: arrival.item,
-            label: Arc::clone(&arrival.label),
-            payload: Arc::clone(&arrival.payload),
-        };
+        let event = WaitingEvent::of(arrival);
         if let (Some(at), Some(stored)) = (open, with) {
             let group = &mut self.groups[at];
             if arrival.replaces() {
@@ -100,20 +142,32 @@ impl TriggerTables {
                 closed: false,
                 paused: false,
                 events: vec![event],
+                role: KeptRole::Window,
             });
         }
+        self.note(arrival, now, FireOutcome::Collected, None);
+        Arrived::Held
+    }
+
+    /// Writes down what became of an arrival.
+    fn note(
+        &mut self,
+        arrival: &Arrival,
+        now: Timestamp,
+        outcome: FireOutcome,
+        reason: Option<&str>,
+    ) {
         let row = FireRow {
             place: self.next(),
             item: arrival.item,
             label: Arc::clone(&arrival.label),
             at: now,
             nominal: None,
-            outcome: FireOutcome::Collected,
-            reason: None,
+            outcome,
+            reason: reason.map(Into::into),
             execution: None,
         };
-        self.fires.push(KeptFire { trigger, row });
-        Arrived::Held
+        self.fires.push(KeptFire { trigger: arrival.at.trigger, row });
     }
 }
 
@@ -125,9 +179,10 @@ impl Tables {
 
     /// Takes groups that are due, and closes them.
     pub fn claim_groups(&mut self, limit: usize, lease: Millis, now: Timestamp) -> Vec<DueGroup> {
+        self.triggers.give_permits(limit, now);
         let TriggerTables { groups, rows, .. } = &mut self.triggers;
         let mut due: Vec<_> =
-            groups.iter_mut().filter(|group| !group.paused && group.claimable_at <= now).collect();
+            groups.iter_mut().filter(|group| group.is_due(now) && !group.is_queue()).collect();
         due.sort_by_key(|group| (group.claimable_at, group.seq));
         let claimed = due.into_iter().take(limit).filter_map(|group| {
             let row = Arc::new(rows.get(&group.trigger)?.stored.row.clone());

@@ -1,5 +1,6 @@
-//! Signatures by HMAC.
+//! Signatures by HMAC and by Ed25519.
 
+use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
 use aws_lc_rs::{constant_time, hmac};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -19,6 +20,23 @@ pub(super) fn is_signed(
         let tag = tag(algorithm, key.as_ref(), pieces);
         let mut given = signatures.iter().take(SIGNATURES_MAX);
         given.any(|signature| is_equal(tag.as_ref(), signature))
+    })
+}
+
+/// Is one of these signatures made with the private key of one of these public keys, over these pieces?
+pub(super) fn is_signed_by_owner(
+    keys: &[[u8; 32]],
+    pieces: &[&[u8]],
+    signatures: &[Vec<u8>],
+) -> bool {
+    if keys.is_empty() || signatures.is_empty() {
+        return false;
+    }
+    let message = pieces.concat();
+    keys.iter().any(|key| {
+        let key = UnparsedPublicKey::new(&ED25519, key);
+        let mut given = signatures.iter().take(SIGNATURES_MAX);
+        given.any(|signature| key.verify(&message, signature).is_ok())
     })
 }
 

@@ -5,7 +5,7 @@ use waypost_core::time::{Millis, Timestamp};
 use waypost_core::trigger::{Encoding, HashAlgorithm, HmacScheme};
 use waypost_ports::secret::SecretText;
 
-use super::mac::{digest, from_base64, from_hex, is_same_secret, is_signed};
+use super::mac::{digest, from_base64, from_hex, is_same_secret, is_signed, is_signed_by_owner};
 use super::{Incoming, Reason, SignedDelivery, TOLERANCE};
 
 /// What a scheme says; a header that the trigger names goes with its reason.
@@ -15,6 +15,8 @@ const SHA256: HashAlgorithm = HashAlgorithm::Sha256;
 
 /// The prefix of the secrets of Standard Webhooks.
 const STANDARD_PREFIX: &str = "whsec_";
+/// The prefix of its public keys.
+const PUBLIC_PREFIX: &str = "whpk_";
 
 /// The one value of a header.
 fn header<'a>(
@@ -53,22 +55,27 @@ fn check_time(sent: Timestamp, now: Timestamp) -> Result<(), (Reason, Option<Str
     if apart <= TOLERANCE.0 { Ok(()) } else { Err(refused(Reason::StaleTimestamp)) }
 }
 
-/// Standard Webhooks, version 1: `webhook-signature` is a list of `v1,<base64>`, of id, time and body.
+/// Standard Webhooks: `webhook-signature` is a list of `v1,<base64>` by a secret and `v1a,<base64>` by a private
+/// key, of id, time and body. A public key verifies the latter alone, and a secret the former.
 pub(super) fn standard(secrets: &[SecretText], request: &Incoming<'_>) -> Verified {
     const SIGNATURE: &str = "webhook-signature";
     const TIME: &str = "webhook-timestamp";
     let id = header(request, "webhook-id")?;
     let time = header(request, TIME)?;
     let sent = seconds(time).ok_or(refused(Reason::Missing { what: TIME }))?;
-    let signatures = header(request, SIGNATURE)?.split(' ');
-    let signatures: Vec<Vec<u8>> =
-        signatures.filter_map(|one| from_base64(one.strip_prefix("v1,")?)).collect();
+    let given = header(request, SIGNATURE)?;
+    let signatures = |version: &str| -> Vec<Vec<u8>> {
+        given.split(' ').filter_map(|one| from_base64(one.strip_prefix(version)?)).collect()
+    };
     let keys: Vec<Vec<u8>> = secrets.iter().filter_map(standard_key).collect();
-    if keys.is_empty() {
+    let public: Vec<[u8; 32]> = secrets.iter().filter_map(public_key).collect();
+    if keys.is_empty() && public.is_empty() {
         return Err(refused(Reason::BadSecret));
     }
     let signed: [&[u8]; 5] = [id.as_bytes(), b".", time.as_bytes(), b".", request.body];
-    if !is_signed(SHA256, &keys, &signed, &signatures) {
+    if !is_signed(SHA256, &keys, &signed, &signatures("v1,"))
+        && !is_signed_by_owner(&public, &signed, &signatures("v1a,"))
+    {
         return Err(refused(Reason::BadSignature));
     }
     check_time(sent, request.now)?;
@@ -79,6 +86,11 @@ pub(super) fn standard(secrets: &[SecretText], request: &Incoming<'_>) -> Verifi
 fn standard_key(secret: &SecretText) -> Option<Vec<u8>> {
     let text = secret.reveal();
     from_base64(text.strip_prefix(STANDARD_PREFIX).unwrap_or(text))
+}
+
+/// A public key is written in Base64, after its prefix.
+fn public_key(secret: &SecretText) -> Option<[u8; 32]> {
+    from_base64(secret.reveal().strip_prefix(PUBLIC_PREFIX)?)?.try_into().ok()
 }
 
 /// `x-hub-signature-256: sha256=<hex>`, of the body alone.

@@ -47,10 +47,28 @@ fn standard() -> Sample {
     }
 }
 
+/// The same message, signed with the private key `whsk_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=`: computed with
+/// Python's `cryptography`, as the specification says.
+fn asymmetric() -> Sample {
+    Sample {
+        secret: "whpk_A6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg=",
+        headers: &[
+            ("webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJek"),
+            ("webhook-timestamp", "1614265330"),
+            ("webhook-signature", ASYMMETRIC_SIGNATURE),
+        ],
+        ..standard()
+    }
+}
+
+const ASYMMETRIC_SIGNATURE: &str =
+    "v1a,yoUrgEkc12aGqm0n4Sydmdz55xJfTz4AsAgieHFjmkR7LJtqVCZOQYzvvHjI5kAey+r4iaBGxTFRrl2iBQxtDQ==";
+
 /// GitHub and Slack: the examples of their documentation. The others: computed with Python's `hmac`.
 fn samples() -> Vec<Sample> {
     vec![
         standard(),
+        asymmetric(),
         Sample {
             scheme: VerifyScheme::Github,
             secret: "It's a Secret to Everybody",
@@ -298,6 +316,49 @@ fn either_secret_is_taken_during_a_rotation() {
     assert!(verify(&sample.scheme, &[], &request).is_err());
     let bad = verify(&sample.scheme, &[secret("not base64!")], &request).unwrap_err();
     assert_eq!(bad.reason, Reason::BadSecret);
+}
+
+/// A public key is known to everybody: it must never be the key of an HMAC, and a signature of one version never
+/// counts as one of the other.
+#[test]
+fn public_key_verifies_signatures_of_its_private_key_alone() {
+    let sample = asymmetric();
+    let ask = |signature: &str, secrets: &[&str]| {
+        let mut headers = sample.headers();
+        headers.insert("webhook-signature", signature.parse().unwrap());
+        let secrets: Vec<SecretText> = secrets.iter().map(|text| secret(text)).collect();
+        let now = Timestamp(sample.at * 1_000);
+        let request = Incoming { headers: &headers, body: sample.body, token: None, now };
+        verify(&sample.scheme, &secrets, &request).map_err(|refused| refused.reason)
+    };
+    let key = sample.secret;
+    let bare = key.strip_prefix("whpk_").unwrap();
+    let as_secret = format!("whsec_{bare}");
+    let as_v1 = ASYMMETRIC_SIGNATURE.replace("v1a,", "v1,");
+    for (signature, secrets, expected) in [
+        (ASYMMETRIC_SIGNATURE, vec![key], Ok(())),
+        (&format!("v1,bm9wZQ== {ASYMMETRIC_SIGNATURE}"), vec![standard().secret, key], Ok(())),
+        (standard().headers[2].1, vec![key, standard().secret], Ok(())),
+        (ASYMMETRIC_SIGNATURE, vec![&as_secret], Err(Reason::BadSignature)),
+        (ASYMMETRIC_SIGNATURE, vec![bare], Err(Reason::BadSignature)),
+        (&as_v1, vec![key], Err(Reason::BadSignature)),
+        // The HMAC of the message with the bytes of the public key, and with its text.
+        (
+            "v1,4dYmEdg8mVJNPqUbBtMwHpdlKqv++9ZLLg5PovPSMm0= v1,hR+FlfvINAux+GKwTJmOBig1QQoNkQY9auHWS/2mPT4=",
+            vec![key],
+            Err(Reason::BadSignature),
+        ),
+        ("v1a,AAAA", vec![key], Err(Reason::BadSignature)),
+        (ASYMMETRIC_SIGNATURE, vec!["whpk_AAAA"], Err(Reason::BadSecret)),
+        (
+            ASYMMETRIC_SIGNATURE,
+            vec!["whsk_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="],
+            Err(Reason::BadSecret),
+        ),
+    ] {
+        let asked = ask(signature, &secrets).map(drop);
+        assert_eq!(asked, expected, "{signature} {secrets:?}");
+    }
 }
 
 #[test]

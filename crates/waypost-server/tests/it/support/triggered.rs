@@ -7,8 +7,8 @@ use waypost_core::expr::{Expression, Template};
 use waypost_core::schedule::{Schedule, ScheduleSpec};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_core::trigger::{
-    Challenge, EventTrigger, Overlap, Respond, ScheduleTrigger, Trigger, TriggerKind, Verify,
-    VerifyScheme, WebhookTrigger, Window, WindowMode,
+    Challenge, EventTrigger, Over, Overlap, Respond, ScheduleTrigger, Throttle, Trigger,
+    TriggerKind, Verify, VerifyScheme, WebhookTrigger, Window, WindowMode,
 };
 use waypost_engine::triggers::registrations;
 use waypost_ports::store::{NewDefinition, Store as _};
@@ -21,6 +21,8 @@ pub(crate) const HOOKED: &str = "hooked";
 pub(crate) const PICKY: &str = "picky";
 /// A workflow whose window takes some events only.
 pub(crate) const CHOOSY: &str = "choosy";
+/// A workflow with a throttle for each way to go beyond its limit.
+pub(crate) const PACED: &str = "paced";
 /// A workflow whose executions fail.
 pub(crate) const FAILING: &str = "failing";
 
@@ -137,6 +139,14 @@ pub(crate) fn triggers_of(workflow: &str) -> Vec<Trigger> {
                 }),
             )
         }],
+        PACED => ["queue", "drop", "latest"]
+            .map(|over| {
+                let over_limit = Over::parse(over).unwrap();
+                let throttle = Throttle { limit: 2, per: Millis(60_000), over: over_limit };
+                let key = Some(expression("event.subject"));
+                event(over, &[over], Some(Window { key, mode: WindowMode::Throttle(throttle) }))
+            })
+            .into(),
         FAILING => vec![webhook(
             "output",
             WebhookTrigger { respond: Respond::Output, ..hook(VerifyScheme::None) },

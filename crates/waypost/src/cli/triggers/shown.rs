@@ -23,6 +23,7 @@ pub(super) fn print(trigger: &wire::Trigger) {
     let optional = [
         ("reason", trigger.reason.clone().unwrap_or_default()),
         ("topics", trigger.topics.join(", ")),
+        ("waiting", trigger.waiting.map(|count| count.to_string()).unwrap_or_default()),
         ("next due", time(trigger.next_due_at)),
         ("last fired", time(trigger.last_fired_at)),
         (
@@ -114,10 +115,10 @@ pub(super) fn print_published(published: &wire::EventsPublished) {
     }
     let counts = [
         (*woken, "sent to executions that wait"),
-        (*held, "held in a window"),
+        (*held, "held in a window or by a throttle"),
         (*duplicates, "known before"),
         (*filtered, "filtered"),
-        (*skipped, "skipped by a concurrency limit"),
+        (*skipped, "skipped by a concurrency limit or a throttle"),
         (*dead, "dead"),
     ];
     let counts = counts.iter().filter(|(count, _)| *count > 0);
@@ -166,6 +167,10 @@ fn reasons(trigger: &wire::Trigger, last: Option<&wire::TriggerFire>) -> Vec<Str
             _ => "It fires when its source has something new.".to_owned(),
         }),
     }
+    if let Some(waiting) = trigger.waiting {
+        let due = trigger.next_due_at.map(|due| format!("; the next is due at {}", due.0));
+        lines.push(format!("Events that wait: {waiting}{}.", due.unwrap_or_default()));
+    }
     if let Some(failure) = trigger.failure.as_deref().filter(|_| trigger.failures > 0) {
         lines.push(format!("Its last {} reads failed: {failure}", trigger.failures));
     }
@@ -196,6 +201,7 @@ mod tests {
             reason: (state == "paused").then(|| "holidays".to_owned()),
             version: 2,
             topics: vec!["order.*".to_owned()],
+            waiting: (kind == "event").then_some(3),
             next_due_at: (kind == "schedule").then_some(Time(Timestamp(0))),
             last_fired_at: None,
             registered_at: Time(Timestamp(0)),
@@ -212,6 +218,7 @@ mod tests {
             ("schedule", "active", "It is due next at 1970-01-01T00:00:00.000Z."),
             ("webhook", "active", "It fires with requests to /v1/hooks/report/nightly."),
             ("event", "active", "It fires with events of type order.*."),
+            ("event", "paused", "Events that wait: 3."),
             ("schedule", "paused", "report/nightly is paused: holidays."),
             ("schedule", "broken", "`waypost triggers resume report/nightly` lets it go on."),
             ("poll", "active", "Its last 1 reads failed: no route"),

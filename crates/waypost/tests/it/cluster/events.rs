@@ -1,5 +1,5 @@
-//! Events that are published at several instances, some of them twice, while instances are killed: what fires is
-//! what a model says.
+//! Events that are published at several instances, some of them twice, while instances are killed: what fires, one by
+//! one, in windows and behind throttles, is what a model says.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ const BATCH: usize = 40;
 /// A request is given up after so long, and sent again to another instance.
 const TRIES: usize = 10_000;
 
-const FLOWS: [&str; 3] = [
+const FLOWS: [&str; 6] = [
     r#"
 name: each
 on:
@@ -54,7 +54,93 @@ on:
 nodes:
   - { id: done, type: output, config: { value: ["${{ input.n }}"] } }
 "#,
+    r#"
+name: paced
+on:
+  - event: paced
+    type: load
+    if: event.data.n % 5 == 0
+    throttle: { key: event.data.key, limit: 1, per: 200ms }
+nodes:
+  - { id: done, type: output, config: { value: ["${{ input.n }}"] } }
+"#,
+    r#"
+name: dropped
+on:
+  - event: dropped
+    type: load
+    if: event.data.n % 10 == 0
+    throttle: { key: event.data.key, limit: 2, per: 500ms, over: drop }
+nodes:
+  - { id: done, type: output, config: { value: ["${{ input.n }}"] } }
+"#,
+    r#"
+name: newest
+on:
+  - event: newest
+    type: load
+    if: event.data.n % 10 == 0
+    throttle: { key: event.data.key, limit: 2, per: 500ms, over: latest }
+nodes:
+  - { id: done, type: output, config: { value: ["${{ input.n }}"] } }
+"#,
 ];
+
+/// The key and the number of each event with this outcome at the trigger of a workflow, with when it was stored,
+/// in the order of these times.
+fn fires(
+    cluster: &Cluster,
+    workflow: &str,
+    outcome: u8,
+    keys: &BTreeMap<usize, String>,
+) -> BTreeMap<String, Vec<(i64, usize)>> {
+    let sql = format!(
+        "SELECT f.at || ' ' || convert_from(f.label, 'utf8') FROM trigger_fires AS f
+         JOIN triggers AS t ON t.number = f.trigger
+         WHERE t.workflow = '{workflow}' AND f.outcome = {outcome} ORDER BY f.at, f.place"
+    );
+    let mut fires: BTreeMap<String, Vec<(i64, usize)>> = BTreeMap::new();
+    for line in cluster.sql(&sql).lines().filter(|line| !line.is_empty()) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [at, "test", number] = words[..] else { panic!("{line}") };
+        let number: usize = number.parse().unwrap();
+        fires.entry(keys[&number].clone()).or_default().push((at.parse().unwrap(), number));
+    }
+    fires
+}
+
+/// Of each key, no `limit + 1` executions started within `per`; each event of the model has started or, if it may,
+/// was skipped. Returns the numbers that have started, by key.
+fn check_throttle(
+    cluster: &Cluster,
+    (workflow, limit, per): (&str, usize, i64),
+    wanted: &BTreeSet<usize>,
+    keys: &BTreeMap<usize, String>,
+) -> BTreeMap<String, Vec<usize>> {
+    const STARTED: u8 = 0;
+    const SKIPPED: u8 = 2;
+    let started = fires(cluster, workflow, STARTED, keys);
+    for (key, starts) in &started {
+        for (first, last) in starts.iter().zip(starts.iter().skip(limit)) {
+            assert!(last.0 - first.0 >= per, "{workflow} {key}: {first:?} {last:?}");
+        }
+    }
+    let skipped = fires(cluster, workflow, SKIPPED, keys);
+    let mut all: Vec<usize> =
+        started.values().chain(skipped.values()).flatten().map(|(_, number)| *number).collect();
+    all.sort_unstable();
+    assert_eq!(all, wanted.iter().copied().collect::<Vec<_>>(), "{workflow}");
+    let mut ended: Vec<usize> = outputs(cluster, workflow).concat();
+    ended.sort_unstable();
+    let numbers = |(key, starts): (&String, &Vec<(i64, usize)>)| {
+        (key.clone(), starts.iter().map(|(_, number)| *number).collect::<Vec<_>>())
+    };
+    let started: BTreeMap<String, Vec<usize>> = started.iter().map(numbers).collect();
+    let mut numbers: Vec<usize> = started.values().flatten().copied().collect();
+    numbers.sort_unstable();
+    assert_eq!(ended, numbers, "{workflow}");
+    started
+}
 
 /// One event.
 fn event(n: usize, key: &str) -> Value {
@@ -159,5 +245,19 @@ fn events_fire_as_a_model_says_while_instances_are_killed() {
     assert_eq!(distinct.len(), last.len(), "none twice");
     assert!(newest.values().all(|n| distinct.contains(n)), "{newest:?} {distinct:?}");
     assert!(distinct.iter().all(|n| keys.contains_key(n)));
+    check_throttles(&cluster, count, &keys);
     cluster.check();
+}
+
+fn check_throttles(cluster: &Cluster, count: usize, keys: &BTreeMap<usize, String>) {
+    let each = |step: usize| (0..count).step_by(step).collect::<BTreeSet<usize>>();
+    // Nothing is skipped, and those of a key start in the order in which they were published.
+    let paced = check_throttle(cluster, ("paced", 1, 200), &each(5), keys);
+    assert_eq!(paced.values().flatten().copied().collect::<BTreeSet<_>>(), each(5));
+    assert!(paced.values().all(|numbers| numbers.is_sorted()), "{paced:?}");
+    check_throttle(cluster, ("dropped", 2, 500), &each(10), keys);
+    // The last event of each key starts.
+    let started = check_throttle(cluster, ("newest", 2, 500), &each(10), keys);
+    let newest: BTreeMap<&String, usize> = each(10).iter().map(|n| (&keys[n], *n)).collect();
+    assert!(newest.iter().all(|(key, n)| started[*key].contains(n)), "{newest:?} {started:?}");
 }

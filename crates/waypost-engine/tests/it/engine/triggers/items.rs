@@ -1,19 +1,15 @@
-//! Items of sources, of windows and of other executions.
+//! Items of sources and of other executions.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
-use waypost_core::event::{Event, RunEvent};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::id::{ExecutionId, InstanceId};
-use waypost_core::json::Json;
 use waypost_core::outbox::delivery::{Delivered, Jitter};
 use waypost_core::time::Millis;
 use waypost_core::trigger::{Payload, TriggerCursor};
 use waypost_engine::triggers::{Occurrence, READ_BACKOFF};
 use waypost_ports::outbox::{MessageClaim, MessageResult, Outbox, is_trigger_endpoint};
-use waypost_ports::triggers::{
-    Arrival, DeadFiresRequest, FireOutcome, TriggerState, Triggers, WindowRule,
-};
+use waypost_ports::triggers::{DeadFiresRequest, FireOutcome, TriggerState, Triggers};
 
 use super::{each_second, fired, ok};
 use crate::support::lab::Lab;
@@ -90,41 +86,6 @@ async fn poll_that_fails_waits_and_one_that_starts_nothing_breaks() {
     assert_eq!(lab.outcomes(), [(FireOutcome::Dead, 20)]);
     let TriggerCursor::Poll(cursor) = &row.cursor else { panic!() };
     assert_eq!(cursor.cursor.text(), "{}", "the page is read again when it is resumed");
-}
-
-#[tokio::test]
-async fn events_of_a_window_fire_together_once() {
-    let lab = Lab::new();
-    lab.deploy(&json!({ "event": {}, "batch": 10 }), "a");
-    let (one, two) = (lab.instance(), lab.instance());
-    let row = lab.trigger();
-    let arrival = |id: u64| {
-        let event = json!({ "id": id.to_string(), "type": "order.paid" });
-        let occurrence =
-            Occurrence::new(&id.to_string(), Payload::event(&Json::from_value(&event)));
-        Arrival {
-            at: row.at(),
-            group: "g".into(),
-            item: occurrence.item(&row).digest(),
-            label: occurrence.label,
-            rule: WindowRule::Batch { size: 10, wait: Millis(10_000) },
-            payload: event.to_string().into(),
-        }
-    };
-    lab.store.inner.arrive(&[arrival(1), arrival(2), arrival(1)]).unwrap();
-    one.run_due().await;
-    assert_eq!(lab.started().len(), 0);
-    lab.clock.advance(Millis(10_000));
-    tokio::join!(one.run_due(), two.run_due());
-    let [execution] = lab.started()[..] else { panic!("{:?}", lab.fires()) };
-    let Some(Event::Run(RunEvent::Created(created))) = lab.find(execution, "RunCreated") else {
-        panic!()
-    };
-    let input = created.input.to_value().unwrap();
-    assert_eq!(input["events"].as_array().unwrap().len(), 2);
-    lab.clock.advance(Millis(60_000));
-    one.run_due().await;
-    assert_eq!(lab.started().len(), 1);
 }
 
 #[tokio::test]
