@@ -19,3 +19,13 @@ pub enum WindowMode {
     /// All of them fire as one list: when there are `size`, or `wait` after the first one.
     Batch { size: u32, wait: Millis },
 }
+
+impl WindowMode {
+    /// As definitions spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Debounce { .. } => "debounce",
+            Self::Batch { .. } => "batch",
+        }
+    }
+}
