@@ -227,11 +227,16 @@ async fn collect(
         return Ok(stale);
     }
     let triggers = Arc::clone(&firing.triggers);
+    let rules: Vec<_> = arrivals.iter().map(|arrival| arrival.rule).collect();
     let arrived = server.blocking(move |_| Ok(triggers.arrive(&arrivals)?)).await?;
+    let wakeups = &control(server)?.wakeups;
     let mut is_full = false;
-    for (name, arrived) in names.into_iter().zip(arrived) {
+    for ((name, rule), arrived) in names.into_iter().zip(rules).zip(arrived) {
         match arrived {
-            Arrived::Held => published.held += 1,
+            Arrived::Held => {
+                published.held += 1;
+                wakeups.arrived(rule);
+            }
             Arrived::Duplicate => published.duplicates += 1,
             Arrived::Stale => stale.push(name),
             Arrived::Full => is_full = true,

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use waypost_ports::access::Role;
 use waypost_server::config::Config;
 
+use super::support::client::with_timeout;
 use super::support::triggered::{CHOOSY, HOOKED, PICKY, deploy};
 use super::support::{Answer, Ask, House};
 
@@ -61,6 +62,8 @@ async fn events_of_a_window_are_held_once() {
     let one = event("window", "1", &json!(1));
     let held = publish(&house, &json!([one, event("window", "2", &json!(2))])).await.expect(200);
     assert_eq!(held.json()["held"], 2);
+    // The runner learns of the group before it looks by itself.
+    with_timeout(async { Ok(house.trigger_wakeups.woken().await) }).await.unwrap();
     assert_eq!(publish(&house, &one).await.expect(200).json()["duplicates"], 1);
 }
 
