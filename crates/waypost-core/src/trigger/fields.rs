@@ -132,7 +132,7 @@ static POLL: &[Field] = fields![
     optional(
         "more",
         Shape::Expression,
-        "Whether there is another page to be read at once; sees what `next` does."
+        "Whether there is another page to be read at once, if the cursor has moved; sees what `next` does."
     ),
     optional(
         "lookback",
