@@ -179,7 +179,7 @@ pub(crate) struct BackfillArgs {
     /// The first one that does not; by default now
     #[arg(long, value_name = "WHEN", default_value = "0s")]
     to: String,
-    /// Fire times again that fired before
+    /// Fire times again that fired before; needed for times that may have fired more than 8 days ago
     #[arg(long)]
     again: bool,
     /// Fires in a second
