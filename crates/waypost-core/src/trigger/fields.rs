@@ -77,7 +77,11 @@ static WEBHOOK: &[Field] = fields![
         Shape::OneOf(RESPONSES),
         "What the sender gets: that the execution will run, or its output; `accepted` if absent."
     ),
-    optional("headers", Shape::Custom, "Names of request headers that expressions see."),
+    optional(
+        "headers",
+        Shape::Custom,
+        "Names of request headers that expressions see; never those that prove the sender, such as `Authorization`."
+    ),
     optional(
         "challenge",
         Shape::Custom,
