@@ -8,11 +8,13 @@
 //!
 //! Unlike a signal by key, an event is for the waits that are open when it is published, and for no later ones.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::json::Json;
 use crate::limits::{EVENT_MATCH_FIELDS_MAX, EVENT_NAME_BYTES_MAX, EVENT_TYPE_CHARS_MAX};
 
 /// How the name of a wait for events begins.
@@ -116,6 +118,18 @@ impl WantedEvents {
     }
 }
 
+/// An event as the waits for it compare it. Fields whose numbers are outside of f64 equal no `match`: they are
+/// left out, and the others count.
+pub fn comparable(event: &Json) -> Value {
+    event.to_value().unwrap_or_else(|_| {
+        let fields: BTreeMap<String, Json> = serde_json::from_str(event.text()).unwrap_or_default();
+        let fields = fields
+            .iter()
+            .filter(|(_, value)| value.text().starts_with('{') || value.to_value().is_ok());
+        fields.map(|(name, value)| (name.clone(), comparable(value))).collect()
+    })
+}
+
 /// What is at a path, such as `data.order.id`.
 fn at<'v>(event: &'v Value, path: &str) -> Option<&'v Value> {
     path.split('.').try_fold(event, |value, field| value.get(field))
@@ -195,6 +209,18 @@ mod tests {
         };
         assert!(fits(&of("9007199254740993"), &big("9007199254740993")));
         assert!(!fits(&of("9007199254740993"), &big("9007199254740992")));
+    }
+
+    #[test]
+    fn event_with_a_number_outside_of_f64_is_compared_by_its_other_fields() {
+        let text = r#"{"type": "a", "data": {"order": 7, "far": 1e999, "all": [1e999], "in": {"x": -1e999, "y": 1}}}"#;
+        let event = comparable(&Json::parse(text).expect("it is JSON"));
+        for wanted in [json!({}), json!({ "data.order": 7 }), json!({ "data.in.y": 1 })] {
+            assert!(fits(&name("a", &wanted), &event), "{wanted}");
+        }
+        for path in ["data.far", "data.all", "data.in.x"] {
+            assert!(!fits(&name("a", &json!({ path: null })), &event), "{path}");
+        }
     }
 
     #[test]

@@ -11,7 +11,8 @@
 //! | `occurrence` | what happened, as a trigger gets it and as a dead letter keeps it |
 //! | `firing` | one fire: from an occurrence to an execution, or to why there is none |
 //! | `trial` | what a trigger would do with a payload |
-//! | `control` | what people ask of a trigger: pause, resume, fire, rewind, backfill |
+//! | `control` | what people ask of a trigger: pause, resume, fire, rewind |
+//! | `backfilling` | backfills of a schedule |
 //! | `by_hand` | what a person gives a trigger |
 //! | `dead` | dead letters, fired again |
 //! | `registration` | what a deploy registers |
@@ -28,6 +29,7 @@
 //! What a trigger does with an occurrence is decided in `waypost_core::trigger`, and whether it may in the
 //! store, where the fire is a part of the execution's first frame.
 
+mod backfilling;
 mod book;
 mod by_hand;
 mod control;
@@ -51,12 +53,12 @@ mod windows;
 
 use waypost_ports::store::StoreError;
 
+pub use backfilling::{
+    BACKFILL_RATE, BACKFILL_RATE_MAX, BACKFILLS_MAX, BackfillAccepted, BackfillRequest,
+};
 pub use book::{CLAIM_LEASE, CLAIM_MAX, TriggerBook, WORK_MAX};
 pub use by_hand::ByHand;
-pub use control::{
-    BACKFILL_RATE, BACKFILL_RATE_MAX, BACKFILLS_MAX, BackfillAccepted, BackfillRequest,
-    ControlError, RewindTo, TriggerControl,
-};
+pub use control::{ControlError, RewindTo, TriggerControl};
 pub use ended::EndedTriggers;
 pub use firing::{FireError, FireResult, Firing, PlannedTrigger, TRIGGER_DEPTH_MAX};
 pub use items::{DEAD_IN_A_ROW_MAX, PageItem, READ_BACKOFF, READ_BACKOFF_MAX, read_backoff};

@@ -139,7 +139,7 @@ pub struct NewTrigger {
     pub name: Arc<str>,
     pub kind: TriggerKindName,
     /// Of what makes it fire, without its conditions and templates: where that changed, a schedule begins
-    /// anew, and otherwise it goes on from its cursor.
+    /// anew, and otherwise it goes on from its cursor; events that wait in a window become dead letters.
     pub timing: [u8; 32],
     /// Where it begins if it is new, or its timing has changed.
     pub cursor: TriggerCursor,

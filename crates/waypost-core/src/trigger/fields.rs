@@ -77,7 +77,11 @@ static WEBHOOK: &[Field] = fields![
         Shape::OneOf(RESPONSES),
         "What the sender gets: that the execution will run, or its output; `accepted` if absent."
     ),
-    optional("headers", Shape::Custom, "Names of request headers that expressions see."),
+    optional(
+        "headers",
+        Shape::Custom,
+        "Names of request headers that expressions see; never those that prove the sender, such as `Authorization`."
+    ),
     optional(
         "challenge",
         Shape::Custom,
@@ -137,7 +141,7 @@ static POLL: &[Field] = fields![
     optional(
         "more",
         Shape::Expression,
-        "Whether there is another page to be read at once; sees what `next` does."
+        "Whether there is another page to be read at once, if the cursor has moved; sees what `next` does."
     ),
     optional(
         "lookback",

@@ -81,7 +81,7 @@ impl Trigger {
 
     /// Not in it: what changes how a time or an item fires, and not which ones there are. The cursor of a
     /// poll stays valid when its request changes; another `start` is a wish to begin there, and so is another
-    /// `from` of a stream.
+    /// `from` of a stream. Events that a window of one kind holds cannot fire as those of another kind.
     fn timing(&self) -> [u8; 32] {
         let timing = match &self.kind {
             TriggerKind::Schedule(schedule) => {
@@ -98,9 +98,12 @@ impl Trigger {
             }
             TriggerKind::Poll(poll) => json!(poll.start),
             TriggerKind::Stream(stream) => json!([stream.source.identity(), stream.from.name()]),
-            TriggerKind::Webhook(_) | TriggerKind::Event(_) | TriggerKind::WorkflowEnded(_) => {
-                json!([])
-            }
+            TriggerKind::Event(event) => match event.window.as_ref().map(|window| window.mode) {
+                // What a throttle holds back fires as it would without one.
+                None | Some(WindowMode::Throttle(_)) => json!([]),
+                Some(mode) => json!([mode.name()]),
+            },
+            TriggerKind::Webhook(_) | TriggerKind::WorkflowEnded(_) => json!([]),
         };
         *blake3::hash(json!([self.kind_name().name(), timing]).to_string().as_bytes()).as_bytes()
     }

@@ -58,3 +58,14 @@ impl Over {
         Self::ALL.get(at).copied()
     }
 }
+
+impl WindowMode {
+    /// As definitions spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Debounce { .. } => "debounce",
+            Self::Batch { .. } => "batch",
+            Self::Throttle(_) => "throttle",
+        }
+    }
+}

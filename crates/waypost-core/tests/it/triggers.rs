@@ -9,7 +9,7 @@ use waypost_core::schedule::{Schedule, ScheduleSpec};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_core::trigger::{
     EventTrigger, Fired, Overlap, Payload, PollTrigger, Prepared, ScheduleTrigger, Trigger,
-    TriggerCursor, TriggerKind, WorkflowEndedTrigger,
+    TriggerCursor, TriggerKind, Window, WindowMode, WorkflowEndedTrigger,
 };
 
 /// What a row of a table changes of a trigger without conditions and templates.
@@ -28,6 +28,11 @@ fn json(value: &Value) -> Json {
 fn event_trigger(types: &[&str]) -> TriggerKind {
     let types = types.iter().map(|text| Arc::from(*text)).collect();
     TriggerKind::Event(Box::new(EventTrigger { types, source: None, window: None }))
+}
+
+fn collecting(mode: WindowMode) -> TriggerKind {
+    let window = Some(Window { key: None, mode });
+    TriggerKind::Event(Box::new(EventTrigger { types: vec!["a".into()], source: None, window }))
 }
 
 fn trigger(written: &Written, kind: TriggerKind) -> Trigger {
@@ -286,4 +291,9 @@ fn timing_changes_with_the_times_and_with_nothing_else() {
     assert_ne!(timing(poll(1_000, None)), timing(poll(1_000, Some(&json!({ "since": 1 })))));
     assert_ne!(timing(poll(1_000, None)), timing(event_trigger(&["a"])));
     assert_eq!(timing(event_trigger(&["a"])), timing(event_trigger(&["b"])));
+    let batch = |size| timing(collecting(WindowMode::Batch { size, wait: Millis(9) }));
+    let debounce = WindowMode::Debounce { period: Millis(5), max: Millis(9) };
+    assert_eq!(batch(1), batch(2));
+    assert_ne!(batch(1), timing(collecting(debounce)));
+    assert_ne!(batch(1), timing(event_trigger(&["a"])));
 }

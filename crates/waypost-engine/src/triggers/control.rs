@@ -4,27 +4,21 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 use waypost_core::json::Json;
-use waypost_core::schedule::TooManyTimes;
 use waypost_core::time::Timestamp;
 use waypost_core::trigger::decide::schedule_due;
 use waypost_core::trigger::{
-    Backfill, PollCursor, ScheduleCursor, StreamCursor, StreamSource, StreamStart, StreamTrigger,
+    PollCursor, ScheduleCursor, StreamCursor, StreamSource, StreamStart, StreamTrigger,
     TableSafety, TriggerCursor, TriggerKind,
 };
 use waypost_ports::store::StoreError;
 use waypost_ports::triggers::{TriggerChange, TriggerRow, TriggerState};
 
+use super::polls::CURSOR_BYTES_MAX;
 use super::{
     ByHand, EndedTriggers, FireError, FireResult, Firing, Occurrence, PlannedTrigger,
     TriggerWakeups,
 };
 
-/// Fires of a backfill in a second, unless it says otherwise.
-pub const BACKFILL_RATE: u32 = 10;
-/// Fires of a backfill in a second, at most.
-pub const BACKFILL_RATE_MAX: u32 = 100;
-/// Backfills of one trigger that are under way.
-pub const BACKFILLS_MAX: usize = 10;
 /// How often a change is tried again that met another one.
 const TRIES: usize = 10;
 
@@ -62,12 +56,6 @@ impl From<StoreError> for ControlError {
     }
 }
 
-impl From<TooManyTimes> for ControlError {
-    fn from(error: TooManyTimes) -> Self {
-        Self::Invalid(error.to_string())
-    }
-}
-
 /// Where a trigger is to go on.
 #[derive(Clone, PartialEq, Debug)]
 pub enum RewindTo {
@@ -75,30 +63,6 @@ pub enum RewindTo {
     Time(Timestamp),
     /// A poll or a stream, from this cursor on.
     Cursor(Json),
-}
-
-/// The times of the past that a schedule is to fire.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct BackfillRequest {
-    /// The first time that fires.
-    pub from: Timestamp,
-    /// The first one that does not.
-    pub to: Timestamp,
-    /// Do times fire that fired before?
-    pub again: bool,
-    /// Fires in a second, from 1 to [`BACKFILL_RATE_MAX`].
-    pub rate: u32,
-    /// Is it only counted?
-    pub dry_run: bool,
-}
-
-/// A backfill that was accepted, or counted.
-#[derive(Clone, PartialEq, Debug)]
-pub struct BackfillAccepted {
-    /// As [`TriggerControl::cancel_backfill`] takes it; absent where it was only counted.
-    pub id: Option<u64>,
-    pub times: Vec<Timestamp>,
-    pub row: TriggerRow,
 }
 
 impl TriggerControl {
@@ -224,9 +188,22 @@ impl TriggerControl {
         let now = self.firing.now();
         self.change(workflow, name, |row, planned| {
             let cursor = match (&row.cursor, to) {
+                (TriggerCursor::Schedule(_), RewindTo::Time(after)) if *after > now => {
+                    return invalid(&format!(
+                        "{after} is in the future: the schedule would fire nothing until then"
+                    ));
+                }
                 (TriggerCursor::Schedule(cursor), RewindTo::Time(after)) => {
                     let (after, waiting) = (*after, Vec::new());
                     TriggerCursor::Schedule(ScheduleCursor { after, waiting, ..cursor.clone() })
+                }
+                (TriggerCursor::Poll(_), RewindTo::Cursor(cursor))
+                    if cursor.bytes() > CURSOR_BYTES_MAX =>
+                {
+                    return invalid(&format!(
+                        "the cursor has {} bytes; at most {CURSOR_BYTES_MAX} are kept",
+                        cursor.bytes()
+                    ));
                 }
                 (TriggerCursor::Poll(_), RewindTo::Cursor(cursor)) => {
                     let cursor = cursor.clone();
@@ -258,84 +235,8 @@ impl TriggerControl {
         .await
     }
 
-    /// Fires times of the past, beside the schedule.
-    pub async fn backfill(
-        &self,
-        workflow: &str,
-        name: &str,
-        request: BackfillRequest,
-    ) -> Result<BackfillAccepted, ControlError> {
-        let now = self.firing.now();
-        let (mut id, mut times) = (None, Vec::new());
-        let row = self
-            .change(workflow, name, |row, planned| {
-                let (TriggerCursor::Schedule(cursor), TriggerKind::Schedule(schedule)) =
-                    (&row.cursor, &planned?.trigger.kind)
-                else {
-                    return invalid("only schedules have times to fire");
-                };
-                let BackfillRequest { from, to, again, rate, dry_run } = request;
-                if !(1..=BACKFILL_RATE_MAX).contains(&rate) {
-                    return invalid(&format!("the rate must be from 1 to {BACKFILL_RATE_MAX}"));
-                }
-                let to = to.min(now);
-                let found = schedule.schedule.backfill(from, to)?;
-                times = found.iter().map(|time| time.at).collect();
-                if dry_run || times.is_empty() {
-                    return Ok(None);
-                }
-                if row.state == TriggerState::Retired {
-                    return Err(ControlError::State(row.state));
-                }
-                if cursor.backfills.len() >= BACKFILLS_MAX {
-                    return invalid(&format!("{BACKFILLS_MAX} backfills are under way already"));
-                }
-                let mut cursor = cursor.clone();
-                let backfill = Backfill {
-                    id: row.seq + 1,
-                    from,
-                    to,
-                    again,
-                    rate,
-                    fired: 0,
-                    known: 0,
-                    total: times.len() as u64,
-                    not_before: now,
-                };
-                id = Some(backfill.id);
-                cursor.backfills.push(backfill);
-                let cursor = TriggerCursor::Schedule(cursor);
-                Ok(Some(TriggerChange::Move { cursor, next_due: Some(now), again: false }))
-            })
-            .await?;
-        Ok(BackfillAccepted { id, times, row })
-    }
-
-    /// Ends a backfill; what it has fired stays.
-    pub async fn cancel_backfill(
-        &self,
-        workflow: &str,
-        name: &str,
-        id: u64,
-    ) -> Result<TriggerRow, ControlError> {
-        self.change(workflow, name, |row, _| {
-            let TriggerCursor::Schedule(cursor) = &row.cursor else {
-                return invalid("only schedules have backfills");
-            };
-            let mut cursor = cursor.clone();
-            let before = cursor.backfills.len();
-            cursor.backfills.retain(|backfill| backfill.id != id);
-            if cursor.backfills.len() == before {
-                return invalid("there is no such backfill under way");
-            }
-            let (cursor, next_due) = (TriggerCursor::Schedule(cursor), row.next_due);
-            Ok(Some(TriggerChange::Move { cursor, next_due, again: false }))
-        })
-        .await
-    }
-
     /// Changes a trigger as it is now; `None` leaves it as it is.
-    async fn change(
+    pub(super) async fn change(
         &self,
         workflow: &str,
         name: &str,
@@ -349,6 +250,9 @@ impl TriggerControl {
             // A trigger can be paused though its definition cannot be used.
             let planned = self.firing.planned(&row).await;
             let Some(change) = decide(&row, planned)? else { return Ok(row) };
+            if row.state == TriggerState::Retired {
+                return Err(ControlError::State(row.state));
+            }
             let at = row.at();
             let changed = self.firing.call(move |triggers| triggers.change_trigger(at, &change));
             if let Some(row) = changed.await? {
@@ -390,6 +294,6 @@ fn rewound(
     Ok(StreamCursor { from, removed: cursor.removed, ..StreamCursor::default() })
 }
 
-fn invalid<T>(reason: &str) -> Result<T, ControlError> {
+pub(super) fn invalid<T>(reason: &str) -> Result<T, ControlError> {
     Err(ControlError::Invalid(reason.to_owned()))
 }

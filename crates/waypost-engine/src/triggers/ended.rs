@@ -67,7 +67,8 @@ impl EndedTriggers {
         for endpoint in of_no_row {
             let Some((workflow, name)) = named(&endpoint.description) else { continue };
             if let Some(row) = self.firing.row(&workflow, &name).await? {
-                wishes.insert(row.number, (row.at(), Wish::Nothing));
+                let wish = self.wish(&row).await?;
+                wishes.insert(row.number, (row.at(), wish));
             }
         }
         let outbox = Arc::clone(&self.outbox);

@@ -88,8 +88,11 @@ pub fn read_page(
     }
     let more = poll.more.as_ref().map(|more| more.eval(&scope)).transpose()?;
     let more = more.is_some_and(|more| !matches!(more.text(), "null" | "false" | "\"\""));
+    // From the same cursor the same page would be read, again and again without a pause.
+    let moved = next.text() != cursor.cursor.text();
+    let more = more && moved;
     // Of another cursor, the page is another one.
-    let etag = (next.text() == cursor.cursor.text()).then(|| etag(&page.headers)).flatten();
+    let etag = etag(&page.headers).filter(|_| !moved);
     let items = items.iter().enumerate().map(|(at, item)| page_item(poll, cursor, (at, item)));
     Ok(PageItems {
         items: items.collect(),

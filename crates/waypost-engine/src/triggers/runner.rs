@@ -2,7 +2,7 @@
 //! what is due and what follows is decided in `waypost_core::trigger`, on the rows of the store.
 //!
 //! ```text
-//!   deploy, change, awaited end ─▶ TriggerWakeups ─┐
+//!   deploy, change, arrival, end ─▶ TriggerWakeups ┐
 //!   time of the next trigger ─────────────────────┼─▶ claim ─▶ one Tokio task for each trigger and group
 //!   every POLL ───────────────────────────────────┘
 //! ```

@@ -314,6 +314,7 @@ macro_rules! conformance_tests {
                 refused_flush_leaves_the_group,
                 settlement_deletes_its_group,
                 groups_of_a_paused_trigger_wait,
+                events_of_a_window_that_a_deploy_takes_away_are_dead_letters,
                 events_of_a_retired_trigger_are_dead_letters,
             ];
             throttles: [

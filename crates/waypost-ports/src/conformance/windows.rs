@@ -14,8 +14,8 @@ use super::triggers::{
 };
 use crate::store::Appended;
 use crate::triggers::{
-    Arrival, Arrived, DueGroup, Fire, FireOutcome, GROUP_BYTES_MAX, GroupFence, Settlement,
-    TriggerChange, TriggerRow, TriggerState, Triggers,
+    Arrival, Arrived, DueGroup, Fire, FireOutcome, GROUP_BYTES_MAX, GroupFence, NewTrigger,
+    Settlement, TriggerChange, TriggerRow, TriggerState, Triggers,
 };
 
 const DEBOUNCE: WindowMode = WindowMode::Debounce { period: Millis(100), max: Millis(250) };
@@ -248,16 +248,30 @@ pub fn groups_of_a_paused_trigger_wait<B: StoreUnderTest>(rig: &mut Rig<B>) {
     assert_eq!(take(rig).len(), 1);
     deploy(
         rig,
-        &version(
-            "flow",
-            3,
-            vec![crate::triggers::NewTrigger { enabled: false, ..event("events", &["t"]) }],
-        ),
+        &version("flow", 3, vec![NewTrigger { enabled: false, ..event("events", &["t"]) }]),
     );
     rig.advance(LEASE.0);
     assert_eq!((take(rig), claim(rig).next_group), (Vec::new(), None));
     deploy(rig, &version("flow", 4, vec![event("events", &["t"])]));
     assert_eq!(take(rig).len(), 1);
+}
+
+pub fn events_of_a_window_that_a_deploy_takes_away_are_dead_letters<B: StoreUnderTest>(
+    rig: &mut Rig<B>,
+) {
+    let row = collector(rig);
+    hold(rig, &row, BATCH, &["a", "b"]);
+    // The same window, of another version.
+    deploy(rig, &version("flow", 2, vec![event("events", &["t"])]));
+    assert_eq!(dead(rig), []);
+    let other = NewTrigger { timing: [2; 32], ..event("events", &["t"]) };
+    deploy(rig, &version("flow", 3, vec![other]));
+    let letters = dead(rig);
+    let mut labels: Vec<_> = letters.iter().map(|letter| &*letter.label).collect();
+    labels.sort_unstable();
+    assert_eq!(labels, ["a", "b"]);
+    rig.advance(LEASE.0);
+    assert_eq!((take(rig), claim(rig).next_group), (Vec::new(), None));
 }
 
 pub fn events_of_a_retired_trigger_are_dead_letters<B: StoreUnderTest>(rig: &mut Rig<B>) {

@@ -19,7 +19,7 @@ use crate::store::{Definition, Mail, NewDefinition, StoreError};
 /// Why a trigger is paused that was deployed with `--paused`.
 pub const PAUSED_BY_DEPLOY: &str = "it was deployed paused";
 /// Why an event of a window is a dead letter.
-pub const WINDOW_GONE: &str = "its trigger was retired while it waited in a window";
+pub const WINDOW_GONE: &str = "a deploy took away the window in which it waited";
 
 /// The row of a trigger, with what only stores look at.
 #[derive(Clone, PartialEq, Debug)]
@@ -36,7 +36,8 @@ pub struct StoredTrigger {
 pub enum Registered {
     /// A new one; its number is still to be given.
     New(StoredTrigger),
-    /// A known one. If it does not collect events any more, its groups become dead letters.
+    /// A known one. If it does not collect events any more, or in a window of another kind, its groups become dead
+    /// letters.
     Known { trigger: StoredTrigger, discards_groups: bool },
 }
 
@@ -63,7 +64,9 @@ pub fn register(
             known.row.revision += 1;
             return Some(Registered::Known { trigger: known, discards_groups: true });
         };
-        let discards_groups = known.row.kind != trigger.kind;
+        let is_event = trigger.kind == TriggerKindName::Event;
+        let discards_groups =
+            known.row.kind != trigger.kind || is_event && known.timing != trigger.timing;
         known.redefine(trigger, new.paused, version);
         Some(Registered::Known { trigger: known, discards_groups })
     };

@@ -222,7 +222,10 @@ async fn collect(
     let (mut permitted, mut is_full) = (Vec::new(), false);
     for ((arrived, arrival), (at, to)) in arrived.into_iter().zip(arrivals).zip(sent) {
         match arrived {
-            Arrived::Held | Arrived::Replaced => published.held += 1,
+            Arrived::Held | Arrived::Replaced => {
+                published.held += 1;
+                control.wakeups.arrived(arrival.rule);
+            }
             Arrived::Skipped => published.skipped += 1,
             Arrived::Permitted { seq } => permitted.push(permit(arrival, seq, &to, firing.now())),
             Arrived::Duplicate => published.duplicates += 1,
@@ -231,8 +234,6 @@ async fn collect(
         }
     }
     flush(firing, permitted, published).await;
-    // Of this instance, so that it is in time for what is due before it would look again.
-    control.wakeups.wake();
     if is_full {
         let detail =
             "a trigger holds as many groups of events as it may, or a throttle as many events";

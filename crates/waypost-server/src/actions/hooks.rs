@@ -316,9 +316,15 @@ async fn repeated(
     execution: ExecutionNo,
 ) -> Result<Reply, Problem> {
     let found = server.load(execution).await?;
-    match &found.state.end {
-        Some(end) if respond == Respond::Output => ended(found.status(), end.output.clone()),
-        _ => done("repeated", Some(found.state.created.key.to_string())),
+    let id = Some(found.state.created.key.to_string());
+    match (respond, &found.state.end) {
+        (Respond::Output, Some(end)) => ended(found.status(), end.output.clone()),
+        // 200 would say that this is the output.
+        (Respond::Output, None) => {
+            let reply = wire::HookReply { outcome: "repeated".to_owned(), id };
+            Reply::json(StatusCode::ACCEPTED, &reply)
+        }
+        (Respond::Accepted, _) => done("repeated", id),
     }
 }
 

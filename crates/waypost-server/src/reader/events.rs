@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use waypost_core::command::Request;
-use waypost_core::event_wait::{WantedEvents, names_of};
+use waypost_core::event_wait::{WantedEvents, comparable, names_of};
 use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_ports::store::{Mail, MailBody, MailDelivery};
 
@@ -53,7 +53,7 @@ impl Reader {
         let waits: Vec<_> = waits.collect();
         let (mut mail, mut bytes) = (Vec::new(), 0);
         for event in events {
-            let value = event.json.to_value().map_err(|error| Problem::internal(&error))?;
+            let value = comparable(&event.json);
             let wanted = waits.iter().filter(|(wanted, ..)| wanted.has(&value));
             for (name, execution) in
                 wanted.flat_map(|(_, name, of)| of.iter().map(move |to| (name, to)))

@@ -29,7 +29,10 @@ const LETTER_STATES: Form = Form::OneOf(&["dead", "retried", "discarded"]);
 
 const HOOK_NOTES: &str = "The checks come in this order: the trigger, the size of the body, the signature and its time, the trigger's rate, the challenge, the body's type. A body is JSON, a form or a text. A delivery that was taken before is answered with the execution of the first one.";
 const HOOK_REPLIES: &[Documented] = &[
-    json::<wire::HookReply>(202, "An execution has begun, and is durable."),
+    json::<wire::HookReply>(
+        202,
+        "An execution has begun, and is durable. With `respond: output`, it has not ended yet.",
+    ),
     reply(
         200,
         "A repeat, a request that the trigger's `if` filters out, the answer to a challenge, or, with `respond: output`, the output.",

@@ -160,7 +160,7 @@ wire! {
         pub from: Time,
         /// The first one that does not; at most now.
         pub to: Time,
-        /// Whether times fire that fired before; default: no.
+        /// Whether times fire that fired before; default: no, and then times are refused that may have fired more than 8 days ago.
         #[serde(default)]
         pub again: bool,
         /// Fires in a second; default: 10.

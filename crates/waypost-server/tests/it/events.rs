@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use waypost_ports::access::Role;
 use waypost_server::config::Config;
 
+use super::support::client::with_timeout;
 use super::support::triggered::{CHOOSY, HOOKED, PACED, PICKY, deploy};
 use super::support::{Answer, Ask, House};
 
@@ -61,6 +62,8 @@ async fn events_of_a_window_are_held_once() {
     let one = event("window", "1", &json!(1));
     let held = publish(&house, &json!([one, event("window", "2", &json!(2))])).await.expect(200);
     assert_eq!(held.json()["held"], 2);
+    // The runner learns of the group before it looks by itself.
+    with_timeout(async { Ok(house.trigger_wakeups.woken().await) }).await.unwrap();
     assert_eq!(publish(&house, &one).await.expect(200).json()["duplicates"], 1);
 }
 
@@ -229,4 +232,24 @@ async fn event_of_several_waits_counts_for_each_type_and_is_not_kept() {
     assert_eq!(woken(&house, &json!([one, b])).await, (json!(3), json!(0)));
     let ended = house.get("/v1/executions/e?wait=60s").await.expect(200).json();
     assert_eq!(ended["output"], json!([one, one, b]));
+}
+
+/// JSON has no largest number, and a number that cannot be compared is no reason to lose the event.
+#[tokio::test]
+async fn event_with_a_number_outside_of_f64_wakes_and_starts() {
+    let house = house().await;
+    let config = json!({ "type": "order.*", "match": { "data.order": 7 }, "filter": "event.data.order == 7" });
+    house.post("/v1/definitions", &waits("order", &config)).await.expect(201);
+    house.post("/v1/executions", &json!({ "workflow": "order", "id": "o" })).await.expect(201);
+    house.wait_for("o", "NodeWaiting").await;
+    let data = json!({ "order": 7, "far": 0 });
+    let text = event("order.paid", "1", &data).to_string().replace("\"far\":0", "\"far\":1e999");
+    let ask = Ask::post("/v1/events", &json!(null)).body(text);
+    let published = house.ask(&ask).await.expect(200).json();
+    assert_eq!(
+        (published["woken"].clone(), published["started"].as_array().unwrap().len()),
+        (json!(1), 2)
+    );
+    let ended = house.get("/v1/executions/o?wait=60s").await.expect(200);
+    assert!(ended.text().contains("\"far\":1e999"), "{}", ended.text());
 }

@@ -275,3 +275,29 @@ async fn input_that_does_not_fit_becomes_a_dead_letter_that_can_be_retried() {
     let discarded = house.get("/v1/triggers/picky/any/dead?state=discarded").await.json();
     assert_eq!(discarded["deadLetters"][0]["id"], letter["id"]);
 }
+
+/// A sender that repeats its request while the execution runs must not take the answer for the output.
+#[tokio::test]
+async fn repeat_before_the_output_is_there_is_answered_as_accepted() {
+    let house = house(Config::default()).await;
+    let slow = json!({ "name": "slow", "on": [{
+        "webhook": "in", "verify": "none", "respond": "output", "dedupe": "body.n", "id": "slow-1",
+    }], "nodes": [
+        { "id": "wait", "type": "wait-for-events", "config": { "event": "go" } },
+        { "id": "done", "type": "output", "needs": ["wait"], "config": { "value": "done" } },
+    ] });
+    house.post("/v1/definitions", &slow).await.expect(201);
+    let ask = Ask::post("/v1/hooks/slow/in", &json!({ "n": 1 }));
+    let again = async {
+        let mut client = house.connect().await;
+        while house.get("/v1/executions/slow-1").await.status != 200 {
+            tokio::task::yield_now().await;
+        }
+        let again = client.ask(&ask).await.unwrap().expect(202).json();
+        assert_eq!(again, json!({ "outcome": "repeated", "id": "slow-1" }));
+        house.post("/v1/executions/slow-1/signals", &json!({ "name": "go" })).await.expect(200);
+    };
+    let (first, ()) = tokio::join!(house.ask(&ask), again);
+    assert_eq!(first.expect(200).json(), json!("done"));
+    assert_eq!(house.ask(&ask).await.expect(200).json(), json!("done"));
+}

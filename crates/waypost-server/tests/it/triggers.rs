@@ -160,6 +160,8 @@ async fn backfill_is_counted_accepted_and_cancelled() {
     house.ask(&Ask::new("DELETE", &path)).await.refused(422, "invalid_trigger_change");
     let long = json!({ "from": "1990-01-01T00:00:00Z", "to": "2026-01-11T00:00:00Z" });
     house.post(target, &long).await.refused(422, "invalid_trigger_change");
+    let turned = json!({ "from": "2026-01-11T00:00:00Z", "to": "2026-01-01T00:00:00Z" });
+    house.post(target, &turned).await.refused(422, "invalid_trigger_change");
     let poll = house.post("/v1/triggers/hooked/open/backfill", &span).await;
     poll.refused(422, "invalid_trigger_change");
 }
@@ -173,6 +175,31 @@ async fn rewind_needs_a_time_or_a_cursor() {
     let moved =
         house.post(target, &json!({ "to": "2026-01-01T00:00:00Z" })).await.expect(200).json();
     assert_eq!(moved["cursor"]["after"], json!(1_767_225_600_000_i64), "{moved}");
+    // A wrong year would stop the schedule without a word.
+    let future = json!({ "to": "9999-01-01T00:00:00Z" });
+    house.post(target, &future).await.refused(422, "invalid_trigger_change");
+}
+
+#[tokio::test]
+async fn changes_of_a_retired_trigger_are_refused() {
+    let house = house().await;
+    let without = json!({ "name": "hooked", "nodes": [{ "id": "a", "type": "noop" }] });
+    house.post("/v1/definitions", &without).await.expect(201);
+    let span = json!({ "from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z" });
+    for (change, body) in [
+        ("pause", json!({})),
+        ("resume", json!(null)),
+        ("fire", json!({})),
+        ("rewind", json!({ "to": "2026-01-01T00:00:00Z" })),
+        ("backfill", span),
+    ] {
+        let target = format!("/v1/triggers/hooked/nightly/{change}");
+        let ask = match body {
+            Value::Null => Ask::new("POST", &target),
+            body => Ask::post(&target, &body),
+        };
+        house.ask(&ask).await.refused(409, "trigger_state");
+    }
 }
 
 /// Schedules of all workflows count together, and those that jitter puts off do not.

@@ -100,7 +100,10 @@ pub(crate) struct Named {
 
 impl Named {
     fn parts(&self) -> Result<(&str, &str)> {
-        self.name.split_once('/').ok_or_else(|| {
+        let parts = self.name.split_once('/').filter(|(workflow, name)| {
+            !workflow.is_empty() && !name.is_empty() && !name.contains('/')
+        });
+        parts.ok_or_else(|| {
             Usage(format!("{:?} is not a trigger: write WORKFLOW/NAME", self.name)).into()
         })
     }
@@ -179,7 +182,7 @@ pub(crate) struct BackfillArgs {
     /// The first one that does not; by default now
     #[arg(long, value_name = "WHEN", default_value = "0s")]
     to: String,
-    /// Fire times again that fired before
+    /// Fire times again that fired before; needed for times that may have fired more than 8 days ago
     #[arg(long)]
     again: bool,
     /// Fires in a second
@@ -364,9 +367,10 @@ async fn rewind(client: &Client, args: &RewindArgs, context: &Context) -> Result
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum EventAction {
-    /// Publish CloudEvents to event triggers: one, or a list
+    /// Publish CloudEvents to event triggers, and to executions that wait for them
     Publish {
-        /// The event, or events: JSON, `@file`, or `-` for standard input
+        /// An event such as '{"specversion": "1.0", "type": "order.paid", "source": "shop", "id": "1", "data": {}}',
+        /// or a list of events: JSON, `@file`, or `-` for standard input
         events: String,
     },
 }

@@ -57,6 +57,18 @@ fn page_that_leaves_the_cursor_keeps_its_etag() {
 }
 
 #[test]
+fn page_that_leaves_the_cursor_has_no_page_to_be_read_at_once() {
+    let poll = poll(&json!({
+        "items": "body.rows", "key": "item", "more": "true", "next": { "at": "${{ body.at }}" },
+    }));
+    let read = |at: i32| {
+        let body = page(&json!({ "rows": [], "at": at }));
+        read_page(&poll, &cursor(&json!({ "at": 1 })), &body).unwrap()
+    };
+    assert_eq!((read(1).more, read(2).more), (false, true));
+}
+
+#[test]
 fn item_without_a_key_is_a_fault_of_the_item_alone() {
     let poll = poll(&json!({ "items": "body", "key": "item.id" }));
     let body = json!([{ "id": 1 }, { "name": "x" }, { "id": null }]);

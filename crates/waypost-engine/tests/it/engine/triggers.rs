@@ -13,8 +13,8 @@ use waypost_core::event::{Event, RunEvent};
 use waypost_core::id::ExecutionNo;
 use waypost_core::time::{Millis, Timestamp};
 use waypost_core::trigger::{Fired, TriggerCursor};
-use waypost_engine::triggers::{BackfillRequest, FireResult, Occurrence, RewindTo};
-use waypost_ports::triggers::{Advance, FireOutcome, TriggerState};
+use waypost_engine::triggers::{BackfillRequest, ControlError, FireResult, Occurrence, RewindTo};
+use waypost_ports::triggers::{Advance, FireOutcome, ITEM_KEPT, TriggerState};
 
 use crate::support::lab::Lab;
 use crate::support::store::{Call, Fault};
@@ -246,6 +246,30 @@ async fn backfill_fires_past_times_that_have_not_fired() {
     let TriggerCursor::Schedule(cursor) = &row.cursor else { panic!() };
     assert!(cursor.backfills.is_empty());
     assert_eq!(row.next_due, due, "the schedule goes on as before");
+}
+
+/// What fired is remembered for some days: a backfill beyond them would fire times twice.
+#[tokio::test]
+async fn backfill_of_times_that_may_have_fired_is_refused() {
+    let lab = Lab::new();
+    lab.deploy(&every(HOUR, &json!({ "schedule": {} })), "a");
+    let instance = lab.instance();
+    lab.clock.advance(Millis(30 * 24 * HOUR));
+    let now = START.plus(Millis(30 * 24 * HOUR));
+    let backfill = async |from, to, again| {
+        let request = BackfillRequest { from, to, again, rate: 1, dry_run: true };
+        instance.control.backfill(WORKFLOW, TRIGGER, request).await
+    };
+    let (later, kept) = (START.plus(Millis(5 * HOUR)), now.minus(ITEM_KEPT));
+    let refused = backfill(START, later, false).await.expect_err("it had been deployed then");
+    assert!(matches!(refused, ControlError::Invalid(_)), "{refused}");
+    for (from, to, again) in [
+        (START, later, true),
+        (START.minus(Millis(5 * HOUR)), START, false),
+        (kept, kept.plus(Millis(5 * HOUR)), false),
+    ] {
+        assert_eq!(backfill(from, to, again).await.unwrap().times.len(), 5, "{from}");
+    }
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use waypost_core::trigger::{PollTrigger, TriggerKind};
 use super::super::{ExpressionUse, config};
 use super::{Block, SeenNames};
 use crate::diagnostics::Code;
+use crate::fields;
 use crate::tree::{self, TreeEntry};
 
 const REQUEST: SeenNames = &["cursor", "secrets"];
@@ -88,7 +89,7 @@ fn check_identity(block: &mut Block<'_, '_, '_>, cursor_only: bool) {
 
 /// The config of an `api-call`, checked as one.
 fn page_request<'t>(block: &mut Block<'t, '_, '_>, entry: &'t TreeEntry) -> Option<Template> {
-    let fields = entry.value.as_map().unwrap_or_default();
+    let fields = fields::map("`request`", &entry.value, block.context.faults)?;
     for name in NOT_FOR_PAGES {
         if let Some(field) = tree::find(fields, name) {
             let message = format!("`{name}` is not allowed in the `request` of a poll");

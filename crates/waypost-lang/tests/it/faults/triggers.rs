@@ -449,6 +449,12 @@ fn polls() -> Vec<Case> {
             "",
             "{ poll: p, every: 1m, key: item, items: body, request: { url: /, «retry»: {} } }",
         ),
+        on(
+            WrongType,
+            "`request` must be a mapping, not a text",
+            "",
+            "{ poll: p, every: 1m, key: item, items: body, request: «/tickets» }",
+        ),
     ]
 }
 

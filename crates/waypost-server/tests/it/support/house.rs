@@ -48,6 +48,8 @@ pub(crate) struct House {
     pub(crate) blobs: MemoryBlobs,
     /// The same, as the engine sees it.
     pub(crate) failing: Arc<Failing>,
+    /// What would wake a trigger runner.
+    pub(crate) trigger_wakeups: TriggerWakeups,
     pub(crate) address: SocketAddr,
 }
 
@@ -124,7 +126,8 @@ impl House {
         };
         let outbox = Arc::clone(&store) as Arc<_>;
         let ends = EndedTriggers { firing: firing.clone(), outbox };
-        let wakeups = TriggerWakeups::default();
+        let trigger_wakeups = TriggerWakeups::default();
+        let wakeups = trigger_wakeups.clone();
         let server = Server::new(Parts {
             engine,
             backend: Arc::clone(&store) as Arc<_>,
@@ -148,7 +151,7 @@ impl House {
         });
         let server = Arc::new(server.unwrap());
         tokio::spawn(serve(Arc::clone(&server), listener));
-        Self { server, store, blobs, failing, address }
+        Self { server, store, blobs, failing, trigger_wakeups, address }
     }
 
     /// A new connection.

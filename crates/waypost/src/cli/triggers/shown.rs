@@ -1,6 +1,8 @@
 //! Triggers as people read them.
 
 use anyhow::Result;
+use waypost_core::time::{Millis, Timestamp};
+use waypost_ports::clock::{Clock, SystemClock};
 use waypost_server::wire;
 use waypost_server::wire::payload::Time;
 
@@ -139,12 +141,20 @@ pub(crate) async fn why(name: (&str, &str), context: &Context) -> Result<Exit> {
         .ask(Ask::get(&["triggers", name.0, name.1, "fires"]).query("limit", Some(1)))
         .await?
         .body;
-    reasons(&trigger, fires.fires.first()).iter().for_each(|line| print_line(line));
+    let reasons = reasons(&trigger, fires.fires.first(), SystemClock.now());
+    reasons.iter().for_each(|line| print_line(line));
     Ok(Exit::Done)
 }
 
+/// How late a trigger may be before that is news: an instance that fires triggers takes a few seconds at most.
+const OVERDUE: Millis = Millis::from_secs(60);
+
 /// What a trigger waits for, in sentences.
-fn reasons(trigger: &wire::Trigger, last: Option<&wire::TriggerFire>) -> Vec<String> {
+fn reasons(
+    trigger: &wire::Trigger,
+    last: Option<&wire::TriggerFire>,
+    now: Timestamp,
+) -> Vec<String> {
     let wire::Trigger { workflow, name, kind, state, version, .. } = trigger;
     let named = format!("{workflow}/{name}");
     let because = trigger.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
@@ -155,6 +165,10 @@ fn reasons(trigger: &wire::Trigger, last: Option<&wire::TriggerFire>) -> Vec<Str
             "The current version of {workflow} does not have it; one that does makes it active again."
         )),
         _ => lines.push(match (kind.as_str(), trigger.next_due_at) {
+            ("schedule" | "poll" | "stream", Some(due)) if now.since(due.0) > OVERDUE => format!(
+                "It was due at {} and nothing has taken it up: does a server without --no-triggers run?",
+                due.0
+            ),
             ("schedule" | "poll" | "stream", Some(due)) => format!("It is due next at {}.", due.0),
             ("schedule", None) => "It has no more times: the schedule has ended.".to_owned(),
             ("webhook", _) => format!("It fires with requests to /v1/hooks/{named}."),
@@ -172,7 +186,11 @@ fn reasons(trigger: &wire::Trigger, last: Option<&wire::TriggerFire>) -> Vec<Str
         lines.push(format!("Events that wait: {waiting}{}.", due.unwrap_or_default()));
     }
     if let Some(failure) = trigger.failure.as_deref().filter(|_| trigger.failures > 0) {
-        lines.push(format!("Its last {} reads failed: {failure}", trigger.failures));
+        let reads = match trigger.failures {
+            1 => "read".to_owned(),
+            count => format!("{count} reads"),
+        };
+        lines.push(format!("Its last {reads} failed: {failure}"));
     }
     lines.push(match last {
         None => "Nothing has fired it in the last days.".to_owned(),
@@ -182,14 +200,14 @@ fn reasons(trigger: &wire::Trigger, last: Option<&wire::TriggerFire>) -> Vec<Str
             format!("Its last item, {key} at {}: {outcome}{id}{why}.", at.0)
         }
     });
-    lines.push(format!("It starts version {version}."));
+    if state != "retired" {
+        lines.push(format!("It starts version {version}."));
+    }
     lines
 }
 
 #[cfg(test)]
 mod tests {
-    use waypost_core::time::Timestamp;
-
     use super::*;
 
     fn trigger(kind: &str, state: &str) -> wire::Trigger {
@@ -221,12 +239,16 @@ mod tests {
             ("event", "paused", "Events that wait: 3."),
             ("schedule", "paused", "report/nightly is paused: holidays."),
             ("schedule", "broken", "`waypost triggers resume report/nightly` lets it go on."),
-            ("poll", "active", "Its last 1 reads failed: no route"),
+            ("poll", "active", "Its last read failed: no route"),
         ] {
-            let lines = reasons(&trigger(kind, state), None);
+            let lines = reasons(&trigger(kind, state), None, Timestamp(0));
             assert!(lines.iter().any(|line| line == expected), "{lines:?}");
         }
-        let paused = reasons(&trigger("schedule", "paused"), None);
+        let late = reasons(&trigger("schedule", "active"), None, Timestamp(61_000));
+        assert!(late.iter().any(|line| line.starts_with("It was due at 1970")), "{late:?}");
+        let retired = reasons(&trigger("schedule", "retired"), None, Timestamp(0));
+        assert!(!retired.iter().any(|line| line.contains("It starts")), "{retired:?}");
+        let paused = reasons(&trigger("schedule", "paused"), None, Timestamp(0));
         assert!(!paused.iter().any(|line| line.contains("due next")), "{paused:?}");
     }
 }
