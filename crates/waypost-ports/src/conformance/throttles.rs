@@ -224,7 +224,7 @@ pub fn refused_fire_keeps_its_permit_and_a_settled_one_returns_it<B: StoreUnderT
     assert_eq!(take(rig), []);
     let fires = vec![settled("x", FireOutcome::Dead)];
     let dead =
-        Settlement { advance: None, group: Some(fence.clone()), ..settlement(&row, 0, fires) };
+        Settlement { advance: None, group: Some(fence), ..settlement(&row, 0, fires) };
     assert!(settle(rig, &dead));
     assert!(!settle(rig, &dead), "the permit is gone");
     let groups = take(rig);

@@ -58,7 +58,7 @@ impl QueueRow {
         run(&write.tx, queries::THROTTLE_SAVE, row).map(drop)
     }
 
-    /// The event of this id and size may start; until then, it is left to whoever claims it.
+    /// The event of this id and size may start; until then, other claims leave it alone.
     fn permit(
         &self,
         write: &Write<'_>,
