@@ -472,7 +472,7 @@ fn expressions() -> Vec<Case> {
             NameNotAvailable,
             "`event` is not available",
             "`trigger` and `events`",
-            "type: a, batch: { size: 2, wait: 1s }, if: «event».id == 1",
+            "type: a, batch: { size: 2, wait: 1s }, id: \"x-${{ «event».id }}\"",
         ),
         event(
             NameNotAvailable,
