@@ -31,6 +31,8 @@ pub(crate) async fn deploy(server: Arc<Server>, call: Call) -> Result<Reply, Pro
     if let (Deploy::MakeCurrent, Some(triggers)) = (how, &server.triggers) {
         triggers.deployed().await.map_err(|error| Problem::internal(&error))?;
     }
+        // It learns of the endpoint of a new trigger of ends: without one, no commit wakes it.
+        server.wakeups.wake();
     let kept = how != Deploy::DryRun && deployed.created;
     let status = if kept { StatusCode::CREATED } else { StatusCode::OK };
     let reply = Reply::json(status, &deployed)?.about(deployed.subject());

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use waypost_server::config::Config;
 
+use super::support::client::with_timeout;
 use super::support::triggered::{HOOKED, PICKY, deploy, triggers_of};
 use super::support::{Ask, House};
 
@@ -178,6 +179,16 @@ async fn rewind_needs_a_time_or_a_cursor() {
     // A wrong year would stop the schedule without a word.
     let future = json!({ "to": "9999-01-01T00:00:00Z" });
     house.post(target, &future).await.refused(422, "invalid_trigger_change");
+}
+
+/// Otherwise the first end after the deploy waits until the dispatcher looks by itself.
+#[tokio::test]
+async fn deploy_of_a_trigger_of_ends_wakes_the_dispatcher() {
+    let house = House::empty(Config::default()).await;
+    let on = json!([{ "workflow-ended": "e", "workflow": "other" }]);
+    let tell = json!({ "name": "tell", "on": on, "nodes": [{ "id": "a", "type": "noop" }] });
+    house.post("/v1/definitions", &tell).await.expect(201);
+    with_timeout(async { Ok(house.dispatcher_wakeups.woken().await) }).await.unwrap();
 }
 
 #[tokio::test]
