@@ -88,7 +88,7 @@ impl House {
             now: self.server.engine.time().least,
             paused: false,
         };
-        let deployed = self.server.workflows.deploy(source.as_bytes(), how, triggers);
+        let deployed = self.server.workflows.deploy(source.as_bytes(), how, triggers, None);
         assert!(deployed.unwrap().created);
     }
 
