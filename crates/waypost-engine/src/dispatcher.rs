@@ -96,6 +96,11 @@ impl DispatcherWakeups {
     pub fn wake(&self) {
         self.0.notify.notify_one();
     }
+
+    /// Waits until it is time to look for messages. Cancel-safe.
+    pub async fn woken(&self) {
+        self.0.notify.notified().await;
+    }
 }
 
 /// The dispatcher of one instance.
@@ -158,7 +163,7 @@ impl Dispatcher {
             tokio::select! { // all arms may be dropped and polled again
                 () = stop.cancelled() => break,
                 () = sleep_until(wake_at) => {}
-                () = self.wakeups.0.notify.notified() => {}
+                () = self.wakeups.woken() => {}
                 () = under_way.next() => {}
             }
             let turn = Instant::now();

@@ -8,11 +8,12 @@ use waypost_core::json::Json;
 use waypost_core::limits::BLOBS_IN_SCHEMA_BYTES_MAX;
 use waypost_core::plan::Plan;
 use waypost_core::time::Timestamp;
-use waypost_core::trigger::TriggerKindName;
+use waypost_core::trigger::{TriggerKind, TriggerKindName};
 use waypost_engine::Plans;
 use waypost_engine::triggers::registrations;
 use waypost_lang::{Diagnostics, InputSchemas, Severity};
 use waypost_ports::blobs::{Blobs, NotInlined, inline_up_to};
+use waypost_ports::secret::Secrets;
 use waypost_ports::store::{DefinitionRef, NewDefinition};
 use waypost_ports::triggers::{TriggerState, TriggersRequest};
 
@@ -77,14 +78,20 @@ impl Workflows {
         Self { backend, plans, compiler, schemas: InputSchemas::default(), reading_checks }
     }
 
-    /// Compiles a definition and keeps it.
+    /// Compiles a definition and keeps it. `secrets` are those with which requests to webhook triggers will be
+    /// verified, where that is known.
     pub fn deploy(
         &self,
         source: &[u8],
         how: Deploy,
         triggers: DeployTriggers,
+        secrets: Option<&dyn Secrets>,
     ) -> Result<Deployed, Problem> {
         let compiled = (self.compiler)(source).map_err(|faults| invalid(&faults))?;
+        let mut warnings = faults(&compiled.warnings);
+        warnings.extend(
+            secrets.into_iter().flat_map(|secrets| unusable_secrets(&compiled.plan, secrets)),
+        );
         let (created, version, current, previous) = match how {
             Deploy::DryRun => {
                 let known = self.backend.definition(&DefinitionRef::Hash(compiled.hash))?;
@@ -110,7 +117,6 @@ impl Workflows {
             }
         };
         let triggers = self.triggers(&compiled.name)?;
-        let mut warnings = faults(&compiled.warnings);
         warnings.extend(self.herd(&triggers)?);
         Ok(Deployed {
             workflow: compiled.name,
@@ -206,6 +212,29 @@ impl Workflows {
                 .errors(errors.collect())
         })
     }
+}
+
+/// Warnings of secrets of webhook triggers that cannot verify requests here: their senders would be refused.
+fn unusable_secrets(plan: &Plan, secrets: &dyn Secrets) -> Vec<FaultAt> {
+    let mut found = Vec::new();
+    for trigger in &plan.triggers {
+        let TriggerKind::Webhook(webhook) = &trigger.kind else { continue };
+        for name in &webhook.verify.secrets {
+            let why = match secrets.resolve(name, &plan.workflow) {
+                Ok(grant) if grant.verify => continue,
+                Ok(_) => format!("secret `{name}` is without `verify = true` in the settings"),
+                Err(refused) => refused.to_string(),
+            };
+            let message = format!("the webhook trigger `{}` refuses requests: {why}", trigger.name);
+            found.push(FaultAt {
+                message,
+                code: Some("unusable_secret".to_owned()),
+                severity: Some("warning".to_owned()),
+                ..FaultAt::default()
+            });
+        }
+    }
+    found
 }
 
 fn herd_warning(due: Timestamp) -> FaultAt {

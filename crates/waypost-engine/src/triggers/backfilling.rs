@@ -2,7 +2,7 @@
 
 use waypost_core::schedule::TooManyTimes;
 use waypost_core::time::Timestamp;
-use waypost_core::trigger::{Backfill, ScheduleCursor, TriggerCursor, TriggerKind};
+use waypost_core::trigger::{Backfill, TriggerCursor, TriggerKind};
 use waypost_ports::triggers::{ITEM_KEPT, TriggerChange, TriggerRow};
 
 use super::control::{ControlError, TriggerControl, invalid};

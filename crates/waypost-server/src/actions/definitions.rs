@@ -25,11 +25,14 @@ pub(crate) async fn deploy(server: Arc<Server>, call: Call) -> Result<Reply, Pro
             // The engine's estimate may be a little behind: a schedule would fire a time before its deploy.
             let one = TriggersRequest { limit: 1, ..TriggersRequest::default() };
             let now = server.reader.backend().triggers(&one)?.at;
-            server.workflows.deploy(&source, how, DeployTriggers { now, paused })
+            let triggers = DeployTriggers { now, paused };
+            server.workflows.deploy(&source, how, triggers, Some(&*server.secrets))
         })
         .await?;
     if let (Deploy::MakeCurrent, Some(triggers)) = (how, &server.triggers) {
         triggers.deployed().await.map_err(|error| Problem::internal(&error))?;
+        // It learns of the endpoint of a new trigger of ends: without one, no commit wakes it.
+        server.wakeups.wake();
     }
     let kept = how != Deploy::DryRun && deployed.created;
     let status = if kept { StatusCode::CREATED } else { StatusCode::OK };

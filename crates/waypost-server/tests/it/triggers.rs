@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use waypost_server::config::Config;
 
+use super::support::client::with_timeout;
 use super::support::triggered::{HOOKED, PICKY, deploy, triggers_of};
 use super::support::{Ask, House};
 
@@ -178,6 +179,33 @@ async fn rewind_needs_a_time_or_a_cursor() {
     // A wrong year would stop the schedule without a word.
     let future = json!({ "to": "9999-01-01T00:00:00Z" });
     house.post(target, &future).await.refused(422, "invalid_trigger_change");
+}
+
+/// Whoever deploys learns it from the deploy, and not from a sender that was refused.
+#[tokio::test]
+async fn deploy_of_a_webhook_whose_secret_cannot_verify_warns() {
+    let house = House::empty(Config::default()).await;
+    let warnings = async |secrets: &Value| {
+        let verify = json!({ "scheme": "github", "secret": secrets });
+        let hook = json!({ "name": "h", "on": [{ "webhook": "w", "verify": verify }],
+            "nodes": [{ "id": "a", "type": "noop" }] });
+        let deployed = house.post("/v1/definitions?dryRun=true", &hook).await.expect(200).json();
+        let warnings = deployed["warnings"].as_array().cloned().unwrap_or_default();
+        warnings.iter().map(|one| one["code"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(warnings(&json!(["hook", "hook_old"])).await, [""; 0]);
+    // One that is for tasks, and one that is not there.
+    assert_eq!(warnings(&json!(["hook", "task", "none"])).await, ["unusable_secret"; 2]);
+}
+
+/// Otherwise the first end after the deploy waits until the dispatcher looks by itself.
+#[tokio::test]
+async fn deploy_of_a_trigger_of_ends_wakes_the_dispatcher() {
+    let house = House::empty(Config::default()).await;
+    let on = json!([{ "workflow-ended": "e", "workflow": "other" }]);
+    let tell = json!({ "name": "tell", "on": on, "nodes": [{ "id": "a", "type": "noop" }] });
+    house.post("/v1/definitions", &tell).await.expect(201);
+    with_timeout(async { Ok(house.dispatcher_wakeups.woken().await) }).await.unwrap();
 }
 
 #[tokio::test]

@@ -99,7 +99,7 @@ impl Folder {
         // The store's time, which is not that of this machine if the store is a database.
         let now = self.store.triggers(&TriggersRequest { limit: 1, ..Default::default() })?.at;
         let triggers = DeployTriggers { now, paused };
-        let deployed = answered(workflows.deploy(source, how, triggers))?;
+        let deployed = answered(workflows.deploy(source, how, triggers, None))?;
         if how != Deploy::DryRun {
             let status = if deployed.created { 201 } else { 200 };
             admin::record(&self.store, "deployDefinition", &deployed.subject(), status)?;

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use waypost_engine::dispatcher::DispatcherWakeups;
 use waypost_engine::triggers::{EndedTriggers, Firing, TriggerControl, TriggerWakeups};
 use waypost_engine::{Engine, Plans};
 use waypost_ports::access::{Access, Role};
@@ -50,6 +51,8 @@ pub(crate) struct House {
     pub(crate) failing: Arc<Failing>,
     /// What would wake a trigger runner.
     pub(crate) trigger_wakeups: TriggerWakeups,
+    /// What would wake a dispatcher.
+    pub(crate) dispatcher_wakeups: DispatcherWakeups,
     pub(crate) address: SocketAddr,
 }
 
@@ -85,7 +88,7 @@ impl House {
             now: self.server.engine.time().least,
             paused: false,
         };
-        let deployed = self.server.workflows.deploy(source.as_bytes(), how, triggers);
+        let deployed = self.server.workflows.deploy(source.as_bytes(), how, triggers, None);
         assert!(deployed.unwrap().created);
     }
 
@@ -127,6 +130,7 @@ impl House {
         let outbox = Arc::clone(&store) as Arc<_>;
         let ends = EndedTriggers { firing: firing.clone(), outbox };
         let trigger_wakeups = TriggerWakeups::default();
+        let dispatcher_wakeups = DispatcherWakeups::default();
         let wakeups = trigger_wakeups.clone();
         let server = Server::new(Parts {
             engine,
@@ -143,7 +147,7 @@ impl House {
                 waypost_nodes::Settings::default().egress,
                 waypost_ports::webhook::DELIVERY_TIMEOUT,
             )),
-            wakeups: waypost_engine::dispatcher::DispatcherWakeups::default(),
+            wakeups: dispatcher_wakeups.clone(),
             triggers: Some(TriggerControl { firing, ends, wakeups }),
             secrets: Arc::new(HookSecrets),
             config,
@@ -151,7 +155,7 @@ impl House {
         });
         let server = Arc::new(server.unwrap());
         tokio::spawn(serve(Arc::clone(&server), listener));
-        Self { server, store, blobs, failing, trigger_wakeups, address }
+        Self { server, store, blobs, failing, trigger_wakeups, dispatcher_wakeups, address }
     }
 
     /// A new connection.
