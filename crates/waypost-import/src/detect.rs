@@ -1,0 +1,63 @@
+//! Which format a file has, by the fields that only this format has.
+
+use waypost_lang::Tree;
+
+use crate::read::Fields;
+
+/// The formats that can be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ImportFormat {
+    /// The Amazon States Language.
+    Asl,
+}
+
+impl ImportFormat {
+    /// All formats.
+    pub const ALL: &'static [Self] = &[Self::Asl];
+
+    /// As the command line spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Asl => "asl",
+        }
+    }
+
+    /// Does a file look like this format?
+    fn fits(self, root: &Tree) -> bool {
+        let is_map = |key: &str| root.get(key).is_some_and(|value| value.as_map().is_some());
+        match self {
+            Self::Asl => root.has("StartAt") && is_map("States"),
+        }
+    }
+}
+
+/// The format of a file, or why there is none.
+pub(crate) fn detect(root: &Tree) -> Result<ImportFormat, String> {
+    let fitting: Vec<ImportFormat> =
+        ImportFormat::ALL.iter().copied().filter(|format| format.fits(root)).collect();
+    let names = |formats: &[ImportFormat]| {
+        formats.iter().map(|format| format.name()).collect::<Vec<_>>().join(", ")
+    };
+    match fitting[..] {
+        [format] => Ok(format),
+        [] if root.has("nodes") && root.has("name") => {
+            Err("it looks like a definition of Waypost: there is nothing to convert".to_owned())
+        }
+        [] => Err(format!(
+            "it has the form of none of the known formats ({}): name one with `--from`, to see what is \
+             missing",
+            names(ImportFormat::ALL)
+        )),
+        _ => Err(format!("it may be one of {}: name it with `--from`", names(&fitting))),
+    }
+}
+
+/// What a file of this format must have, if it lacks it.
+pub(crate) fn missing(format: ImportFormat, root: &Tree) -> Option<&'static str> {
+    if format.fits(root) {
+        return None;
+    }
+    Some(match format {
+        ImportFormat::Asl => "`StartAt`, and a mapping `States`",
+    })
+}
