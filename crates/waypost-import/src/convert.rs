@@ -3,11 +3,11 @@
 use waypost_core::kind::Catalog;
 use waypost_lang::{Code, Diagnostics, Severity};
 
-use crate::asl;
 use crate::detect::{self, ImportFormat};
 use crate::read::SourceFile;
 use crate::report::{Finding, ImportReport, Level, Reporter};
 use crate::target::TargetDefinition;
+use crate::{asl, conductor};
 
 /// A file to import.
 #[derive(Clone, Copy, Debug)]
@@ -72,12 +72,16 @@ pub fn import(
         };
         files.push((file, format));
     }
+    let task_definitions = conductor::TaskDefinitions::of(files.iter().map(|(file, _)| file));
     let mut imported = Imported { definitions: Vec::new(), report: ImportReport::default() };
     for (file, format) in &files {
         let mut reporter = Reporter::new(file);
         let name = stem(&file.name);
         let definitions = match format {
             ImportFormat::Asl => vec![asl::convert(name, file.root(), &mut reporter)],
+            ImportFormat::Conductor => {
+                conductor::convert(file.root(), &task_definitions, &mut reporter)
+            }
         };
         let mut report = reporter.report;
         for definition in definitions {

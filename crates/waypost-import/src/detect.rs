@@ -1,6 +1,6 @@
 //! Which format a file has, by the fields that only this format has.
 
-use waypost_lang::Tree;
+use waypost_lang::{Tree, TreeValue};
 
 use crate::read::Fields;
 
@@ -9,16 +9,19 @@ use crate::read::Fields;
 pub enum ImportFormat {
     /// The Amazon States Language.
     Asl,
+    /// Workflows and task definitions of Conductor.
+    Conductor,
 }
 
 impl ImportFormat {
     /// All formats.
-    pub const ALL: &'static [Self] = &[Self::Asl];
+    pub const ALL: &'static [Self] = &[Self::Asl, Self::Conductor];
 
     /// As the command line spells it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Asl => "asl",
+            Self::Conductor => "conductor",
         }
     }
 
@@ -27,8 +30,27 @@ impl ImportFormat {
         let is_map = |key: &str| root.get(key).is_some_and(|value| value.as_map().is_some());
         match self {
             Self::Asl => root.has("StartAt") && is_map("States"),
+            Self::Conductor => {
+                let is_task = |tree: &Tree| {
+                    let own =
+                        ["retryCount", "retryLogic", "responseTimeoutSeconds", "timeoutPolicy"];
+                    tree.has("name") && own.iter().any(|key| tree.has(key)) && !tree.has("nodes")
+                };
+                let is_workflow = |tree: &Tree| is_list_of(tree.get("tasks"), "taskReferenceName");
+                match &root.value {
+                    TreeValue::List(items) => {
+                        !items.is_empty()
+                            && items.iter().all(|item| is_task(item) || is_workflow(item))
+                    }
+                    _ => is_task(root) || is_workflow(root),
+                }
+            }
         }
     }
+}
+
+fn is_list_of(list: Option<&Tree>, key: &str) -> bool {
+    list.is_some_and(|list| list.items().iter().any(|item| item.has(key)))
 }
 
 /// The format of a file, or why there is none.
@@ -59,5 +81,8 @@ pub(crate) fn missing(format: ImportFormat, root: &Tree) -> Option<&'static str>
     }
     Some(match format {
         ImportFormat::Asl => "`StartAt`, and a mapping `States`",
+        ImportFormat::Conductor => {
+            "`tasks` with a `taskReferenceName` each, or a task definition with `name` and `retryCount`"
+        }
     })
 }

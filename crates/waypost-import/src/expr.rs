@@ -30,6 +30,8 @@ pub(crate) enum Shape {
     Expr(Expr),
     /// A constant without parts, or one whose parts are all constant.
     Constant(Value),
+    /// A text with expressions in it: each text is before its expression.
+    Text(Vec<(String, Option<Expr>)>),
     Object(Vec<(String, Shape)>),
     List(Vec<Shape>),
 }
@@ -211,7 +213,7 @@ impl Shape {
                 fields.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone())
             }
             Self::Constant(Value::Object(map)) => map.get(key).cloned().map(Self::Constant),
-            Self::Expr(_) | Self::Constant(_) | Self::List(_) => None,
+            Self::Expr(_) | Self::Constant(_) | Self::List(_) | Self::Text(_) => None,
         };
         found.unwrap_or_else(|| Self::Expr(self.to_expr().field(key)))
     }
@@ -243,6 +245,14 @@ impl Shape {
         match self {
             Self::Expr(expr) => expr.template(),
             Self::Constant(value) => literal_value(value),
+            Self::Text(parts) => {
+                let mut whole = String::new();
+                for (text, expr) in parts {
+                    whole.push_str(literal_text(text).as_str().unwrap_or_default());
+                    whole.extend(expr.as_ref().map(Expr::hole));
+                }
+                Value::String(whole)
+            }
             Self::Object(fields) => fields
                 .iter()
                 .map(|(key, value)| (key.clone(), value.to_value()))
@@ -257,6 +267,21 @@ impl Shape {
         match self {
             Self::Expr(expr) => expr.clone(),
             Self::Constant(value) => Expr::literal(value),
+            Self::Text(parts) => {
+                let mut all: Option<Expr> = None;
+                let pieces = parts.iter().flat_map(|(text, expr)| {
+                    let text =
+                        (!text.is_empty()).then(|| Expr::literal(&Value::from(text.as_str())));
+                    text.into_iter().chain(expr.clone())
+                });
+                for piece in pieces {
+                    all = Some(match all {
+                        None => piece,
+                        Some(all) => all.binary("~", &piece, Binds::Concat),
+                    });
+                }
+                all.unwrap_or_else(|| Expr::atom("''"))
+            }
             Self::Object(fields) => {
                 let fields: Vec<(&str, Expr)> =
                     fields.iter().map(|(key, value)| (key.as_str(), value.to_expr())).collect();

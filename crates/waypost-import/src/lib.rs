@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   sources ─▶ read ─▶ detect ─▶ one folder per format ─▶ target ─▶ YAML ─▶ validated
-//!              values            asl                       │
+//!              values            asl, conductor,            │
 //!              with positions                              └─▶ report: exact, different, not converted
 //! ```
 //!
@@ -12,20 +12,23 @@
 //! | to change | go to |
 //! | --- | --- |
 //! | which format a file has | `detect` |
-//! | how one format is converted | `asl` |
-//! | expressions | `expr` builds ours; `asl/path` reads JSONPath |
+//! | how one format is converted | `asl`, `conductor` |
+//! | expressions | `expr` builds ours; `script` reads those of JavaScript and jq; `json_path` reads JSONPath |
 //! | states with transitions, also backwards, as a graph without cycles | `machine` |
 //! | the written YAML | `target` |
 //! | the report | `report` |
 
 mod asl;
+mod conductor;
 mod convert;
 mod detect;
 mod expr;
+mod json_path;
 mod machine;
 mod names;
 mod read;
 mod report;
+mod script;
 mod target;
 
 pub use crate::convert::{Converted, ImportError, ImportSource, Imported, import};

@@ -4,9 +4,10 @@
 use serde_json::{Value, json};
 use waypost_lang::{Tree, TreeValue};
 
-use super::path::{self, PathRoot, PathStep};
+use super::path::PathRoot;
 use super::{MachineScope, Problem};
 use crate::expr::{Expr, Shape};
+use crate::json_path::{self, PathStep};
 use crate::read::Fields;
 use crate::target::TargetNode;
 
@@ -110,7 +111,7 @@ impl<'t> StateView<'t> {
         let text = at.as_text().unwrap_or_default();
         let rest = text.strip_prefix('$').unwrap_or(text);
         let mut keys = Vec::new();
-        for step in path::parse(rest).map_err(bad)? {
+        for step in json_path::parse(rest).map_err(bad)? {
             let PathStep::Key(key) = step else {
                 return Err(bad(format!("`{field}` may only have fields")));
             };

@@ -254,6 +254,6 @@ fn part_of(shape: &Shape, field: &str) -> Option<Shape> {
             fields.iter().find(|(key, _)| key == field).map(|(_, value)| value.clone())
         }
         Shape::Constant(Value::Object(map)) => map.get(field).cloned().map(Shape::Constant),
-        Shape::Expr(_) | Shape::List(_) | Shape::Constant(_) => None,
+        Shape::Expr(_) | Shape::List(_) | Shape::Constant(_) | Shape::Text(_) => None,
     }
 }

@@ -47,3 +47,8 @@ fn check(folder: &str) {
 fn asl_fixtures_become_the_expected_definitions() {
     check("asl");
 }
+
+#[test]
+fn conductor_fixtures_become_the_expected_definitions() {
+    check("conductor");
+}

@@ -30,8 +30,8 @@ fn detect_unknown_or_ambiguous_content_is_an_error_with_advice() {
         ("[1, 2]", "name one with `--from`"),
         ("name: a\nnodes: []", "nothing to convert"),
         (
-            "{\"StartAt\": \"A\", \"States\": {}, \"on\": {}, \"jobs\": {}}",
-            "may be one of asl, github-actions",
+            r#"{"StartAt": "A", "States": {}, "tasks": [{"taskReferenceName": "a"}]}"#,
+            "may be one of asl, conductor",
         ),
         ("{\"a\":", "cannot be read"),
         ("", "cannot be read"),

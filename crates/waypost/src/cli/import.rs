@@ -14,7 +14,7 @@ use crate::output::{complain, escape_control, print_line};
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   waypost import order.asl.json > order.yaml
-  waypost import --from asl order.json invoice.json --into workflows
+  waypost import --from conductor workflow.json tasks.json --into workflows
   waypost import order.asl.json --report json 2> report.json > order.yaml")]
 pub(crate) struct Args {
     /// Files to convert, or `-` for standard input
@@ -41,6 +41,8 @@ pub(crate) struct Args {
 enum Format {
     /// The Amazon States Language
     Asl,
+    /// Workflows and task definitions of Conductor
+    Conductor,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
@@ -53,6 +55,7 @@ impl From<Format> for ImportFormat {
     fn from(format: Format) -> Self {
         match format {
             Format::Asl => Self::Asl,
+            Format::Conductor => Self::Conductor,
         }
     }
 }
