@@ -21,22 +21,8 @@ use crate::expr::Expr;
 use crate::machine::{self, Goal, MachineStep, Transition};
 use crate::names::{self, Ids};
 use crate::read::Fields;
-use crate::report::{Reporter, shortened};
+use crate::report::{Problem, Reporter, shortened};
 use crate::target::{Edge, TargetDefinition, TargetNode};
-
-/// Why a state cannot be converted.
-#[derive(Debug)]
-pub(crate) struct Problem<'t> {
-    pub(crate) at: &'t Tree,
-    pub(crate) message: String,
-    pub(crate) advice: String,
-}
-
-impl<'t> Problem<'t> {
-    pub(crate) fn new(at: &'t Tree, message: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { at, message: message.into(), advice: advice.into() }
-    }
-}
 
 /// A machine, a branch, or the body of a map.
 #[derive(Clone, Debug)]
@@ -66,7 +52,6 @@ pub(crate) fn convert(name: &str, root: &Tree, report: &mut Reporter<'_>) -> Tar
     let [data, start, done] = ["data", "begin", "done"].map(|name| ids.fresh(name));
     // Ids in the bodies of operations.
     ["start", "check", "poll"].iter().for_each(|name| drop(ids.fresh(name)));
-    machine::RESERVED.iter().for_each(|name| drop(ids.fresh(name)));
     let known = &[
         "Comment",
         "StartAt",

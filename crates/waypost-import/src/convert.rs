@@ -7,7 +7,7 @@ use crate::detect::{self, ImportFormat};
 use crate::read::SourceFile;
 use crate::report::{Finding, ImportReport, Level, Reporter};
 use crate::target::TargetDefinition;
-use crate::{asl, conductor};
+use crate::{asl, conductor, serverless};
 
 /// A file to import.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +79,7 @@ pub fn import(
         let name = stem(&file.name);
         let definitions = match format {
             ImportFormat::Asl => vec![asl::convert(name, file.root(), &mut reporter)],
+            ImportFormat::Serverless => vec![serverless::convert(file.root(), &mut reporter)],
             ImportFormat::Conductor => {
                 conductor::convert(file.root(), &task_definitions, &mut reporter)
             }

@@ -7,6 +7,8 @@ use crate::read::Fields;
 /// The formats that can be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ImportFormat {
+    /// CNCF Serverless Workflow 1.0.
+    Serverless,
     /// The Amazon States Language.
     Asl,
     /// Workflows and task definitions of Conductor.
@@ -15,11 +17,12 @@ pub enum ImportFormat {
 
 impl ImportFormat {
     /// All formats.
-    pub const ALL: &'static [Self] = &[Self::Asl, Self::Conductor];
+    pub const ALL: &'static [Self] = &[Self::Serverless, Self::Asl, Self::Conductor];
 
     /// As the command line spells it.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Serverless => "serverless-workflow",
             Self::Asl => "asl",
             Self::Conductor => "conductor",
         }
@@ -29,6 +32,7 @@ impl ImportFormat {
     fn fits(self, root: &Tree) -> bool {
         let is_map = |key: &str| root.get(key).is_some_and(|value| value.as_map().is_some());
         match self {
+            Self::Serverless => is_map("document") && root.has("do"),
             Self::Asl => root.has("StartAt") && is_map("States"),
             Self::Conductor => {
                 let is_task = |tree: &Tree| {
@@ -80,6 +84,7 @@ pub(crate) fn missing(format: ImportFormat, root: &Tree) -> Option<&'static str>
         return None;
     }
     Some(match format {
+        ImportFormat::Serverless => "a mapping `document`, and a list `do`",
         ImportFormat::Asl => "`StartAt`, and a mapping `States`",
         ImportFormat::Conductor => {
             "`tasks` with a `taskReferenceName` each, or a task definition with `name` and `retryCount`"

@@ -12,7 +12,7 @@
 //! | to change | go to |
 //! | --- | --- |
 //! | which format a file has | `detect` |
-//! | how one format is converted | `asl`, `conductor` |
+//! | how one format is converted | `asl`, `conductor`, `serverless` |
 //! | expressions | `expr` builds ours; `script` reads those of JavaScript and jq; `json_path` reads JSONPath |
 //! | states with transitions, also backwards, as a graph without cycles | `machine` |
 //! | the written YAML | `target` |
@@ -29,6 +29,7 @@ mod names;
 mod read;
 mod report;
 mod script;
+mod serverless;
 mod target;
 
 pub use crate::convert::{Converted, ImportError, ImportSource, Imported, import};

@@ -1,11 +1,11 @@
 //! Steps with transitions, which may go backwards, as a graph without cycles.
 //!
 //! Steps that can reach each other become the body of a `loop`. One iteration begins at the step by which
-//! they are entered, and ends with a node that writes into a variable where it goes on: `again`, or at
+//! they are entered, and ends with a node that writes into a variable where it goes on: at its beginning, or at
 //! the step behind the loop.
 //!
 //! ```text
-//!   a ─▶ b ─▶ c ─▶ d          a ─▶ loop [ b ─▶ c ─▶ again  ] ─▶ d
+//!   a ─▶ b ─▶ c ─▶ d          a ─▶ loop [ b ─▶ c ─▶ go on  ] ─▶ d
 //!        ▲    │                         [      └─▶ to d   ]
 //!        └────┘
 //! ```
@@ -25,11 +25,7 @@ const LOOPS_MAX: usize = 6;
 /// More than a workflow makes.
 const ITERATIONS: u64 = 1_000_000_000;
 /// The value of the variable of a loop that goes on.
-const AGAIN: &str = "again";
-/// The value of one that ends the machine.
-const END: &str = "end";
-/// Names that no step may have.
-pub(crate) const RESERVED: [&str; 2] = [AGAIN, END];
+const AGAIN: &str = "go on";
 
 /// One step: some nodes, of which the first one is entered.
 #[derive(Clone, Debug, Default)]
@@ -173,9 +169,9 @@ impl Builder<'_> {
             let word = match goal {
                 Goal::Step(to) if to == head => AGAIN.to_owned(),
                 Goal::Step(to) => self.steps[to].name.clone(),
-                Goal::End => END.to_owned(),
+                Goal::End => self.ids.fresh("end"),
             };
-            let marker = self.ids.fresh(&format!("to_{word}"));
+            let marker = self.ids.fresh(&format!("to_{word}").replace(' ', "_"));
             nodes.push(
                 TargetNode::new(&marker, "noop").needing(edges).variable(&variable, word.as_str()),
             );

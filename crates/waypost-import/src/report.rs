@@ -185,6 +185,20 @@ impl<'a> Reporter<'a> {
     }
 }
 
+/// Why a construct cannot be converted.
+#[derive(Debug)]
+pub(crate) struct Problem<'t> {
+    pub(crate) at: &'t Tree,
+    pub(crate) message: String,
+    pub(crate) advice: String,
+}
+
+impl<'t> Problem<'t> {
+    pub(crate) fn new(at: &'t Tree, message: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { at, message: message.into(), advice: advice.into() }
+    }
+}
+
 /// A text of the source, cut to what fits into a message.
 pub(crate) fn shortened(text: &str) -> String {
     const CHARS_MAX: usize = 80;

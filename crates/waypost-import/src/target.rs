@@ -69,12 +69,6 @@ impl TargetNode {
         self
     }
 
-    #[must_use]
-    pub(crate) fn field(mut self, field: &'static str, value: impl Into<Value>) -> Self {
-        self.set(field, value);
-        self
-    }
-
     /// Sets a field of the node, which is replaced if it is there already.
     pub(crate) fn set(&mut self, field: &'static str, value: impl Into<Value>) {
         let value = value.into();
@@ -119,6 +113,11 @@ impl TargetDefinition {
             }
         }
         visit(&mut self.nodes);
+    }
+
+    /// Is there such a field already?
+    pub(crate) fn has(&self, field: &str) -> bool {
+        self.fields.iter().any(|(name, _)| *name == field)
     }
 
     pub(crate) fn to_yaml(&self) -> String {

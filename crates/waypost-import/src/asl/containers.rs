@@ -29,6 +29,7 @@ impl Converter<'_, '_> {
                 "add a branch",
             ));
         }
+        self.report.exact(view.tree, format!("Parallel state `{id}`"));
         let mut node = TargetNode::new(id, "group");
         let mut outputs = Vec::new();
         for (number, branch) in branches.iter().enumerate() {
@@ -110,6 +111,7 @@ impl Converter<'_, '_> {
         let Some(machine) = machine else {
             return Err(Problem::new(view.tree, "a Map state needs an `ItemProcessor`", "add it"));
         };
+        self.report.exact(view.tree, format!("Map state `{id}`"));
         self.mode(machine);
         let retried = view.tree.get("Retry").is_some_and(|retry| !retry.items().is_empty());
         let map_id = if retried { self.ids.beside(id, "items") } else { id.to_owned() };

@@ -138,7 +138,7 @@ impl Names<'_> {
     /// A value as a boolean, as the language sees it.
     pub(crate) fn truth(&self, ast: &Ast) -> Emitted {
         let expr = self.value(ast)?;
-        if is_boolean(ast) {
+        if is_boolean(ast, self.language) {
             return Ok(expr);
         }
         if self.language == Language::Jq {
@@ -159,7 +159,8 @@ impl Names<'_> {
                 self.on(self.value(left)?).value(right)
             }
             "and" | "or"
-                if is_boolean(left) && is_boolean(right) || self.language == Language::Jq =>
+                if is_boolean(left, self.language) && is_boolean(right, self.language)
+                    || self.language == Language::Jq =>
             {
                 let (left, right) = (self.truth(left)?, self.truth(right)?);
                 Ok(if operator == "and" { left.and(&right) } else { left.or(&right) })
@@ -411,16 +412,21 @@ fn format(template: &str, values: &[Expr]) -> Emitted {
 }
 
 /// Is the value surely a boolean?
-pub(super) fn is_boolean(ast: &Ast) -> bool {
+fn is_boolean(ast: &Ast, language: Language) -> bool {
     match ast {
         Ast::Literal(Value::Bool(_)) | Ast::Not(_) => true,
         Ast::Binary(operator, left, right) => match *operator {
             "==" | "!=" | "<" | ">" | "<=" | ">=" => true,
-            "and" | "or" => is_boolean(left) && is_boolean(right),
-            "|" => is_boolean(right),
+            "and" | "or" => {
+                language == Language::Jq
+                    || is_boolean(left, language) && is_boolean(right, language)
+            }
+            "|" => is_boolean(right, language),
             _ => false,
         },
-        Ast::Choice(_, then, otherwise) => is_boolean(then) && is_boolean(otherwise),
+        Ast::Choice(_, then, otherwise) => {
+            is_boolean(then, language) && is_boolean(otherwise, language)
+        }
         Ast::Call(name, _) => {
             const TESTS: &[&str] = &[
                 "not",

@@ -2,10 +2,11 @@
 
 use proptest::prelude::*;
 use waypost_import::{ImportFormat, ImportSource, import};
+use waypost_lang::Document;
 
 use crate::converted::fixtures;
 
-const FOLDERS: &[&str] = &["asl", "conductor"];
+const FOLDERS: &[&str] = &["asl", "conductor", "serverless"];
 
 /// Imports bytes in every format. Returns how many definitions came out.
 fn import_all(bytes: &[u8]) -> usize {
@@ -63,12 +64,11 @@ fn import_fixtures_with_wrong_values_gives_valid_definitions_or_reports() {
     ];
     let mut count = 0;
     for bytes in sources() {
-        let text = String::from_utf8(bytes).unwrap();
-        let Ok(whole) = serde_json::from_str::<serde_json::Value>(&text) else { continue };
+        let whole = Document::read(&bytes).unwrap().root.to_json();
         let pointers = pointers(&whole, String::new());
         for (number, pointer) in pointers.iter().enumerate() {
             let mut changed = whole.clone();
-            let wrong = WRONG[(number * 7 + text.len()) % WRONG.len()];
+            let wrong = WRONG[(number * 7 + bytes.len()) % WRONG.len()];
             *changed.pointer_mut(pointer).unwrap() = serde_json::from_str(wrong).unwrap();
             count += import_all(changed.to_string().as_bytes());
         }

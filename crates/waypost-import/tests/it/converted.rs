@@ -52,3 +52,8 @@ fn asl_fixtures_become_the_expected_definitions() {
 fn conductor_fixtures_become_the_expected_definitions() {
     check("conductor");
 }
+
+#[test]
+fn serverless_workflow_fixtures_become_the_expected_definitions() {
+    check("serverless");
+}

@@ -11,7 +11,11 @@ fn error_of(text: &str, format: Option<ImportFormat>) -> String {
 
 #[test]
 fn detect_every_fixture_without_a_named_format_finds_its_format() {
-    for (folder, format) in [("asl", ImportFormat::Asl)] {
+    for (folder, format) in [
+        ("asl", ImportFormat::Asl),
+        ("conductor", ImportFormat::Conductor),
+        ("serverless", ImportFormat::Serverless),
+    ] {
         for path in fixtures(folder) {
             let bytes = std::fs::read(&path).unwrap();
             let source = ImportSource { name: "it", bytes: &bytes };

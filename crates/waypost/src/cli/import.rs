@@ -39,6 +39,8 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, ValueEnum, Debug)]
 enum Format {
+    /// CNCF Serverless Workflow 1.0
+    ServerlessWorkflow,
     /// The Amazon States Language
     Asl,
     /// Workflows and task definitions of Conductor
@@ -54,6 +56,7 @@ enum ReportForm {
 impl From<Format> for ImportFormat {
     fn from(format: Format) -> Self {
         match format {
+            Format::ServerlessWorkflow => Self::Serverless,
             Format::Asl => Self::Asl,
             Format::Conductor => Self::Conductor,
         }
