@@ -7,7 +7,7 @@ use crate::detect::{self, ImportFormat};
 use crate::read::SourceFile;
 use crate::report::{Finding, ImportReport, Level, Reporter};
 use crate::target::TargetDefinition;
-use crate::{asl, conductor, serverless};
+use crate::{actions, asl, conductor, serverless};
 
 /// A file to import.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +79,7 @@ pub fn import(
         let name = stem(&file.name);
         let definitions = match format {
             ImportFormat::Asl => vec![asl::convert(name, file.root(), &mut reporter)],
+            ImportFormat::Actions => vec![actions::convert(name, file.root(), &mut reporter)],
             ImportFormat::Serverless => vec![serverless::convert(file.root(), &mut reporter)],
             ImportFormat::Conductor => {
                 conductor::convert(file.root(), &task_definitions, &mut reporter)
@@ -158,5 +159,14 @@ fn invalid_advice(code: Code) -> &'static str {
     reason = "the cast saturates, and the number is not negative"
 )]
 pub(crate) fn whole(number: f64) -> u64 {
-    number.max(0.0).min(9e15).round() as u64
+    number.clamp(0.0, 9e15).round() as u64
+}
+
+/// A number of milliseconds as a duration.
+pub(crate) fn millis(count: f64) -> serde_json::Value {
+    if count % 1_000.0 == 0.0 {
+        serde_json::Value::from(format!("{}s", whole(count / 1_000.0)))
+    } else {
+        serde_json::Value::from(whole(count))
+    }
 }

@@ -13,11 +13,13 @@ pub enum ImportFormat {
     Asl,
     /// Workflows and task definitions of Conductor.
     Conductor,
+    /// Workflows of GitHub Actions.
+    Actions,
 }
 
 impl ImportFormat {
     /// All formats.
-    pub const ALL: &'static [Self] = &[Self::Serverless, Self::Asl, Self::Conductor];
+    pub const ALL: &'static [Self] = &[Self::Serverless, Self::Asl, Self::Conductor, Self::Actions];
 
     /// As the command line spells it.
     pub fn name(self) -> &'static str {
@@ -25,6 +27,7 @@ impl ImportFormat {
             Self::Serverless => "serverless-workflow",
             Self::Asl => "asl",
             Self::Conductor => "conductor",
+            Self::Actions => "github-actions",
         }
     }
 
@@ -34,6 +37,7 @@ impl ImportFormat {
         match self {
             Self::Serverless => is_map("document") && root.has("do"),
             Self::Asl => root.has("StartAt") && is_map("States"),
+            Self::Actions => is_map("jobs") && root.has("on"),
             Self::Conductor => {
                 let is_task = |tree: &Tree| {
                     let own =
@@ -85,6 +89,7 @@ pub(crate) fn missing(format: ImportFormat, root: &Tree) -> Option<&'static str>
     }
     Some(match format {
         ImportFormat::Serverless => "a mapping `document`, and a list `do`",
+        ImportFormat::Actions => "`on`, and a mapping `jobs`",
         ImportFormat::Asl => "`StartAt`, and a mapping `States`",
         ImportFormat::Conductor => {
             "`tasks` with a `taskReferenceName` each, or a task definition with `name` and `retryCount`"

@@ -32,8 +32,8 @@ pub(crate) enum Shape {
     Constant(Value),
     /// A text with expressions in it: each text is before its expression.
     Text(Vec<(String, Option<Expr>)>),
-    Object(Vec<(String, Shape)>),
-    List(Vec<Shape>),
+    Object(Vec<(String, Self)>),
+    List(Vec<Self>),
 }
 
 impl Expr {

@@ -3,7 +3,7 @@
 //! ```text
 //!   sources ─▶ read ─▶ detect ─▶ one folder per format ─▶ target ─▶ YAML ─▶ validated
 //!              values            asl, conductor,            │
-//!              with positions                              └─▶ report: exact, different, not converted
+//!              with positions    serverless, actions        └─▶ report: exact, different, not converted
 //! ```
 //!
 //! What has no counterpart is never dropped: it is in the report with its position, and the definition
@@ -12,12 +12,13 @@
 //! | to change | go to |
 //! | --- | --- |
 //! | which format a file has | `detect` |
-//! | how one format is converted | `asl`, `conductor`, `serverless` |
-//! | expressions | `expr` builds ours; `script` reads those of JavaScript and jq; `json_path` reads JSONPath |
+//! | how one format is converted | `asl`, `conductor`, `serverless`, `actions` |
+//! | expressions | `expr` builds ours; `script` reads those of JavaScript, jq and Actions; `json_path` reads JSONPath |
 //! | states with transitions, also backwards, as a graph without cycles | `machine` |
 //! | the written YAML | `target` |
 //! | the report | `report` |
 
+mod actions;
 mod asl;
 mod conductor;
 mod convert;

@@ -26,24 +26,24 @@ pub(crate) enum Ast {
     Dot,
     /// A name: `$`, `$name` or `name`.
     Name(String),
-    Field(Box<Ast>, String),
-    Index(Box<Ast>, Box<Ast>),
+    Field(Box<Self>, String),
+    Index(Box<Self>, Box<Self>),
     /// `[a:b]`, of constants.
-    Slice(Box<Ast>, String, String),
+    Slice(Box<Self>, String, String),
     /// `[]`: all items.
-    Each(Box<Ast>),
-    Not(Box<Ast>),
-    Minus(Box<Ast>),
-    Binary(&'static str, Box<Ast>, Box<Ast>),
+    Each(Box<Self>),
+    Not(Box<Self>),
+    Minus(Box<Self>),
+    Binary(&'static str, Box<Self>, Box<Self>),
     /// The condition, then both values.
-    Choice(Box<Ast>, Box<Ast>, Box<Ast>),
+    Choice(Box<Self>, Box<Self>, Box<Self>),
     /// A function, or a method, whose object is the first argument.
-    Call(String, Vec<Ast>),
-    Method(Box<Ast>, String, Vec<Ast>),
-    List(Vec<Ast>),
-    Object(Vec<(String, Ast)>),
+    Call(String, Vec<Self>),
+    Method(Box<Self>, String, Vec<Self>),
+    List(Vec<Self>),
+    Object(Vec<(String, Self)>),
     /// `[…]` of jq around what is no list of values.
-    Collect(Box<Ast>),
+    Collect(Box<Self>),
     /// A text of jq with values in it.
-    Text(Vec<Ast>),
+    Text(Vec<Self>),
 }

@@ -45,10 +45,10 @@ impl<'t> StateView<'t> {
 
     /// `InputPath`: all, nothing, or a part.
     pub(super) fn input(&self) -> Result<Expr, Problem<'t>> {
-        self.part("InputPath", self.scope.data().into())
+        self.part("InputPath", &self.scope.data().into())
     }
 
-    fn part(&self, field: &str, of: Shape) -> Result<Expr, Problem<'t>> {
+    fn part(&self, field: &str, of: &Shape) -> Result<Expr, Problem<'t>> {
         if self.is_null(field) {
             return Ok(Expr::atom("{}"));
         }
@@ -93,8 +93,10 @@ impl<'t> StateView<'t> {
         let has_output_path = self.tree.has("OutputPath");
         match whole {
             Some(shape) if !has_output_path => Ok(Some(shape)),
-            Some(shape) => Ok(Some(Shape::Expr(self.part("OutputPath", shape)?))),
-            None if has_output_path => Ok(Some(Shape::Expr(self.part("OutputPath", data.into())?))),
+            Some(shape) => Ok(Some(Shape::Expr(self.part("OutputPath", &shape)?))),
+            None if has_output_path => {
+                Ok(Some(Shape::Expr(self.part("OutputPath", &data.into())?)))
+            }
             None => Ok(None),
         }
     }
@@ -157,5 +159,5 @@ fn insert(base: &Expr, keys: &[String], value: &Expr, is_root: bool) -> Expr {
 
 /// A number of seconds as a duration.
 pub(super) fn seconds(count: f64) -> Value {
-    if count.fract() == 0.0 { json!(format!("{count:.0}s")) } else { json!(count * 1000.0) }
+    crate::convert::millis(count * 1_000.0)
 }

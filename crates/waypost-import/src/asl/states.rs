@@ -213,7 +213,7 @@ impl Converter<'_, '_> {
             }
             node = node.with("kind", kind);
         }
-        if let Some(path) = view.path("ErrorPath", data.clone())? {
+        if let Some(path) = view.path("ErrorPath", data)? {
             let at = view.tree.get("ErrorPath").unwrap_or(view.tree);
             let message = "a failure's kind cannot be computed: it is `failed`, with `details`";
             self.report.different(at, message, "use one `fail` node for each kind");

@@ -151,5 +151,5 @@ pub(super) fn apply(node: &mut TargetNode, task: &Tree, definition: Option<&Tree
 
 /// A number of seconds as a duration.
 pub(super) fn seconds(count: f64) -> Value {
-    if count.fract() == 0.0 { json!(format!("{count:.0}s")) } else { json!(count * 1000.0) }
+    crate::convert::millis(count * 1_000.0)
 }

@@ -232,10 +232,10 @@ impl Converter<'_, '_> {
             node = node.with("body", body);
         }
         if let Some(limit) = tree.number("connectionTimeOut").filter(|limit| *limit > 0.0) {
-            node = node.with("connectTimeout", crate::convert::whole(limit));
+            node = node.with("connectTimeout", crate::convert::millis(limit));
         }
         if let Some(limit) = tree.number("readTimeOut").filter(|limit| *limit > 0.0) {
-            node.set("timeout", crate::convert::whole(limit));
+            node.set("timeout", crate::convert::millis(limit));
         }
         Ok(node)
     }

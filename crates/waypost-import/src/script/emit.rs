@@ -6,13 +6,16 @@ use super::{Ast, Language};
 use crate::expr::{Binds, Expr, Shape, quoted};
 use crate::report::shortened;
 
+/// Gives a value for a name.
+pub(crate) type Resolve<'a> = dyn Fn(&str, &[String]) -> Result<(Shape, usize), String> + 'a;
+
 /// What the names of a source mean.
 pub(crate) struct Names<'a> {
     pub(crate) language: Language,
     /// What jq works on.
     pub(crate) dot: Option<Shape>,
     /// The value of a name with this path of fields after it, and how many of these it used up.
-    pub(crate) resolve: &'a dyn Fn(&str, &[String]) -> Result<(Shape, usize), String>,
+    pub(crate) resolve: &'a Resolve<'a>,
 }
 
 type Emitted = Result<Expr, String>;
@@ -137,6 +140,13 @@ impl Names<'_> {
 
     /// A value as a boolean, as the language sees it.
     pub(crate) fn truth(&self, ast: &Ast) -> Emitted {
+        match ast {
+            Ast::Binary("and", left, right) => {
+                return Ok(self.truth(left)?.and(&self.truth(right)?));
+            }
+            Ast::Binary("or", left, right) => return Ok(self.truth(left)?.or(&self.truth(right)?)),
+            _ => {}
+        }
         let expr = self.value(ast)?;
         if is_boolean(ast, self.language) {
             return Ok(expr);

@@ -86,7 +86,7 @@ fn notes(lines: &[String], indent: usize, out: &mut String) {
 
 /// `key: value` at this indent, with its line end.
 fn field(key: &str, value: &Value, indent: usize, out: &mut String) {
-    out.push_str(&format!("{:indent$}{}:", "", scalar(key)));
+    out.push_str(&format!("{:indent$}{}:", "", key_text(key)));
     block(value, indent, key.len() + 1, out);
 }
 
@@ -177,12 +177,21 @@ fn inline(value: &Value) -> String {
         Value::Object(map) if map.is_empty() => "{}".to_owned(),
         Value::Object(map) => {
             let one =
-                |(key, value): (&String, &Value)| format!("{}: {}", scalar(key), inline(value));
+                |(key, value): (&String, &Value)| format!("{}: {}", key_text(key), inline(value));
             let fields: Vec<String> = map.iter().map(one).collect();
             format!("{{ {} }}", fields.join(", "))
         }
         other => other.to_string(),
     }
+}
+
+/// The name of a field.
+fn key_text(key: &str) -> String {
+    let first = |c: char| c.is_ascii_alphabetic() || c == '_';
+    let plain = key.starts_with(first)
+        && key.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
+        && !["null", "true", "false"].contains(&key.to_ascii_lowercase().as_str());
+    if plain { key.to_owned() } else { scalar(key) }
 }
 
 /// A text, in quotes where YAML would read it as something else.

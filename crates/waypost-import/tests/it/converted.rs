@@ -57,3 +57,8 @@ fn conductor_fixtures_become_the_expected_definitions() {
 fn serverless_workflow_fixtures_become_the_expected_definitions() {
     check("serverless");
 }
+
+#[test]
+fn actions_fixtures_become_the_expected_definitions() {
+    check("actions");
+}

@@ -15,6 +15,7 @@ fn detect_every_fixture_without_a_named_format_finds_its_format() {
         ("asl", ImportFormat::Asl),
         ("conductor", ImportFormat::Conductor),
         ("serverless", ImportFormat::Serverless),
+        ("actions", ImportFormat::Actions),
     ] {
         for path in fixtures(folder) {
             let bytes = std::fs::read(&path).unwrap();

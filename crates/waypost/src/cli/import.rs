@@ -15,7 +15,7 @@ use crate::output::{complain, escape_control, print_line};
 #[command(after_help = "Examples:
   waypost import order.asl.json > order.yaml
   waypost import --from conductor workflow.json tasks.json --into workflows
-  waypost import order.asl.json --report json 2> report.json > order.yaml")]
+  waypost import build.yml --report json 2> report.json > build.yaml")]
 pub(crate) struct Args {
     /// Files to convert, or `-` for standard input
     #[arg(required = true, value_name = "FILE")]
@@ -45,6 +45,8 @@ enum Format {
     Asl,
     /// Workflows and task definitions of Conductor
     Conductor,
+    /// Workflows of GitHub Actions
+    GithubActions,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
@@ -59,6 +61,7 @@ impl From<Format> for ImportFormat {
             Format::ServerlessWorkflow => Self::Serverless,
             Format::Asl => Self::Asl,
             Format::Conductor => Self::Conductor,
+            Format::GithubActions => Self::Actions,
         }
     }
 }
