@@ -15,6 +15,7 @@
 //! | rules about the graph, references, variables | `check` |
 //! | the format of faults | `diagnostics` |
 //! | the schema for editors | `schema` |
+//! | how definitions of other engines are read, with positions | `document` |
 //!
 //! Node kinds are not part of this crate: they come in as a [`Catalog`]. Everything is a pure
 //! function of its arguments, bounded in time and memory whatever the bytes.
@@ -23,6 +24,7 @@ mod canonical;
 mod check;
 mod definition;
 mod diagnostics;
+mod document;
 mod fields;
 mod input;
 mod schema;
@@ -44,8 +46,11 @@ use crate::diagnostics::Faults;
 use crate::source::Source;
 
 pub use crate::diagnostics::{Code, Diagnostics, FAULTS_MAX, Fault, RENDERED_MAX, Severity};
+pub use crate::document::Document;
 pub use crate::input::{BadInputSchema, InputFault, InputSchema, InputSchemas};
 pub use crate::schema::schema;
+pub use crate::source::Span;
+pub use crate::tree::{Style, Tree, TreeEntry, TreeValue};
 
 /// A definition without errors.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use waypost_core::limits::DEFINITION_BYTES_MAX;
 use crate::diagnostics::{Code, Fault};
 
 /// Bytes of the source, from the first to the one after the last.
-pub(crate) type Span = Range<usize>;
+pub type Span = Range<usize>;
 
 /// A source text with an index of its lines.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl<'a> Source<'a> {
     }
 
     /// Line and column of a byte, both from 1.
-    fn position(&self, byte: usize) -> (usize, usize) {
+    pub(crate) fn position(&self, byte: usize) -> (usize, usize) {
         let (line, span) = self.line_of(byte);
         let before = self.text.get(span.start..byte.min(self.text.len())).unwrap_or_default();
         // A byte order mark is invisible: it does not move the first column.

@@ -30,14 +30,15 @@ pub(crate) const VALUES_MAX: usize = 400_000;
 
 /// A value and its position.
 #[derive(Clone, Debug)]
-pub(crate) struct Tree {
-    pub(crate) span: Span,
-    pub(crate) value: TreeValue,
+pub struct Tree {
+    /// The bytes of the source that it is written in.
+    pub span: Span,
+    pub value: TreeValue,
 }
 
 /// The values of a definition: JSON.
 #[derive(Clone, Debug)]
-pub(crate) enum TreeValue {
+pub enum TreeValue {
     Null,
     Bool(bool),
     Number(Number),
@@ -48,7 +49,7 @@ pub(crate) enum TreeValue {
 
 /// How a text was written, which decides how its bytes relate to the source's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Style {
+pub enum Style {
     /// Without quotes, or as a block.
     Bare,
     Single,
@@ -56,11 +57,12 @@ pub(crate) enum Style {
     Double,
 }
 
+/// A field of a mapping.
 #[derive(Clone, Debug)]
-pub(crate) struct TreeEntry {
-    pub(crate) key: String,
-    pub(crate) key_span: Span,
-    pub(crate) value: Tree,
+pub struct TreeEntry {
+    pub key: String,
+    pub key_span: Span,
+    pub value: Tree,
 }
 
 /// Reads a source, JSON or YAML. Faults that leave a usable tree go to `faults`; the fault that
@@ -94,21 +96,24 @@ fn has_comment_at(text: &str, at: usize) -> bool {
 }
 
 impl Tree {
-    pub(crate) fn as_map(&self) -> Option<&[TreeEntry]> {
+    /// The fields of a mapping.
+    pub fn as_map(&self) -> Option<&[TreeEntry]> {
         match &self.value {
             TreeValue::Map(entries) => Some(entries),
             _ => None,
         }
     }
 
-    pub(crate) fn as_list(&self) -> Option<&[Self]> {
+    /// The items of a list.
+    pub fn as_list(&self) -> Option<&[Self]> {
         match &self.value {
             TreeValue::List(items) => Some(items),
             _ => None,
         }
     }
 
-    pub(crate) fn as_text(&self) -> Option<&str> {
+    /// The text of a text.
+    pub fn as_text(&self) -> Option<&str> {
         match &self.value {
             TreeValue::Text { text, .. } => Some(text),
             _ => None,
@@ -116,7 +121,7 @@ impl Tree {
     }
 
     /// The value's type, for messages.
-    pub(crate) fn description(&self) -> &'static str {
+    pub fn description(&self) -> &'static str {
         match self.value {
             TreeValue::Null => "nothing",
             TreeValue::Bool(_) => "a boolean",
@@ -140,7 +145,7 @@ impl Tree {
     }
 
     /// The value without positions.
-    pub(crate) fn to_json(&self) -> serde_json::Value {
+    pub fn to_json(&self) -> serde_json::Value {
         use serde_json::Value as Json;
         match &self.value {
             TreeValue::Null => Json::Null,

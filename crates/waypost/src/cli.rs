@@ -14,6 +14,7 @@ mod eval;
 mod events;
 mod failed;
 mod find;
+mod import;
 mod init;
 mod input;
 mod interrupts;
@@ -85,6 +86,8 @@ enum Command {
     Init(init::Args),
     /// Check definitions without running them
     Validate(validate::Args),
+    /// Convert a definition of another engine
+    Import(import::Args),
     /// Evaluate an expression with an input, or with the data of an execution
     Eval(eval::Args),
     /// Deploy workflow definitions
@@ -316,6 +319,7 @@ async fn execute(cli: Cli, color: bool, color_errors: bool) -> Result<Exit> {
     match cli.command {
         Command::Init(args) => init::run(&args, &context),
         Command::Validate(args) => validate::run(&args, &context),
+        Command::Import(args) => import::run(&args, &context),
         Command::Check(args) => check::run(&args, &context),
         Command::Projections(action) => projections::run(&action, &context),
         Command::Config => config::run(&context),

@@ -18,6 +18,7 @@ mod embed;
 mod examples;
 mod golden;
 mod hostile;
+mod import;
 mod large;
 mod llm;
 mod markdown;

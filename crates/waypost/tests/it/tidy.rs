@@ -22,6 +22,7 @@ const LONG_FILES: &[&str] =
 const EDGES: &[(&str, &[&str])] = &[
     ("waypost-core", &[]),
     ("waypost-lang", &["waypost-core"]),
+    ("waypost-import", &["waypost-core", "waypost-lang"]),
     ("waypost-ports", &["waypost-core"]),
     ("waypost-sqlite", &["waypost-core", "waypost-ports"]),
     ("waypost-postgres", &["waypost-core", "waypost-ports"]),
@@ -43,6 +44,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "waypost-blobs",
             "waypost-core",
             "waypost-engine",
+            "waypost-import",
             "waypost-lang",
             "waypost-nodes",
             "waypost-ports",
@@ -61,6 +63,7 @@ const TEST_EDGES: &[(&str, &str)] = &[
     ("waypost-blobs", "waypost-testbed"),
     ("waypost-postgres", "waypost-testbed"),
     ("waypost-redis", "waypost-testbed"),
+    ("waypost-import", "waypost-nodes"),
     ("waypost-lang", "waypost-nodes"),
     ("waypost-server", "waypost-nodes"),
 ];
