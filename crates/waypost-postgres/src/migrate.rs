@@ -44,6 +44,7 @@ const KNOWN: &[Migration] = &[
     Migration::new(24, "claimers", include_str!("../migrations/0024_claimers.sql")).additive(),
     Migration::new(25, "awaited counts", include_str!("../migrations/0025_awaited_counts.sql"))
         .additive(),
+    Migration::new(26, "started", include_str!("../migrations/0026_started.sql")).additive(),
 ];
 
 /// The layout of a database, without changing it.

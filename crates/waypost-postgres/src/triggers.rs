@@ -3,6 +3,7 @@
 //! of windows, items, the roster.
 
 pub(crate) mod fires;
+mod inspect;
 mod lists;
 mod rows;
 mod windows;

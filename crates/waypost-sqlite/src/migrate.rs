@@ -36,6 +36,7 @@ const KNOWN: &[Migration] = &[
     Migration::new(19, "claimers", include_str!("../migrations/0019_claimers.sql")).additive(),
     Migration::new(20, "awaited counts", include_str!("../migrations/0020_awaited_counts.sql"))
         .additive(),
+    Migration::new(21, "started", include_str!("../migrations/0021_started.sql")).additive(),
 ];
 
 /// The layout of a folder, without changing it.

@@ -225,8 +225,10 @@ impl TriggerControl {
         self.change(workflow, name, |row, planned| {
             let cursor = match (&row.cursor, to) {
                 (TriggerCursor::Schedule(cursor), RewindTo::Time(after)) => {
+                    let reached = cursor.reached.max(Some(cursor.after));
                     let (after, waiting) = (*after, Vec::new());
-                    TriggerCursor::Schedule(ScheduleCursor { after, waiting, ..cursor.clone() })
+                    let cursor = ScheduleCursor { after, waiting, reached, ..cursor.clone() };
+                    TriggerCursor::Schedule(cursor)
                 }
                 (TriggerCursor::Poll(_), RewindTo::Cursor(cursor)) => {
                     let cursor = cursor.clone();

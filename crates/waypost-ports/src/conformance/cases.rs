@@ -350,6 +350,13 @@ macro_rules! conformance_tests {
                 a_bad_snapshot_is_dropped,
                 nothing_is_stray_in_a_healthy_store,
             ];
+            inspect_triggers: [
+                rows_of_triggers_come_in_pages_as_they_are_stored,
+                items_that_name_executions_are_found,
+                groups_are_inspected_with_what_they_hold,
+                nothing_of_a_healthy_trigger_is_stray,
+                repaired_trigger_has_the_derived_row_and_its_groups_follow,
+            ];
         }
     };
     (@cases $make:path; $($module:ident: [$($case:ident),* $(,)?];)*) => {
