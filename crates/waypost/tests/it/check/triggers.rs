@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -10,7 +11,8 @@ use waypost::backend::{Backend, folder_blobs};
 use waypost::wiring;
 use waypost_core::failure::Failure;
 use waypost_core::time::{Millis, Timestamp};
-use waypost_core::trigger::{ItemKey, WindowMode};
+use waypost_core::trigger::{ItemKey, Payload, WindowMode};
+use waypost_engine::Started;
 use waypost_engine::check::{CheckOptions, CheckReport, check, repair};
 use waypost_engine::config::Config;
 use waypost_engine::triggers::{
@@ -22,7 +24,7 @@ use waypost_ports::source::{
     PageRequest, PageSource, SourcePage, StreamFault, StreamPage, StreamReader, StreamRequest,
 };
 use waypost_ports::store::{NewDefinition, Store};
-use waypost_ports::triggers::{Arrival, Arrived, FireOutcome, TriggerRow, Triggers};
+use waypost_ports::triggers::{Arrival, Arrived, FireOutcome, TriggerChange, TriggerRow, Triggers};
 use waypost_postgres::PostgresStore;
 use waypost_sqlite::{Options, SqliteStore};
 use waypost_testbed::postgres::{Postgres, database_of};
@@ -96,6 +98,51 @@ fn row(store: &dyn Triggers, workflow: &str, name: &str) -> TriggerRow {
     store.trigger(workflow, name).unwrap().unwrap()
 }
 
+/// An engine over a store, and what fires its triggers.
+fn runner<S: Store + Triggers + Outbox + 'static>(store: &Arc<S>, blobs: &Path) -> TriggerRunner {
+    let engine = wiring::open_engine(
+        (Arc::clone(store) as Arc<dyn Store>, folder_blobs(blobs)),
+        &waypost_nodes::Settings::default(),
+        Arc::new(waypost_ports::secret::NoSecrets),
+        Config::default(),
+        None,
+    );
+    let firing = Firing {
+        engine: Arc::new(engine.unwrap()),
+        store: Arc::clone(store) as Arc<dyn Store>,
+        triggers: Arc::clone(store) as Arc<dyn Triggers>,
+        plans: Arc::new(wiring::plans()),
+    };
+    let outbox = Arc::clone(store) as Arc<dyn Outbox>;
+    TriggerRunner {
+        firing: firing.clone(),
+        pages: Arc::new(NoSource),
+        streams: Arc::new(NoSource),
+        ends: EndedTriggers { firing, outbox },
+        wakeups: TriggerWakeups::default(),
+    }
+}
+
+/// Fires an item of a trigger; it may have changed since its row was read.
+async fn fire(firing: &Firing, row: &TriggerRow, key: &str) -> Option<Box<Started>> {
+    let occurrence = Occurrence::new(key, Payload::nothing());
+    match firing.fire(row, &occurrence, None, None).await.unwrap() {
+        FireResult::Started(started) => Some(started),
+        _ => None,
+    }
+}
+
+fn arrival(row: &TriggerRow, event: &str) -> Arrival {
+    Arrival {
+        at: row.at(),
+        group: "k".into(),
+        item: ItemKey { key: event.into(), incarnation: 0 }.digest(),
+        label: event.into(),
+        rule: WindowMode::Batch { size: 10, wait: Millis::from_secs(3_600) },
+        payload: "{\"data\":{}}".into(),
+    }
+}
+
 /// Lets an engine fire in an empty store: a time, a dead item, an event that waits.
 fn fill<S: Store + Triggers + Outbox + 'static>(store: &Arc<S>, blobs: &Path) {
     let now = SystemClock.now();
@@ -103,54 +150,20 @@ fn fill<S: Store + Triggers + Outbox + 'static>(store: &Arc<S>, blobs: &Path) {
     for source in [EVENTS, TELL, FORMER[0], FORMER[1]] {
         deploy(&**store, source, now);
     }
-    let plans = Arc::new(wiring::plans());
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let engine = wiring::open_engine(
-            (Arc::clone(store) as Arc<dyn Store>, folder_blobs(blobs)),
-            &waypost_nodes::Settings::default(),
-            Arc::new(waypost_ports::secret::NoSecrets),
-            Config::default(),
-            None,
-        );
-        let engine = Arc::new(engine.unwrap());
-        let firing = Firing {
-            engine: Arc::clone(&engine),
-            store: Arc::clone(store) as Arc<dyn Store>,
-            triggers: Arc::clone(store) as Arc<dyn Triggers>,
-            plans,
-        };
-        let outbox = Arc::clone(store) as Arc<dyn Outbox>;
-        let runner = TriggerRunner {
-            firing: firing.clone(),
-            pages: Arc::new(NoSource),
-            streams: Arc::new(NoSource),
-            ends: EndedTriggers { firing: firing.clone(), outbox },
-            wakeups: TriggerWakeups::default(),
-        };
+        let runner = runner(store, blobs);
         runner.run_due().await.unwrap();
         let single = row(&**store, "events", "single");
-        let dead = Occurrence::new("dead", waypost_core::trigger::Payload::nothing());
-        let kept = firing.settle(&single, &dead, FireOutcome::Dead, Some("no paper")).await;
+        let dead = Occurrence::new("dead", Payload::nothing());
+        let kept = runner.firing.settle(&single, &dead, FireOutcome::Dead, Some("no paper")).await;
         assert!(kept.unwrap());
-        let live = Occurrence::new("live", waypost_core::trigger::Payload::nothing());
-        let FireResult::Started(started) = firing.fire(&single, &live, None, None).await.unwrap()
-        else {
-            panic!("it did not start");
-        };
-        started.ended().await;
-        engine.stop(Duration::from_secs(5)).await;
+        let live = fire(&runner.firing, &single, "live").await;
+        live.unwrap().ended().await;
+        runner.firing.engine.stop(Duration::from_secs(5)).await;
     });
     let collected = row(&**store, "events", "collected");
-    let arrival = Arrival {
-        at: collected.at(),
-        group: "k".into(),
-        item: ItemKey { key: "e1".into(), incarnation: 0 }.digest(),
-        label: "e1".into(),
-        rule: WindowMode::Batch { size: 10, wait: Millis::from_secs(3_600) },
-        payload: "{\"data\":{}}".into(),
-    };
-    assert_eq!(store.arrive(&[arrival]).unwrap(), [Arrived::Held]);
+    assert_eq!(store.arrive(&[arrival(&collected, "e1")]).unwrap(), [Arrived::Held]);
 }
 
 /// Damage, the names of the broken rules (of executions, then of triggers with their names), and whether all of them
@@ -427,4 +440,70 @@ fn check_of_a_database_finds_each_fault_of_triggers_and_repairs_copies() {
         })
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Deploys, pauses, fires and collects in turns, while `guest` is checked again and again.
+fn check_in_use<S: Store + Triggers + Outbox + 'static>(
+    store: &Arc<S>,
+    blobs: &Path,
+    guest: &dyn Backend,
+) {
+    const ROUNDS: usize = 30;
+    let other = EVENTS.replace("user.added", "user.*").replace("order.*", "order.paid");
+    let without = "name: events\non:\n  - { event: single, type: user.added }\nnodes:\n  - { id: done, type: noop }\n";
+    deploy(&**store, TELL, SystemClock.now());
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let checker = scope.spawn(|| {
+            let mut rounds = 0;
+            while !done.load(Ordering::SeqCst) || rounds == 0 {
+                let found = found(&report_of(guest));
+                assert_eq!(found, [], "round {rounds}");
+                rounds += 1;
+            }
+        });
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let runner = runner(store, blobs);
+            for round in 0..ROUNDS {
+                let now = SystemClock.now();
+                let source = [EVENTS, other.as_str(), without][round % 3];
+                deploy(&**store, source, now);
+                deploy(&**store, TICK, now.minus(Millis::from_secs(3_600)));
+                deploy(&**store, FORMER[round % 2], now);
+                runner.run_due().await.unwrap();
+                runner.ends.reconcile().await.unwrap();
+                let single = row(&**store, "events", "single");
+                for fired in 0..5 {
+                    fire(&runner.firing, &single, &format!("{round} {fired}")).await;
+                }
+                let collected = row(&**store, "events", "collected");
+                let events = (0..3).map(|event| arrival(&collected, &format!("{round} {event}")));
+                store.arrive(&events.collect::<Vec<_>>()).unwrap();
+                let paused =
+                    store.change_trigger(collected.at(), &TriggerChange::Pause { reason: None });
+                if let Some(paused) = paused.unwrap() {
+                    let (cursor, next_due) = (paused.cursor.clone(), None);
+                    let resumed = TriggerChange::Resume { cursor, next_due };
+                    store.change_trigger(paused.at(), &resumed).unwrap().unwrap();
+                }
+            }
+            runner.firing.engine.stop(Duration::from_secs(5)).await;
+        });
+        done.store(true, Ordering::SeqCst);
+        checker.join().unwrap();
+    });
+    let report = report_of(guest);
+    assert_eq!((found(&report), report.tally.executions > 100), (Vec::new(), true));
+}
+
+#[test]
+fn triggers_that_fire_and_change_give_no_false_findings() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = |options| SqliteStore::open(folder.path(), options).unwrap();
+    let store = Arc::new(open(Options::engine()));
+    check_in_use(&store, folder.path(), &open(Options::guest()));
+    let url = Postgres::shared().database();
+    let open = || PostgresStore::open(&url, waypost_postgres::Options::default()).unwrap();
+    check_in_use(&Arc::new(open()), folder.path(), &open());
 }
