@@ -12,7 +12,7 @@ use waypost_ports::store::{History, Store, StoreError, StoredFrame};
 
 use super::family::{Family, Parents};
 use super::triggers::BegunAs;
-use super::triggers::rules::{Begun, BegunByTrigger};
+use super::triggers::starts::{Begun, BegunByTrigger};
 use super::{CheckReport, Cure, Finding, Tally, rows, shown as projections};
 use crate::{Damage, Plans};
 

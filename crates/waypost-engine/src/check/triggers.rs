@@ -4,7 +4,8 @@
 //! Rows move while they are read. A row is wrong if it is wrong twice and has not changed in between; items and groups
 //! are read together with what they are compared with, from one snapshot.
 
-pub(super) mod rules;
+mod rules;
+pub(super) mod starts;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,12 +13,14 @@ use std::sync::Arc;
 use waypost_core::check::Invariant;
 use waypost_core::id::{DefinitionHash, ExecutionId, ExecutionNo};
 use waypost_core::time::Timestamp;
+use waypost_core::trigger::TriggerKindName;
 use waypost_ports::inspect::{InspectTriggers, InspectedTrigger, TriggerRepair, TriggerStrayKind};
 use waypost_ports::store::StoreError;
 use waypost_ports::triggers::rules::ends_endpoint;
 use waypost_ports::triggers::{FireOutcome, TriggerNo, TriggerState};
 
-use self::rules::{Begun, CurrentVersion, Fault, RowSeen, group_faults, start_fault};
+use self::rules::{CurrentVersion, Fault, RowSeen, group_faults};
+use self::starts::{Begun, start_fault};
 use super::{CheckReport, Cure, Finding};
 use crate::triggers::ends_wanted;
 use crate::{Damage, Plans};
@@ -150,9 +153,8 @@ impl TriggerChecker<'_> {
             .into_iter()
             .map(|row| Ok((self.current(&row.stored.row.workflow)?, row)))
             .collect::<Result<Vec<_>, StoreError>>()?;
-        let listens = |row: &InspectedTrigger| {
-            row.stored.row.kind == waypost_core::trigger::TriggerKindName::WorkflowEnded
-        };
+        let listens =
+            |row: &InspectedTrigger| row.stored.row.kind == TriggerKindName::WorkflowEnded;
         let endpoints: BTreeSet<Arc<str>> = match rows_current.iter().any(|(_, row)| listens(row)) {
             true => self.store.endpoints()?.into_iter().map(|row| row.endpoint.id).collect(),
             false => BTreeSet::new(),

@@ -277,6 +277,7 @@ macro_rules! conformance_tests {
                 settlement_moves_the_cursor_and_ends_the_claim,
                 settlement_of_another_seq_or_revision_stores_nothing,
                 settled_items_are_remembered_with_their_reasons,
+                item_that_is_settled_twice_at_once_is_stored_as_the_first,
                 settlement_cancels_executions,
                 trigger_with_too_many_dead_letters_is_broken,
                 triggers_are_listed_filtered_and_paged,

@@ -79,10 +79,12 @@ pub(super) async fn arrive(db: &mut Connection, arrivals: &[Arrival]) -> Result<
     let mut outcomes: Vec<Arrived> = Vec::with_capacity(arrivals.len());
     for ((arrival, known), names) in arrivals.iter().zip(&known).zip(&of) {
         let outcome = match admitted.contains(&(arrival.at.trigger, arrival.at.revision)) {
-            _ if known.is_some() => Arrived::Duplicate,
+            _ if known.is_some() || seen.contains(names) => Arrived::Duplicate,
             false => Arrived::Stale,
-            true if !seen.insert(*names) => Arrived::Duplicate,
-            true => Arrived::Held,
+            true => {
+                seen.insert(*names);
+                Arrived::Held
+            }
         };
         outcomes.push(outcome);
     }

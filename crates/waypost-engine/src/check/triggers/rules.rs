@@ -1,5 +1,5 @@
-//! The rules about triggers, without I/O: what is wrong with a row, a group or a start, in words that say what to
-//! do about it.
+//! The rules about rows of triggers and groups of windows, without I/O: what is wrong with one, in words that say
+//! what to do about it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use waypost_core::trigger::decide::{GOES_ON, schedule_due};
 use waypost_core::trigger::{
     ScheduleCursor, ScheduleTrigger, Trigger, TriggerCursor, TriggerKind, TriggerKindName,
 };
-use waypost_ports::inspect::{InspectedGroup, InspectedTrigger, NamedFire};
+use waypost_ports::inspect::{InspectedGroup, InspectedTrigger};
 use waypost_ports::triggers::rules::{StoredTrigger, ends_endpoint};
-use waypost_ports::triggers::{FireOutcome, ITEM_KEPT, TriggerState};
+use waypost_ports::triggers::{ITEM_KEPT, TriggerState};
 
 use crate::triggers::{CLAIM_LEASE, ends_wanted};
 
 /// By how much times of the store may differ that instances wrote at the same moment.
-const SLACK: Millis = Millis::from_secs(60);
+pub(super) const SLACK: Millis = Millis::from_secs(60);
 
 /// Something that is wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    fn new(rule: Invariant, what: impl Into<String>) -> Self {
+    pub(super) fn new(rule: Invariant, what: impl Into<String>) -> Self {
         Self { rule, what: what.into(), repairable: false }
     }
 
@@ -329,78 +329,4 @@ pub(crate) fn group_faults(group: &InspectedGroup, now: Timestamp) -> Vec<Fault>
         repairable(format!("is due at {}, and nothing takes it before {claimable_at}", stored.due));
     }
     faults
-}
-
-/// How an execution began.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Begun {
-    pub(crate) workflow: Arc<str>,
-    /// When its first frame was stored.
-    pub(crate) at: Timestamp,
-    pub(crate) fired: Option<BegunByTrigger>,
-}
-
-/// The fire that an execution says it began with.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct BegunByTrigger {
-    pub(crate) name: Arc<str>,
-    pub(crate) label: Arc<str>,
-    pub(crate) at: Timestamp,
-}
-
-/// What is wrong with the items that name an execution. `now` is not before they were read.
-pub(crate) fn start_fault(begun: &Begun, fires: &[NamedFire], now: Timestamp) -> Option<Fault> {
-    let rule = Invariant::TriggerItemsOnce;
-    let Begun { workflow, at, fired } = begun;
-    let what = match (fired, fires) {
-        (None, []) => return None,
-        (Some(fired), []) => {
-            let is_remembered = *at > now.minus(ITEM_KEPT).plus(SLACK);
-            let what = || {
-                let BegunByTrigger { name, label, .. } = fired;
-                format!(
-                    "trigger {workflow}/{name} started it with {label:?}, and no item names it: that item could start another one"
-                )
-            };
-            return is_remembered.then(|| Fault::new(rule, what()));
-        }
-        (_, [_, _, ..]) => format!("{} items of triggers name it", fires.len()),
-        (None, [fire]) => format!(
-            "item {:?} of trigger {} names it, and no trigger started it",
-            fire.fire.label,
-            named(fire)
-        ),
-        (Some(fired), [fire]) => {
-            return differs(workflow, fired, fire).map(|what| Fault::new(rule, what));
-        }
-    };
-    Some(Fault::new(rule, what))
-}
-
-fn differs(workflow: &Arc<str>, fired: &BegunByTrigger, named_fire: &NamedFire) -> Option<String> {
-    let BegunByTrigger { name, label, at } = fired;
-    let fire = &named_fire.fire;
-    let is_same = |names: &(Arc<str>, Arc<str>)| names.0 == *workflow && names.1 == *name;
-    if !named_fire.names.as_ref().is_some_and(is_same) {
-        let other = named(named_fire);
-        return Some(format!(
-            "trigger {workflow}/{name} started it, and an item of {other} names it"
-        ));
-    }
-    if fire.outcome != FireOutcome::Started {
-        return Some(format!("its item {label:?} is {}, and not started", fire.outcome.name()));
-    }
-    if fire.label != *label {
-        return Some(format!("it began with {label:?}, and item {:?} names it", fire.label));
-    }
-    let nominal = fire.nominal.filter(|nominal| nominal != at)?;
-    Some(format!("it began with the time {at}, and its item is of {nominal}"))
-}
-
-/// The trigger of an item, for people.
-fn named(fire: &NamedFire) -> String {
-    match &fire.names {
-        Some((workflow, name)) => format!("{workflow}/{name}"),
-        None => format!("number {}, which has no row", fire.trigger.0),
-    }
 }

@@ -13,7 +13,7 @@ use waypost_core::time::{Millis, Timestamp};
 use waypost_core::trigger::{
     Backfill, EventTrigger, ItemDigest, Overlap, PollCursor, ScheduleCursor, ScheduleTrigger,
     StreamCursor, StreamSource, StreamStart, StreamTrigger, Trigger, TriggerCursor, TriggerKind,
-    WorkflowEndedTrigger,
+    TriggerKindName, WorkflowEndedTrigger,
 };
 use waypost_ports::inspect::{HeldEvents, InspectedGroup, InspectedTrigger, NamedFire};
 use waypost_ports::triggers::rules::{StoredTrigger, ends_endpoint};
@@ -21,9 +21,8 @@ use waypost_ports::triggers::{
     FireOutcome, FireRow, ITEM_KEPT, StoredGroup, TriggerNo, TriggerRow, TriggerState,
 };
 
-use super::rules::{
-    Begun, BegunByTrigger, CurrentVersion, Fault, RowSeen, group_faults, start_fault,
-};
+use super::rules::{CurrentVersion, Fault, RowSeen, group_faults};
+use super::starts::{Begun, BegunByTrigger, start_fault};
 use crate::triggers::{CLAIM_LEASE, ends_wanted};
 
 /// The store's time.
@@ -299,7 +298,7 @@ const BAD_ROWS: &[BadRow] = &[
     ),
     (
         ("another kind", event, |it| {
-            it.row().kind = waypost_core::trigger::TriggerKindName::Webhook;
+            it.row().kind = TriggerKindName::Webhook;
         }),
         Invariant::TriggerMatchesVersion,
         false,

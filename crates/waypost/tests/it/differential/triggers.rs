@@ -592,13 +592,11 @@ impl Workload {
             rows.iter_mut().for_each(|row| row.stored.row.number = TriggerNo(0));
             rows
         };
-        self.world.ask("rows", whole, |rows| format!("{rows:#?}"));
+        self.world.ask("rows", whole, |rows| lines(rows));
         for row in &rows {
             let names = names(row);
             let fires = |store: &dyn InspectTriggers| fires_of(store, &names);
-            let fires = self.world.ask(&format!("items of {names:?}"), fires, |fires| {
-                fires.iter().map(|fire| format!("{fire:?}")).collect::<Vec<_>>()
-            });
+            let fires = self.world.ask(&format!("items of {names:?}"), fires, |fires| lines(fires));
             let items: Vec<ItemDigest> = fires.iter().map(|fire| fire.item).collect();
             let fired = |store: &dyn InspectTriggers| {
                 let fired = store.fired(number(store, &names), &items).unwrap();
@@ -607,13 +605,13 @@ impl Workload {
             self.world.ask("known items", fired, Clone::clone);
         }
         let groups = |store: &dyn InspectTriggers| groups_of(store);
-        self.world.ask("groups", groups, |groups| format!("{groups:#?}"));
+        self.world.ask("groups", groups, |groups| lines(groups));
         let dead = |store: &dyn InspectTriggers| {
             let rows = Self::dead(store).into_iter();
             let unnumbered = |row| DeadFireRow { id: 0, trigger: TriggerNo(0), ..row };
             rows.map(|(names, row)| (names, unnumbered(row))).collect::<Vec<_>>()
         };
-        self.world.ask("dead letters", dead, |rows| format!("{rows:#?}"));
+        self.world.ask("dead letters", dead, |rows| lines(rows));
         self.world.ask("counts", |store| store.trigger_stats().unwrap(), Clone::clone);
         self.world.ask("strays", |store| store.trigger_strays().unwrap(), Clone::clone);
         let endpoints = |store: &dyn InspectTriggers| {
@@ -678,6 +676,11 @@ fn seen_of(outcomes: &[Appended]) -> String {
     }
     let went_in = outcomes.iter().map(|outcome| matches!(outcome, Appended::Committed { .. }));
     format!("{:#?}", went_in.collect::<Vec<_>>())
+}
+
+/// One line for each row.
+fn lines<T: std::fmt::Debug>(rows: &[T]) -> Vec<String> {
+    rows.iter().map(|row| format!("{row:?}")).collect()
 }
 
 fn unplaced(fire: FireRow) -> FireRow {
