@@ -19,7 +19,7 @@ use waypost_ports::store::StoreError;
 use waypost_ports::triggers::rules::ends_endpoint;
 use waypost_ports::triggers::{FireOutcome, TriggerNo, TriggerState};
 
-use self::rules::{CurrentVersion, Fault, RowSeen, group_faults};
+use self::rules::{CurrentVersion, RowSeen, TriggerFault, group_faults};
 use self::starts::{Begun, start_fault};
 use super::{CheckReport, Cure, Finding};
 use crate::triggers::ends_wanted;
@@ -103,7 +103,7 @@ impl TriggerChecker<'_> {
             let first = fires.partition_point(|fire| fire.execution < *execution);
             let past = fires.partition_point(|fire| fire.execution <= *execution);
             let of_it = fires.get(first..past).unwrap_or_default();
-            if let Some(Fault { rule, what, .. }) = start_fault(begun, of_it, now) {
+            if let Some(TriggerFault { rule, what, .. }) = start_fault(begun, of_it, now) {
                 let finding = Finding::new(*execution, rule, what, None);
                 findings.push(Finding { key: key.clone(), ..finding });
             }
@@ -189,7 +189,7 @@ impl TriggerChecker<'_> {
         &self,
         mut look: Look,
         latest: Option<Timestamp>,
-    ) -> Result<Vec<Fault>, StoreError> {
+    ) -> Result<Vec<TriggerFault>, StoreError> {
         let mut faults = look.seen(latest).faults();
         for _ in 1..LOOKS {
             if faults.is_empty() {
@@ -211,7 +211,7 @@ impl TriggerChecker<'_> {
         &self,
         number: TriggerNo,
         names: &BTreeMap<TriggerNo, Arc<str>>,
-        faults: Vec<Fault>,
+        faults: Vec<TriggerFault>,
     ) -> Vec<Finding> {
         let unnamed = || format!("number {}", number.0).into();
         let name = names.get(&number).cloned().unwrap_or_else(unnamed);
@@ -245,7 +245,7 @@ impl TriggerChecker<'_> {
                 let name = format!("{workflow}/{}", trigger.name).into();
                 let about = AboutTrigger { number: TriggerNo(0), name };
                 let rule = Invariant::TriggerMatchesVersion;
-                findings.push(finding(about, Fault { rule, what, repairable: false }));
+                findings.push(finding(about, TriggerFault { rule, what, repairable: false }));
             }
         }
         Ok(findings)
@@ -288,14 +288,14 @@ impl TriggerChecker<'_> {
                     format!("dead letter {label:?} has no item: the same item could fire"),
                 ),
             };
-            let fault = Fault { rule, what, repairable: false };
+            let fault = TriggerFault { rule, what, repairable: false };
             self.findings(stray.trigger.unwrap_or(TriggerNo(0)), names, vec![fault])
         });
         Ok(found.collect())
     }
 
     /// The current faults of a trigger and of its groups.
-    fn faults_of(&self, trigger: TriggerNo) -> Result<Vec<Fault>, StoreError> {
+    fn faults_of(&self, trigger: TriggerNo) -> Result<Vec<TriggerFault>, StoreError> {
         let Some(look) = self.look_at(trigger)? else { return Ok(Vec::new()) };
         let mut faults = look.seen(None).faults();
         let mut after = None;
@@ -328,8 +328,9 @@ impl TriggerChecker<'_> {
             for finding in &mut report.findings {
                 let is_about =
                     finding.trigger.as_ref().is_some_and(|about| about.number == trigger);
-                let stays =
-                    |fault: &Fault| fault.repairable && fault.rule == finding.violation.invariant;
+                let stays = |fault: &TriggerFault| {
+                    fault.repairable && fault.rule == finding.violation.invariant
+                };
                 if is_about && finding.cure.is_some() {
                     finding.repaired = !left.iter().any(stays);
                 }
@@ -344,7 +345,7 @@ fn name_of(row: &InspectedTrigger) -> Arc<str> {
     format!("{}/{}", row.workflow, row.name).into()
 }
 
-fn finding(about: AboutTrigger, Fault { rule, what, repairable }: Fault) -> Finding {
+fn finding(about: AboutTrigger, TriggerFault { rule, what, repairable }: TriggerFault) -> Finding {
     let cure = repairable.then_some(Cure::Trigger);
     Finding { trigger: Some(about), ..Finding::new(ExecutionNo(0), rule, what, cure) }
 }

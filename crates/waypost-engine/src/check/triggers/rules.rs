@@ -23,14 +23,14 @@ pub(super) const SLACK: Millis = Millis::from_secs(60);
 
 /// Something that is wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Fault {
+pub(crate) struct TriggerFault {
     pub(crate) rule: Invariant,
     pub(crate) what: String,
     /// Does what must be there follow from the definition and other rows?
     pub(crate) repairable: bool,
 }
 
-impl Fault {
+impl TriggerFault {
     pub(super) fn new(rule: Invariant, what: impl Into<String>) -> Self {
         Self { rule, what: what.into(), repairable: false }
     }
@@ -65,7 +65,7 @@ pub(crate) struct RowSeen<'a> {
 
 impl RowSeen<'_> {
     /// Everything that is wrong with the row.
-    pub(crate) fn faults(&self) -> Vec<Fault> {
+    pub(crate) fn faults(&self) -> Vec<TriggerFault> {
         let row = &self.row.stored.row;
         let mut faults = Vec::new();
         if row.revision > self.roster {
@@ -73,7 +73,7 @@ impl RowSeen<'_> {
                 "it is at revision {}, and the list of triggers at {}: instances may not notice its last change",
                 row.revision, self.roster
             );
-            faults.push(Fault::repairable(Invariant::TriggerRoster, what));
+            faults.push(TriggerFault::repairable(Invariant::TriggerRoster, what));
         }
         match self.declared() {
             Err(fault) => faults.extend(fault),
@@ -113,20 +113,20 @@ impl RowSeen<'_> {
 
     /// The trigger that the current version declares under this name, for a row that is one of that version;
     /// otherwise what is wrong, if anything is.
-    fn declared(&self) -> Result<&Trigger, Option<Fault>> {
+    fn declared(&self) -> Result<&Trigger, Option<TriggerFault>> {
         let rule = Invariant::TriggerMatchesVersion;
         let row = &self.row.stored.row;
         let is_retired = row.state == TriggerState::Retired;
         let Some(current) = self.current else {
             let what = "its workflow has no current version: deploy one";
-            return Err((!is_retired).then(|| Fault::new(rule, what)));
+            return Err((!is_retired).then(|| TriggerFault::new(rule, what)));
         };
         let CurrentVersion { version, hash, plan } = current;
         let plan = match plan {
             Ok(plan) => plan,
             Err(reason) => {
                 let what = format!("version {version}, which is current, cannot be used: {reason}");
-                return Err((!is_retired).then(|| Fault::new(rule, what)));
+                return Err((!is_retired).then(|| TriggerFault::new(rule, what)));
             }
         };
         let declared = plan.triggers.iter().find(|trigger| trigger.name == row.name);
@@ -149,10 +149,10 @@ impl RowSeen<'_> {
             ),
             Some(trigger) => return Ok(trigger),
         };
-        Err(Some(Fault::new(rule, format!("{what}: deploy the workflow again"))))
+        Err(Some(TriggerFault::new(rule, format!("{what}: deploy the workflow again"))))
     }
 
-    fn topics(&self, trigger: &Trigger) -> Option<Fault> {
+    fn topics(&self, trigger: &Trigger) -> Option<TriggerFault> {
         let rule = Invariant::TriggerMatchesVersion;
         let row = &self.row.stored.row;
         if row.topics != trigger.topics() {
@@ -161,16 +161,16 @@ impl RowSeen<'_> {
                 row.topics,
                 trigger.topics()
             );
-            return Some(Fault::repairable(rule, what));
+            return Some(TriggerFault::repairable(rule, what));
         }
         let version = self.current.map_or(row.version, |current| current.version);
         let what =
             format!("its row is of version {}, and its definition is {version}", row.version);
-        (row.version != version).then(|| Fault::repairable(rule, what))
+        (row.version != version).then(|| TriggerFault::repairable(rule, what))
     }
 
     /// Is the cursor of this kind, and not before what has fired?
-    fn cursor(&self, trigger: &Trigger) -> Option<Fault> {
+    fn cursor(&self, trigger: &Trigger) -> Option<TriggerFault> {
         let row = &self.row.stored.row;
         let fits = match &row.cursor {
             TriggerCursor::None => matches!(
@@ -183,7 +183,7 @@ impl RowSeen<'_> {
         };
         if !fits {
             let what = format!("its cursor is not one of a {}", row.kind.name());
-            return Some(Fault::new(Invariant::TriggerMatchesVersion, what));
+            return Some(TriggerFault::new(Invariant::TriggerMatchesVersion, what));
         }
         let (TriggerCursor::Schedule(cursor), TriggerKind::Schedule(schedule)) =
             (&row.cursor, &trigger.kind)
@@ -198,12 +198,12 @@ impl RowSeen<'_> {
             "its cursor is at {}, and the time {latest} has fired: rewind it to that time",
             cursor.after
         );
-        Some(Fault::new(Invariant::TriggerCursorHolds, what))
+        Some(TriggerFault::new(Invariant::TriggerCursorHolds, what))
     }
 
-    fn due(&self, trigger: &Trigger) -> Option<Fault> {
+    fn due(&self, trigger: &Trigger) -> Option<TriggerFault> {
         let row = &self.row.stored.row;
-        let fault = |what: String| Some(Fault::repairable(Invariant::TriggerDue, what));
+        let fault = |what: String| Some(TriggerFault::repairable(Invariant::TriggerDue, what));
         let waits = match (&trigger.kind, &row.cursor) {
             _ if row.state != TriggerState::Active => None,
             (TriggerKind::Schedule(schedule), TriggerCursor::Schedule(cursor)) => {
@@ -232,7 +232,7 @@ impl RowSeen<'_> {
     }
 
     /// Can it be claimed when it is due?
-    fn claim(&self) -> Option<Fault> {
+    fn claim(&self) -> Option<TriggerFault> {
         let claimable = self.row.claimable_at;
         let what = match (self.row.stored.row.next_due, claimable) {
             (Some(due), Some(at)) => {
@@ -244,16 +244,16 @@ impl RowSeen<'_> {
             (None, Some(at)) => Some(format!("it is never due, and is taken at {at}")),
             (None, None) => None,
         };
-        what.map(|what| Fault::repairable(Invariant::TriggerDue, what))
+        what.map(|what| TriggerFault::repairable(Invariant::TriggerDue, what))
     }
 
-    fn endpoint(&self, trigger: &Trigger) -> Option<Fault> {
+    fn endpoint(&self, trigger: &Trigger) -> Option<TriggerFault> {
         let row = &self.row.stored.row;
         let wanted = ends_wanted(&trigger.kind)?;
         let id = ends_endpoint(row, &wanted).id;
         let what = format!("it has no endpoint {id}, and gets no ends");
         let is_there = self.endpoints.contains(&id);
-        (!is_there).then(|| Fault::repairable(Invariant::TriggerEndpoint, what))
+        (!is_there).then(|| TriggerFault::repairable(Invariant::TriggerEndpoint, what))
     }
 
     /// The trigger that the row is of, if its endpoint is missing.
@@ -275,12 +275,13 @@ fn latest_due(
 }
 
 /// Everything that is wrong with a group of a window. `now` is not before it was read.
-pub(crate) fn group_faults(group: &InspectedGroup, now: Timestamp) -> Vec<Fault> {
+pub(crate) fn group_faults(group: &InspectedGroup, now: Timestamp) -> Vec<TriggerFault> {
     let rule = Invariant::TriggerGroups;
     let InspectedGroup { stored, held, claimable_at, .. } = group;
     let key = &group.key;
     let mut faults = Vec::new();
-    let mut fault = |what: String| faults.push(Fault::new(rule, format!("group {key:?} {what}")));
+    let mut fault =
+        |what: String| faults.push(TriggerFault::new(rule, format!("group {key:?} {what}")));
     match group.state {
         None => fault("belongs to no trigger, and never fires".to_owned()),
         Some(TriggerState::Retired) => {
@@ -308,7 +309,7 @@ pub(crate) fn group_faults(group: &InspectedGroup, now: Timestamp) -> Vec<Fault>
         ));
     }
     let mut repairable =
-        |what: String| faults.push(Fault::repairable(rule, format!("group {key:?} {what}")));
+        |what: String| faults.push(TriggerFault::repairable(rule, format!("group {key:?} {what}")));
     if held.count == 0 {
         repairable("holds no event, and never fires".to_owned());
     }

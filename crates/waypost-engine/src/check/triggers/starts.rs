@@ -7,7 +7,7 @@ use waypost_core::time::Timestamp;
 use waypost_ports::inspect::NamedFire;
 use waypost_ports::triggers::{FireOutcome, ITEM_KEPT};
 
-use super::rules::{Fault, SLACK};
+use super::rules::{SLACK, TriggerFault};
 
 /// How an execution began.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,7 +27,11 @@ pub(crate) struct BegunByTrigger {
 }
 
 /// What is wrong with the items that name an execution. `now` is not before they were read.
-pub(crate) fn start_fault(begun: &Begun, fires: &[NamedFire], now: Timestamp) -> Option<Fault> {
+pub(crate) fn start_fault(
+    begun: &Begun,
+    fires: &[NamedFire],
+    now: Timestamp,
+) -> Option<TriggerFault> {
     let rule = Invariant::TriggerItemsOnce;
     let Begun { workflow, at, fired } = begun;
     let what = match (fired, fires) {
@@ -40,7 +44,7 @@ pub(crate) fn start_fault(begun: &Begun, fires: &[NamedFire], now: Timestamp) ->
                     "trigger {workflow}/{name} started it with {label:?}, and no item names it: that item could start another one"
                 )
             };
-            return is_remembered.then(|| Fault::new(rule, what()));
+            return is_remembered.then(|| TriggerFault::new(rule, what()));
         }
         (_, [_, _, ..]) => format!("{} items of triggers name it", fires.len()),
         (None, [fire]) => format!(
@@ -49,10 +53,10 @@ pub(crate) fn start_fault(begun: &Begun, fires: &[NamedFire], now: Timestamp) ->
             named(fire)
         ),
         (Some(fired), [fire]) => {
-            return differs(workflow, fired, fire).map(|what| Fault::new(rule, what));
+            return differs(workflow, fired, fire).map(|what| TriggerFault::new(rule, what));
         }
     };
-    Some(Fault::new(rule, what))
+    Some(TriggerFault::new(rule, what))
 }
 
 fn differs(workflow: &Arc<str>, fired: &BegunByTrigger, named_fire: &NamedFire) -> Option<String> {

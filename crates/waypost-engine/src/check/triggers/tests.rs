@@ -21,7 +21,7 @@ use waypost_ports::triggers::{
     FireOutcome, FireRow, ITEM_KEPT, StoredGroup, TriggerNo, TriggerRow, TriggerState,
 };
 
-use super::rules::{CurrentVersion, Fault, RowSeen, group_faults};
+use super::rules::{CurrentVersion, RowSeen, TriggerFault, group_faults};
 use super::starts::{Begun, BegunByTrigger, start_fault};
 use crate::triggers::{CLAIM_LEASE, ends_wanted};
 
@@ -157,7 +157,7 @@ impl Deployed {
     }
 }
 
-fn found(faults: &[Fault]) -> Vec<(Invariant, bool)> {
+fn found(faults: &[TriggerFault]) -> Vec<(Invariant, bool)> {
     faults.iter().map(|fault| (fault.rule, fault.repairable)).collect()
 }
 

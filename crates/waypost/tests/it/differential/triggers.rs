@@ -29,7 +29,7 @@ use super::World;
 const SEEDS: usize = 200;
 const STEPS: usize = 120;
 /// Percent of [`SEEDS`] without `DIFFERENTIAL_PERCENT`.
-const PERCENT: usize = 5;
+const PERCENT: usize = 4;
 const WORKFLOWS: [&str; 2] = ["flow", "it's"];
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 /// Items that fire, by name: few, so that they come again.
