@@ -17,7 +17,7 @@ KINDS := crates/waypost-nodes/src/kinds/*.rs crates/waypost-nodes/src/kinds/*/*.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run lint test test-api test-signatures sim sim-planted fuzz-expressions chaos cluster upgrade bench fmt
+.PHONY: help setup build run lint test test-api test-signatures sim sim-planted fuzz-expressions chaos cluster differential upgrade bench fmt
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +72,10 @@ chaos: setup ## Kill, stop and starve real processes for MINUTES=5, or play one 
 cluster: setup ## Run the tests of clusters in their full length; PERCENT=100 of it, SEED=n
 	CLUSTER_PERCENT=$(or $(PERCENT),100) CLUSTER_SEED=$(SEED) cargo test -p waypost --test it -- \
 		cluster:: --test-threads 1
+
+differential: setup ## Compare the stores over 200 workloads of triggers: PERCENT=100 of them, SEED=n
+	DIFFERENTIAL_PERCENT=$(or $(PERCENT),100) DIFFERENTIAL_SEED=$(SEED) cargo test -p waypost --test it -- \
+		differential::triggers
 
 upgrade: setup ## Upgrade from an older binary and go back: OLD=path, or FROM=revision to build one
 	cargo build -p waypost

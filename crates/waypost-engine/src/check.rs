@@ -7,6 +7,8 @@
 //!                                                              family.rs ────────── parent, children
 //!                                                              rows.rs ──────────── control, mail
 //!                                                              shown.rs ─────────── projections
+//!                                                              triggers.rs ──────── items that started it
+//!           then rows of triggers, groups of windows ──────────▶ triggers.rs ──────── definitions, endpoints
 //!   repair ─ derives again what follows from the log; logs themselves are never touched
 //! ```
 //!
@@ -19,10 +21,12 @@ mod family;
 mod one;
 mod rows;
 mod shown;
+mod triggers;
 mod walk;
 
 pub use blobs::{BlobTally, check_blobs};
 pub use one::check_examined;
+pub use triggers::AboutTrigger;
 
 use tracing::warn;
 use waypost_core::check::{Invariant, Violation};
@@ -30,10 +34,13 @@ use waypost_core::event::{Event, RunEvent};
 use waypost_core::frame::decode;
 use waypost_core::id::{ExecutionId, ExecutionNo};
 use waypost_core::time::Timestamp;
-use waypost_ports::inspect::{Examined, Inspect, PermitQueue, Remedy, Repair, StrayKind};
+use waypost_ports::inspect::{
+    Examined, Inspect, InspectTriggers, PermitQueue, Remedy, Repair, StrayKind,
+};
 use waypost_ports::store::{LogReader, StoreError};
 
 use self::family::{Family, Parents};
+use self::triggers::TriggerChecker;
 use crate::Plans;
 
 /// Which executions to check.
@@ -52,6 +59,7 @@ pub struct Tally {
     pub events: u64,
     /// Nodes that settled.
     pub nodes: u64,
+    pub triggers: u64,
 }
 
 /// The result of a check.
@@ -75,6 +83,8 @@ impl CheckReport {
 pub struct Finding {
     /// The execution's name outside the engine, if the log has it.
     pub key: Option<ExecutionId>,
+    /// The trigger that it is about, where it is not about an execution.
+    pub trigger: Option<AboutTrigger>,
     pub violation: Violation,
     /// How [`repair`] would fix it; `None` if the log itself is damaged.
     pub cure: Option<Cure>,
@@ -86,7 +96,7 @@ impl Finding {
     /// About an execution as a whole, not about a place in its log.
     fn new(execution: ExecutionNo, invariant: Invariant, what: String, cure: Option<Cure>) -> Self {
         let violation = Violation { execution, invariant, seq: 0, what };
-        Self { key: None, violation, cure, repaired: false }
+        Self { key: None, trigger: None, violation, cure, repaired: false }
     }
 }
 
@@ -103,11 +113,13 @@ pub enum Cure {
     Sweep,
     /// Give free permits to waiting executions.
     Promote,
+    /// Derive the row of a trigger from its definition, and its groups from the row.
+    Trigger,
 }
 
 /// Checks the executions of a store. Calls `progress` with how far it got, from any thread.
 pub fn check(
-    store: &dyn Inspect,
+    store: &dyn InspectTriggers,
     plans: &Plans,
     options: &CheckOptions,
     progress: &(dyn Fn(&Tally) + Sync),
@@ -121,8 +133,11 @@ pub fn check(
     if let Some(execution) = options.only {
         return checker.check_one(execution);
     }
-    let mut report = walk::check_all(checker, options.since, progress)?;
+    let (mut report, latest) = walk::check_all(checker, options.since, progress)?;
     if options.since.is_none() {
+        let triggers = checker.triggers().check_rows(&latest)?;
+        report.tally.triggers = triggers.tally.triggers;
+        report.findings.extend(triggers.findings);
         report.findings.extend(strays(store)?);
         report.findings.extend(queue_faults(store)?);
     }
@@ -135,12 +150,13 @@ pub fn check(
 /// Repairs what can be derived from the logs, in a store that this process has to itself, and marks
 /// the findings that are gone.
 pub fn repair(
-    store: &dyn Inspect,
+    store: &dyn InspectTriggers,
     plans: &Plans,
     report: &mut CheckReport,
 ) -> Result<(), StoreError> {
     let checker = Checker { store, plans, parents: &Parents::default() };
-    let sick = |finding: &&Finding| finding.cure.is_some();
+    checker.triggers().repair(report)?;
+    let sick = |finding: &&Finding| finding.cure.is_some() && finding.trigger.is_none();
     let mut executions: Vec<ExecutionNo> =
         report.findings.iter().filter(sick).map(|finding| finding.violation.execution).collect();
     executions.dedup();
@@ -151,7 +167,7 @@ pub fn repair(
         let left = checker.look_again(execution)?;
         for finding in &mut report.findings {
             let same = |left: &Finding| left.violation.invariant == finding.violation.invariant;
-            if finding.violation.execution == execution && finding.cure.is_some() {
+            if finding.violation.execution == execution && sick(&&*finding) {
                 finding.repaired = !left.iter().any(same);
             }
         }
@@ -169,7 +185,7 @@ fn cures(findings: &[Finding]) -> Vec<Cure> {
 /// A store that is checked, and the plans of its definitions.
 #[derive(Clone, Copy)]
 struct Checker<'a> {
-    store: &'a dyn Inspect,
+    store: &'a dyn InspectTriggers,
     plans: &'a Plans,
     parents: &'a Parents,
 }
@@ -177,6 +193,10 @@ struct Checker<'a> {
 impl<'a> Checker<'a> {
     fn family(&self) -> Family<'a> {
         Family { store: self.store, parents: self.parents }
+    }
+
+    fn triggers(&self) -> TriggerChecker<'a> {
+        TriggerChecker { store: self.store, plans: self.plans }
     }
 }
 
@@ -204,7 +224,7 @@ impl Checker<'_> {
                 store.repair(&Repair { execution, last: None, seen: None, remedy })?;
                 return store.reproject(&[execution]);
             }
-            Cure::Rows | Cure::Snapshot => {}
+            Cure::Rows | Cure::Snapshot | Cure::Trigger => {}
         }
         let Some(Examined { mut history, .. }) = store.examine(&[execution])?.pop() else {
             return Ok(());

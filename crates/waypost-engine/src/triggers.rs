@@ -60,6 +60,7 @@ pub use book::{CLAIM_LEASE, CLAIM_MAX, TriggerBook, WORK_MAX};
 pub use by_hand::ByHand;
 pub use control::{ControlError, RewindTo, TriggerControl};
 pub use ended::EndedTriggers;
+pub(crate) use ended::ends_wanted;
 pub use firing::{FireError, FireResult, Firing, PlannedTrigger, TRIGGER_DEPTH_MAX};
 pub use items::{DEAD_IN_A_ROW_MAX, PageItem, READ_BACKOFF, READ_BACKOFF_MAX, read_backoff};
 pub use occurrence::{ITEM_KEY_BYTES_MAX, Occurrence};

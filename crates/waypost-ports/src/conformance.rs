@@ -26,7 +26,7 @@
 //! | `triggers`, `settlements`, `fires`, `windows`, `throttles` | triggers: deploys and changes; claims and lists; executions that begin with a fire; groups of events; events that wait for their turn |
 //! | `breakers` | circuit breakers |
 //! | `hostile` | text that would do harm if it were more than text |
-//! | `inspect` | a checker's reads, and its repairs |
+//! | `inspect`, `inspect_triggers` | a checker's reads, and its repairs; those of triggers |
 //! | `blob_refs` | which executions name a blob |
 //! | `blobs` | places for blobs; its own list: [`blobs_conformance_tests!`] |
 //! | `cases` | the list of all cases |
@@ -51,6 +51,7 @@ pub mod feed;
 pub mod fires;
 pub mod hostile;
 pub mod inspect;
+pub mod inspect_triggers;
 pub mod instances;
 pub mod lists;
 pub mod mail;
@@ -74,14 +75,12 @@ use std::sync::Arc;
 use crate::access::Access;
 use crate::blobs::BlobRefs;
 use crate::clock::Clock;
-use crate::inspect::Inspect;
-use crate::outbox::Outbox;
-use crate::triggers::Triggers;
+use crate::inspect::InspectTriggers;
 
 /// Implemented by a backend's test binary: some data, empty at first.
 pub trait StoreUnderTest {
     /// The store under test.
-    type Store: Inspect + Access + BlobRefs + Outbox + Triggers;
+    type Store: InspectTriggers + Access + BlobRefs;
 
     /// Opens the data. Called again after the store was dropped, for the same data.
     fn open(&self, clock: Arc<dyn Clock>) -> Self::Store;

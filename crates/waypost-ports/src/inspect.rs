@@ -4,9 +4,16 @@
 //! Nothing here judges. Reads are in chunks, each a snapshot of its own: one snapshot for as long
 //! as it takes to read a large store would keep the store from cleaning up behind its writers.
 
+mod triggers;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use triggers::{
+    HeldEvents, InspectTriggers, InspectedGroup, InspectedGroups, InspectedTrigger,
+    InspectedTriggers, NamedFire, TRIGGER_STRAYS_MAX, TriggerRepair, TriggerStray,
+    TriggerStrayKind,
+};
 use waypost_core::frame::Parent;
 use waypost_core::id::ExecutionNo;
 use waypost_core::permits::PermitRequest;

@@ -45,6 +45,7 @@ const KNOWN: &[Migration] = &[
     Migration::new(25, "awaited counts", include_str!("../migrations/0025_awaited_counts.sql"))
         .additive(),
     Migration::new(26, "throttles", include_str!("../migrations/0026_throttles.sql")).additive(),
+    Migration::new(27, "started", include_str!("../migrations/0027_started.sql")).additive(),
 ];
 
 /// The layout of a database, without changing it.

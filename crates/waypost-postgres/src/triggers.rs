@@ -3,6 +3,7 @@
 //! that are emptied, items, groups that events arrive in and queues of throttles, the roster.
 
 pub(crate) mod fires;
+mod inspect;
 mod lists;
 mod rows;
 mod throttles;

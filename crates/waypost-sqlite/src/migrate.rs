@@ -37,6 +37,7 @@ const KNOWN: &[Migration] = &[
     Migration::new(20, "awaited counts", include_str!("../migrations/0020_awaited_counts.sql"))
         .additive(),
     Migration::new(21, "throttles", include_str!("../migrations/0021_throttles.sql")).additive(),
+    Migration::new(22, "started", include_str!("../migrations/0022_started.sql")).additive(),
 ];
 
 /// The layout of a folder, without changing it.

@@ -178,6 +178,7 @@ queries! {
     FIRE_FIND = "fire_find";
     FIRE_INSERT = "fire_insert";
     FIRES_LIST = "fires_list";
+    FIRES_OF = "fires_of";
     FIRES_OPEN = "fires_open";
     FIRES_TRIM = "fires_trim";
     GROUP_CLAIM = "group_claim";
@@ -188,7 +189,10 @@ queries! {
     GROUP_INSERT = "group_insert";
     GROUP_SAVE = "group_save";
     GROUPS_COUNT = "groups_count";
+    GROUPS_DERIVE = "groups_derive";
     GROUPS_DUE = "groups_due";
+    GROUPS_EMPTY = "groups_empty";
+    GROUPS_INSPECT = "groups_inspect";
     GROUPS_OF = "groups_of";
     GROUPS_PAUSE = "groups_pause";
     GROUPS_RELEASE_ALL = "groups_release_all";
@@ -211,11 +215,14 @@ queries! {
     TRIGGER_INSERT = "trigger_insert";
     TRIGGER_LOAD = "trigger_load";
     TRIGGER_ROSTER = "trigger_roster";
+    TRIGGER_ROSTER_DERIVE = "trigger_roster_derive";
     TRIGGER_ROSTER_RAISE = "trigger_roster_raise";
     TRIGGER_SAVE = "trigger_save";
     TRIGGER_STATS = "trigger_stats";
+    TRIGGER_STRAYS = "trigger_strays";
     TRIGGERS_COUNT = "triggers_count";
     TRIGGERS_DUE = "triggers_due";
+    TRIGGERS_INSPECT = "triggers_inspect";
     TRIGGERS_LIST = "triggers_list";
     TRIGGERS_NEXT_DUE = "triggers_next_due";
     TRIGGERS_OF_WORKFLOW = "triggers_of_workflow";

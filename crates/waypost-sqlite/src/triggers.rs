@@ -1,6 +1,7 @@
 //! Triggers. Everything that changes them holds the file's write lock, so that fires, deploys and changes by
 //! people take turns.
 
+mod inspect;
 mod lists;
 mod rows;
 mod throttles;

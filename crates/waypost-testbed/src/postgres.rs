@@ -123,6 +123,14 @@ impl Postgres {
         self.url(&name)
     }
 
+    /// A copy of a database, by its URL. Nothing may be connected to it. Returns the URL of the copy.
+    pub fn copy(&self, url: &str) -> String {
+        let template = database_of(url);
+        let name = format!("db{}", self.databases.fetch_add(1, Ordering::Relaxed));
+        self.sql("postgres", &format!("CREATE DATABASE {name} TEMPLATE {template}"));
+        self.url(&name)
+    }
+
     /// The URL of a database.
     pub fn url(&self, database: &str) -> String {
         format!("postgres://{USER}@127.0.0.1:{}/{database}?sslmode=disable", self.port)
@@ -149,6 +157,12 @@ impl Postgres {
         assert!(output.status.success(), "{sql}: {errors}");
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
     }
+}
+
+/// The database that a URL names.
+pub fn database_of(url: &str) -> &str {
+    let path = url.rsplit('/').next().unwrap_or_default();
+    path.split('?').next().unwrap_or_default()
 }
 
 impl Drop for Postgres {

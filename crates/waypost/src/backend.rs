@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use waypost_blobs::{FolderBlobs, S3Blobs, S3Options};
 use waypost_ports::blobs::Blobs;
 use waypost_ports::clock::SystemClock;
-use waypost_ports::inspect::Inspect;
+use waypost_ports::inspect::InspectTriggers;
 use waypost_ports::mirror::Mirror;
 use waypost_ports::nudge::Nudges;
 use waypost_ports::query::Query as _;
@@ -21,7 +21,7 @@ use crate::settings::{BlobPlace, Database, Settings};
 use crate::wiring;
 
 /// A store as commands see it.
-pub trait Backend: waypost_server::server::Backend + Inspect {
+pub trait Backend: waypost_server::server::Backend + InspectTriggers {
     /// The process that drives executions there, in words; `None` if there is none.
     fn engine(&self) -> Option<String>;
 

@@ -69,6 +69,22 @@ invariants! {
     MailWakes = "mail.wakes", "mail wakes the execution it is for";
     ControlAgrees = "control.matches-log", "the control row agrees with the log";
     NothingStray = "rows.belong", "no row belongs to an execution without a log";
+    TriggerItemsOnce = "trigger.one-execution-per-item",
+        "an execution that a trigger started and the item that started it name each other, and no other";
+    TriggerCursorHolds = "trigger.cursor-covers-fires",
+        "the cursor of a schedule is not before a time that has fired";
+    TriggerDue = "trigger.due",
+        "an active trigger is due when its definition and its cursor say, and no other trigger is";
+    TriggerMatchesVersion = "trigger.matches-version",
+        "the row of a trigger is what the current version of its workflow declares";
+    TriggerEndpoint = "trigger.has-endpoint",
+        "a trigger that fires with ends has its endpoint";
+    TriggerGroups = "trigger.groups-match-events",
+        "a group of a window agrees with the events that it holds and with the state of its trigger";
+    TriggerDeadLetters = "trigger.dead-letters-match-items",
+        "an item that is dead has its dead letter, and a dead letter its item";
+    TriggerRoster = "trigger.roster-current",
+        "the revision of the list of triggers is not behind that of a trigger";
     BlobsStored = "blobs.stored", "every blob that an execution names is stored, and its bytes hash to its digest";
 }
 

@@ -28,6 +28,9 @@ pub struct ScheduleCursor {
     /// The nominal time of the fire before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<Timestamp>,
+    /// How far it was before a rewind, until it is there again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reached: Option<Timestamp>,
     /// Backfills under way, the oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub backfills: Vec<Backfill>,

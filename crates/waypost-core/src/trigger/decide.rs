@@ -230,7 +230,8 @@ impl ScheduleNow<'_> {
         ScheduleStep::Settle { times, cancel, next: self.next(cursor) }
     }
 
-    fn next(&self, cursor: ScheduleCursor) -> NextCursor {
+    fn next(&self, mut cursor: ScheduleCursor) -> NextCursor {
+        cursor.reached = cursor.reached.filter(|reached| *reached > cursor.after);
         let due = schedule_due(self.key, self.schedule, &cursor, self.now);
         let due = due.map(|due| if due <= self.now { self.now.plus(GOES_ON) } else { due });
         NextCursor { cursor, due }

@@ -18,7 +18,7 @@ pub struct Registration {
     pub cursor: TriggerCursor,
     /// Jitter included.
     pub next_due: Option<Timestamp>,
-    /// How it is found: types of events, the workflow whose ends it fires with; empty for other kinds.
+    /// See [`Trigger::topics`].
     pub topics: Vec<Arc<str>>,
     /// What holds its events back, for those that wait already.
     pub throttle: Option<Throttle>,
@@ -39,6 +39,7 @@ impl Trigger {
                     after: now,
                     waiting: Vec::new(),
                     previous: None,
+                    reached: None,
                     backfills: Vec::new(),
                 };
                 let next = schedule.schedule.next_after(now);
@@ -68,7 +69,8 @@ impl Trigger {
         }
     }
 
-    fn topics(&self) -> Vec<Arc<str>> {
+    /// How it is found: types of events, the workflow whose ends it fires with; empty for other kinds.
+    pub fn topics(&self) -> Vec<Arc<str>> {
         match &self.kind {
             TriggerKind::Event(event) => event.types.clone(),
             TriggerKind::WorkflowEnded(ended) => vec![Arc::clone(&ended.workflow)],

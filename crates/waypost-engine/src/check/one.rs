@@ -11,12 +11,16 @@ use waypost_ports::inspect::{Examined, Shown};
 use waypost_ports::store::{History, Store, StoreError, StoredFrame};
 
 use super::family::{Family, Parents};
+use super::triggers::BegunAs;
+use super::triggers::starts::{Begun, BegunByTrigger};
 use super::{CheckReport, Cure, Finding, Tally, rows, shown as projections};
 use crate::{Damage, Plans};
 
 pub(super) struct Read {
     pub(super) log: LogCheck,
     key: Option<ExecutionId>,
+    /// How it began, if its log says so.
+    begun: Option<Begun>,
     /// The projections as they must be, up to the requested seq.
     changes: Changes,
     /// What the logs of its parent and children contradict.
@@ -36,21 +40,30 @@ pub(super) fn read(
         (frame, events)
     };
     let mut frames = history.take_log(store).map(|frame| frame.map(decoded)).peekable();
-    let first = frames.peek().and_then(|read| read.as_ref().ok()?.1.as_ref().ok()?.first());
-    let (log, key) = match first {
-        Some(Event::Run(RunEvent::Created(created))) => {
+    let first = frames.peek().and_then(|read| {
+        let (frame, events) = read.as_ref().ok()?;
+        Some((frame.at, events.as_ref().ok()?.first()?))
+    });
+    let (log, key, begun) = match first {
+        Some((at, Event::Run(RunEvent::Created(created)))) => {
             let log = match plans.get(created.definition, store) {
                 Ok(plan) => LogCheck::new(history.execution, plan),
                 Err(Damage::Store(error)) => return Err(error),
                 Err(damage) => LogCheck::without_plan(history.execution, Some(damage.to_string())),
             };
-            (log, Some(created.key.clone()))
+            let fired = created.trigger.as_ref().map(|fired| BegunByTrigger {
+                name: Arc::clone(&fired.name),
+                label: Arc::clone(&fired.key),
+                at: fired.at,
+            });
+            let begun = Begun { workflow: Arc::clone(&created.workflow), at, fired };
+            (log, Some(created.key.clone()), Some(begun))
         }
         // The fault of such a log is found by reading it.
-        _ => (LogCheck::without_plan(history.execution, None), None),
+        _ => (LogCheck::without_plan(history.execution, None), None, None),
     };
     let (changes, contradicted) = (Changes::default(), Vec::new());
-    let mut read = Read { log, key, changes, contradicted };
+    let mut read = Read { log, key, begun, changes, contradicted };
     let mut snapshot = history.snapshot.as_ref();
     for read_frame in frames {
         let (frame, events) = read_frame?;
@@ -84,29 +97,41 @@ pub fn check_examined(
     plans: &Plans,
     store: &dyn Store,
 ) -> Result<CheckReport, StoreError> {
-    check_in_family(examined, shown, plans, Family { store, parents: &Parents::default() })
+    let family = Family { store, parents: &Parents::default() };
+    check_in_family(examined, shown, plans, family).map(|(report, _)| report)
 }
 
-/// As [`check_examined`], with the parents that are known.
+/// As [`check_examined`], with the parents that are known. Returns how the execution began, too.
 pub(super) fn check_in_family(
     mut examined: Examined,
     shown: Option<&Shown>,
     plans: &Plans,
     family: Family<'_>,
-) -> Result<CheckReport, StoreError> {
+) -> Result<(CheckReport, Option<BegunAs>), StoreError> {
     let upto = shown.and_then(|shown| shown.rows.as_ref()).map(|rows| rows.view.seq);
     let history = &mut examined.history;
     let last = history.last_header().copied();
     let execution = history.execution;
     let mut read = read(history, plans, family, upto)?;
     let counts = read.log.counts();
-    let tally =
-        Tally { executions: 1, frames: counts.frames, events: counts.events, nodes: counts.nodes };
+    let tally = Tally {
+        executions: 1,
+        frames: counts.frames,
+        events: counts.events,
+        nodes: counts.nodes,
+        triggers: 0,
+    };
     let shown_key = || shown?.rows.as_ref().map(|rows| ExecutionId(Arc::clone(&rows.key)));
     let key = read.key.take().or_else(shown_key);
     let mut findings = Vec::new();
     let mut note = |violation, cure| {
-        findings.push(Finding { key: key.clone(), violation, cure, repaired: false });
+        findings.push(Finding {
+            key: key.clone(),
+            trigger: None,
+            violation,
+            cure,
+            repaired: false,
+        });
     };
     let mut sound = true;
     for violation in read.log.take_violations() {
@@ -130,7 +155,8 @@ pub(super) fn check_in_family(
             note(Violation { execution, invariant, seq, what }, Some(Cure::Projections));
         }
     }
-    Ok(CheckReport { tally, findings, ..CheckReport::default() })
+    let begun = read.begun.map(|begun| (execution, key, begun));
+    Ok((CheckReport { tally, findings, ..CheckReport::default() }, begun))
 }
 
 fn events_of(frame: &StoredFrame) -> Result<Vec<Event>, String> {

@@ -194,8 +194,10 @@ impl TriggerControl {
                     ));
                 }
                 (TriggerCursor::Schedule(cursor), RewindTo::Time(after)) => {
+                    let reached = cursor.reached.max(Some(cursor.after));
                     let (after, waiting) = (*after, Vec::new());
-                    TriggerCursor::Schedule(ScheduleCursor { after, waiting, ..cursor.clone() })
+                    let cursor = ScheduleCursor { after, waiting, reached, ..cursor.clone() };
+                    TriggerCursor::Schedule(cursor)
                 }
                 (TriggerCursor::Poll(_), RewindTo::Cursor(cursor))
                     if cursor.bytes() > CURSOR_BYTES_MAX =>

@@ -240,7 +240,7 @@ fn rows(triggers: &dyn Triggers) -> Result<Vec<TriggerRow>, StoreError> {
 }
 
 /// The ends with which a trigger of this kind fires, if it does.
-pub(super) fn ends_wanted(kind: &TriggerKind) -> Option<EndsWanted> {
+pub(crate) fn ends_wanted(kind: &TriggerKind) -> Option<EndsWanted> {
     let TriggerKind::WorkflowEnded(ended) = kind else { return None };
     let ends = MessageKind::ALL.into_iter().filter(|kind| {
         let wanted = |status| ended.statuses.is_empty() || ended.statuses.contains(&status);

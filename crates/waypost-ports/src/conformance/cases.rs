@@ -277,6 +277,7 @@ macro_rules! conformance_tests {
                 settlement_moves_the_cursor_and_ends_the_claim,
                 settlement_of_another_seq_or_revision_stores_nothing,
                 settled_items_are_remembered_with_their_reasons,
+                item_that_is_settled_twice_at_once_is_stored_as_the_first,
                 settlement_cancels_executions,
                 trigger_with_too_many_dead_letters_is_broken,
                 triggers_are_listed_filtered_and_paged,
@@ -366,6 +367,13 @@ macro_rules! conformance_tests {
                 repair_of_a_changed_execution_does_nothing,
                 a_bad_snapshot_is_dropped,
                 nothing_is_stray_in_a_healthy_store,
+            ];
+            inspect_triggers: [
+                rows_of_triggers_come_in_pages_as_they_are_stored,
+                items_that_name_executions_are_found,
+                groups_are_inspected_with_what_they_hold,
+                nothing_of_a_healthy_trigger_is_stray,
+                repaired_trigger_has_the_derived_row_and_its_groups_follow,
             ];
         }
     };

@@ -119,6 +119,21 @@ pub fn settled_items_are_remembered_with_their_reasons<B: StoreUnderTest>(rig: &
     assert_eq!(letters, [expected]);
 }
 
+pub fn item_that_is_settled_twice_at_once_is_stored_as_the_first<B: StoreUnderTest>(
+    rig: &mut Rig<B>,
+) {
+    let trigger = one(rig);
+    let twice = |item, outcomes: [FireOutcome; 2]| outcomes.map(|outcome| settled(item, outcome));
+    let mut fires = twice("a", [FireOutcome::Filtered, FireOutcome::Dead]).to_vec();
+    fires.extend(twice("b", [FireOutcome::Dead, FireOutcome::Dead]));
+    assert!(settle(rig, &settlement(&trigger, 0, fires)));
+    let outcomes: Vec<_> =
+        history(rig, trigger.number).into_iter().map(|fire| (fire.label, fire.outcome)).collect();
+    assert_eq!(outcomes, [("a".into(), FireOutcome::Filtered), ("b".into(), FireOutcome::Dead)]);
+    let letters: Vec<_> = dead(rig).into_iter().map(|letter| letter.label).collect();
+    assert_eq!(letters, ["b".into()], "one for each item that is dead");
+}
+
 pub fn settlement_cancels_executions<B: StoreUnderTest>(rig: &mut Rig<B>) {
     let before = one(rig);
     let running = rig.start(ONE);

@@ -29,6 +29,7 @@ pub(super) fn cursor(after: i64) -> TriggerCursor {
         after: at(after),
         waiting: vec![at(after + 1)],
         previous: Some(at(after - 1)),
+        reached: None,
         backfills: Vec::new(),
     })
 }

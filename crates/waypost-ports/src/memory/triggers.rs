@@ -1,5 +1,6 @@
 //! Triggers, as the store in memory keeps them.
 
+mod inspect;
 mod reading;
 mod windows;
 

@@ -189,8 +189,9 @@ pub(super) async fn settle(
         settled.outcomes.push(fire.outcome.code().into());
         settled.reasons.push(reason);
     }
-    let new = settled.insert(db).await?;
-    let dead = fires.iter().filter(|fire| new.contains(&(trigger, fire.item)));
+    let mut new = settled.insert(db).await?;
+    // Of an item that is there twice, the first is the one that was stored.
+    let dead = fires.iter().filter(|fire| new.remove(&(trigger, fire.item)));
     let dead = dead.filter_map(|fire| {
         let payload = &*fire.dead.as_ref()?.payload;
         Some((fire.item, &*fire.label, fire.reason.as_deref().unwrap_or_default(), payload))

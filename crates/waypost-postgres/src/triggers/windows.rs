@@ -84,10 +84,12 @@ pub(super) async fn arrive(db: &mut Connection, arrivals: &[Arrival]) -> Result<
     let mut outcomes: Vec<Arrived> = Vec::with_capacity(arrivals.len());
     for ((arrival, known), names) in arrivals.iter().zip(&known).zip(&of) {
         let outcome = match admitted.contains(&(arrival.at.trigger, arrival.at.revision)) {
-            _ if known.is_some() => Arrived::Duplicate,
+            _ if known.is_some() || seen.contains(names) => Arrived::Duplicate,
             false => Arrived::Stale,
-            true if !seen.insert(*names) => Arrived::Duplicate,
-            true => Arrived::Held,
+            true => {
+                seen.insert(*names);
+                Arrived::Held
+            }
         };
         outcomes.push(outcome);
     }
@@ -218,18 +220,19 @@ async fn find(
     trigger: TriggerNo,
     key: &str,
 ) -> Result<Option<(i64, StoredGroup)>> {
-    let read = |row: &Row| {
-        let bytes = usize::try_from(get::<i64>(row, 4)?).unwrap_or_default();
-        let group = StoredGroup {
-            first_at: Timestamp(get(row, 1)?),
-            last_at: Timestamp(get(row, 2)?),
-            events: narrow(row, 3)?,
-            bytes,
-            due: Timestamp(get(row, 5)?),
-        };
-        Ok((get(row, 0)?, group))
-    };
+    let read = |row: &Row| Ok((get(row, 0)?, group_at(row, 1)?));
     db.query_opt(sql!("group_current"), &[&trigger.0, &key.as_bytes()], read).await
+}
+
+/// What is kept of a group, in five columns from this one on.
+pub(super) fn group_at(row: &Row, first: usize) -> Result<StoredGroup> {
+    Ok(StoredGroup {
+        first_at: Timestamp(get(row, first)?),
+        last_at: Timestamp(get(row, first + 1)?),
+        events: narrow(row, first + 2)?,
+        bytes: usize::try_from(get::<i64>(row, first + 3)?).unwrap_or_default(),
+        due: Timestamp(get(row, first + 4)?),
+    })
 }
 
 /// A new group, or the one that another instance has just made.

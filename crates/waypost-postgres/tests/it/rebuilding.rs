@@ -124,7 +124,7 @@ fn migration_of_the_read_tables_derives_their_rows_again() {
          WHERE name IN ('true rows', 'node ends', 'blobs', 'progress', 'outbox', 'waits', 'breakers',
                         'topics', 'notifications', 'approval links', 'trees', 'awaited',
                         'turns', 'tree use', 'publisher', 'triggers', 'fired', 'claimers',
-                        'awaited counts', 'throttles')",
+                        'awaited counts', 'throttles', 'started')",
     );
     let _store = database.open_with(options());
     let executions = rows.lines().filter(|line| line.starts_with("(life-")).count();

@@ -34,7 +34,7 @@ pub(super) fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Arc<str>> {
     Ok(row.get_ref(column)?.as_str()?.into())
 }
 
-fn text_or_none(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Arc<str>>> {
+pub(super) fn text_or_none(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Arc<str>>> {
     Ok(row.get_ref(column)?.as_str_or_null()?.map(Into::into))
 }
 

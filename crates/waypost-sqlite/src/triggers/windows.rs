@@ -102,7 +102,8 @@ pub(super) fn arrive(write: &Write<'_>, arrival: &Arrival) -> rusqlite::Result<A
         return throttles::arrive(write, arrival, throttle);
     }
     let names = params![trigger.0, &*arrival.group];
-    let open = first(tx, queries::GROUP_CURRENT, names, |row| Ok((row.get(0)?, group(row)?)))?;
+    let open =
+        first(tx, queries::GROUP_CURRENT, names, |row| Ok((row.get(0)?, group_at(row, 2)?)))?;
     let with = open.and_then(|(number, group)| Some((number, group.with(arrival, now)?)));
     let (number, stored) = match with {
         Some((number, group)) => {
@@ -173,14 +174,14 @@ fn bytes(group: StoredGroup) -> i64 {
     i64::try_from(group.bytes).unwrap_or(i64::MAX)
 }
 
-/// What is kept of a group, from the third column on.
-fn group(row: &rusqlite::Row<'_>) -> rusqlite::Result<StoredGroup> {
+/// What is kept of a group, in five columns from this one on.
+pub(super) fn group_at(row: &rusqlite::Row<'_>, first: usize) -> rusqlite::Result<StoredGroup> {
     Ok(StoredGroup {
-        first_at: Timestamp(row.get(2)?),
-        last_at: Timestamp(row.get(3)?),
-        events: row.get(4)?,
-        bytes: usize::try_from(row.get::<_, i64>(5)?).unwrap_or_default(),
-        due: Timestamp(row.get(6)?),
+        first_at: Timestamp(row.get(first)?),
+        last_at: Timestamp(row.get(first + 1)?),
+        events: row.get(first + 2)?,
+        bytes: usize::try_from(row.get::<_, i64>(first + 3)?).unwrap_or_default(),
+        due: Timestamp(row.get(first + 4)?),
     })
 }
 

@@ -26,8 +26,8 @@ pub(crate) struct Args {
     /// `2026-01-31T09:00:00Z`
     #[arg(long, value_name = "WHEN", conflicts_with = "execution")]
     since: Option<String>,
-    /// Fix what can be derived from the logs: control rows, snapshots, projections; no engine may
-    /// be running
+    /// Fix what can be derived from logs and definitions: control rows, snapshots, projections, rows of
+    /// triggers; no engine may be running
     #[arg(long)]
     repair: bool,
     /// Also read every blob that an execution names, and compare it with its digest
@@ -106,18 +106,20 @@ fn line(finding: &Finding, repaired: bool) -> String {
         (false, None) => "",
     };
     format!(
-        "{} seq {} breaks {invariant} ({}): {}{fate}",
-        name(finding),
-        violation.seq,
+        "{} breaks {invariant} ({}): {}{fate}",
+        place(finding),
         invariant.meaning(),
         violation.what
     )
 }
 
-fn name(finding: &Finding) -> String {
-    match &finding.key {
-        Some(key) => key.to_string(),
-        None => format!("execution {}", finding.violation.execution),
+/// Where it is: in a log, or at a trigger.
+fn place(finding: &Finding) -> String {
+    let (execution, seq) = (finding.violation.execution, finding.violation.seq);
+    match (&finding.trigger, &finding.key) {
+        (Some(about), _) => format!("trigger {}", about.name),
+        (None, Some(key)) => format!("{key} seq {seq}"),
+        (None, None) => format!("execution {execution} seq {seq}"),
     }
 }
 
@@ -128,7 +130,9 @@ fn scope(tally: &Tally) -> String {
         (tally.events, "event"),
         (tally.nodes, "node"),
     ];
-    let counts: Vec<String> = counts.iter().map(|(count, what)| several(*count, what)).collect();
+    let triggers = (tally.triggers > 0).then_some((tally.triggers, "trigger"));
+    let counts = counts.into_iter().chain(triggers);
+    let counts: Vec<String> = counts.map(|(count, what)| several(count, what)).collect();
     format!("checked {}", counts.join(", "))
 }
 
@@ -168,10 +172,11 @@ pub(super) fn grouped(number: u64) -> String {
 }
 
 fn wire(report: &CheckReport) -> Value {
-    let Tally { executions, frames, events, nodes } = report.tally;
+    let Tally { executions, frames, events, nodes, triggers } = report.tally;
     let findings: Vec<Value> = report.findings.iter().map(wire_finding).collect();
     let mut wire = json!({
         "executions": executions, "frames": frames, "events": events, "nodes": nodes,
+        "triggers": triggers,
         "well": report.is_well(), "findings": findings,
     });
     if let Some(BlobTally { blobs, bytes }) = report.blobs {
@@ -184,7 +189,8 @@ fn wire(report: &CheckReport) -> Value {
 fn wire_finding(finding: &Finding) -> Value {
     let violation = &finding.violation;
     json!({
-        "id": finding.key, "number": violation.execution.0, "seq": violation.seq,
+        "id": finding.key, "trigger": finding.trigger.as_ref().map(|about| &*about.name),
+        "number": violation.execution.0, "seq": violation.seq,
         "invariant": violation.invariant.name(), "meaning": violation.invariant.meaning(),
         "what": violation.what, "repairable": finding.cure.is_some(), "repaired": finding.repaired,
     })

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 use waypost_testbed::Redis;
-use waypost_testbed::postgres::Postgres;
+use waypost_testbed::postgres::{Postgres, database_of};
 
 use crate::program::Program;
 
@@ -119,6 +119,6 @@ fn a_cluster_is_measured_with_what_goes_over_the_wire() {
     // A statement carries many frames: there are far fewer of them than nodes.
     assert!(large < 0.5, "{large} statements a node");
     let schemas = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'waypost%'";
-    let database = url.rsplit('/').next().unwrap().split('?').next().unwrap();
+    let database = database_of(&url);
     assert_eq!(Postgres::shared().sql(database, schemas), "0", "nothing is left");
 }

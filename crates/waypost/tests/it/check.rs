@@ -1,5 +1,7 @@
 //! `waypost check`: a store that the real program has made, damaged by hand.
 
+mod triggers;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -5,13 +5,14 @@
 //! when it is claimed; so nobody comes back from the dead, and who owns an execution is compared for the
 //! living only.
 //!
-//! `engines` compares what real engines make of real workflows over the stores.
+//! `triggers` does the same with triggers; `engines` compares what real engines make of real workflows over the stores.
 
 mod engines;
+mod triggers;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use uuid::Uuid;
 use waypost_core::command::Request;
@@ -27,7 +28,7 @@ use waypost_core::status::Status;
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::clock::ManualClock;
 use waypost_ports::conformance::rig::{Draft, Hand};
-use waypost_ports::inspect::{ChunkRequest, Inspect};
+use waypost_ports::inspect::{ChunkRequest, InspectTriggers};
 use waypost_ports::memory::MemoryStore;
 use waypost_ports::query::{EventsRequest, FeedPosition, FeedRequest, ListRequest};
 use waypost_ports::store::{
@@ -59,7 +60,7 @@ struct World {
     seed: u64,
     random: Random,
     clock: Arc<ManualClock>,
-    stores: Vec<(&'static str, Box<dyn Inspect>)>,
+    stores: Vec<(&'static str, Box<dyn InspectTriggers>)>,
     /// Those that are alive.
     instances: Vec<InstanceId>,
     born: u128,
@@ -81,8 +82,8 @@ impl World {
             clock: Some(clock.clone()),
             ..waypost_postgres::Options::default()
         };
-        let url = Postgres::shared().database();
-        let stores: Vec<(&'static str, Box<dyn Inspect>)> = vec![
+        let url = empty_database();
+        let stores: Vec<(&'static str, Box<dyn InspectTriggers>)> = vec![
             ("memory", Box::new(MemoryStore::new(clock.clone()))),
             ("sqlite", Box::new(SqliteStore::open(folder.path(), sqlite).unwrap())),
             ("postgres", Box::new(PostgresStore::open(&url, postgres).unwrap())),
@@ -109,7 +110,7 @@ impl World {
     fn ask<T, S: Debug + PartialEq>(
         &self,
         what: &str,
-        ask: impl Fn(&dyn Inspect) -> T,
+        ask: impl Fn(&dyn InspectTriggers) -> T,
         seen: impl Fn(&T) -> S,
     ) -> T {
         let mut answers = self.stores.iter().map(|(name, store)| (*name, ask(&**store)));
@@ -451,7 +452,8 @@ impl World {
 
     fn hold(&mut self) {
         let Some((execution, hand)) = self.hands.pop_first() else { return };
-        let held = |store: &dyn Inspect| store.hold(execution, hand.instance, "by hand").unwrap();
+        let held =
+            |store: &dyn InspectTriggers| store.hold(execution, hand.instance, "by hand").unwrap();
         self.ask("hold", held, |()| ());
     }
 
@@ -547,15 +549,15 @@ impl World {
         let chunk = self.ask("executions", |store| store.executions(&all).unwrap(), Clone::clone);
         for execution in &chunk.executions {
             let request = EventsRequest::all(*execution);
-            let events = |store: &dyn Inspect| store.events(&request).unwrap();
+            let events = |store: &dyn InspectTriggers| store.events(&request).unwrap();
             self.ask("events", events, |events| format!("{events:#?}"));
-            let load = |store: &dyn Inspect| {
+            let load = |store: &dyn InspectTriggers| {
                 let history = store.load(*execution).unwrap().unwrap();
                 let frames = history.whole_log(store).map(Result::unwrap).collect();
                 History { frames, ..history }
             };
             self.ask("log", load, whole);
-            let shown = |store: &dyn Inspect| store.shown(&[*execution]).unwrap().remove(0);
+            let shown = |store: &dyn InspectTriggers| store.shown(&[*execution]).unwrap().remove(0);
             self.ask("rows", shown, |shown| {
                 let mut rows = shown.rows.clone();
                 if let Some(rows) = &mut rows {
@@ -565,13 +567,25 @@ impl World {
                 format!("{rows:#?}")
             });
         }
-        let feed = |store: &dyn Inspect| whole_feed(store);
+        let feed = |store: &dyn InspectTriggers| whole_feed(store);
         self.ask("feed", feed, Clone::clone);
         self.ask("strays", |store| store.strays().unwrap(), Clone::clone);
-        let rebuilt = |store: &dyn Inspect| store.rebuild(&mut |_, _| {}).unwrap();
+        let rebuilt = |store: &dyn InspectTriggers| store.rebuild(&mut |_, _| {}).unwrap();
         self.ask("rebuild", rebuilt, |frames| *frames);
         self.compare_lists();
     }
+}
+
+/// The URL of a database with the tables and nothing in them.
+fn empty_database() -> String {
+    static TEMPLATE: OnceLock<String> = OnceLock::new();
+    let postgres = Postgres::shared();
+    let template = TEMPLATE.get_or_init(|| {
+        let url = postgres.database();
+        waypost_postgres::migrate(&url, &waypost_postgres::Options::default()).unwrap();
+        url
+    });
+    postgres.copy(template)
 }
 
 /// Where two texts begin to differ, with what comes before.
@@ -586,7 +600,7 @@ fn difference(left: &str, right: &str) -> String {
 }
 
 /// Every frame of the feed. The order of those that were committed together is each store's own.
-fn whole_feed(store: &dyn Inspect) -> Vec<String> {
+fn whole_feed(store: &dyn InspectTriggers) -> Vec<String> {
     let (mut frames, mut after) = (Vec::new(), FeedPosition::default());
     loop {
         let page = store.feed(&FeedRequest { after, limit: 50 }).unwrap();

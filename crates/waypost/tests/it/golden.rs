@@ -21,7 +21,7 @@ use waypost_core::state::{NodeState, State};
 use waypost_core::time::Timestamp;
 use waypost_ports::store::{Append, Appended, NewDefinition, Side, Store, Submission};
 use waypost_postgres::PostgresStore;
-use waypost_testbed::postgres::Postgres;
+use waypost_testbed::postgres::{Postgres, database_of};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The views that users read, and where they have the execution's id.
@@ -291,7 +291,7 @@ fn view_of(rows: &rusqlite::Connection, view: &str, of: &str) -> Vec<Value> {
 fn golden_logs_give_the_same_rows_in_a_database() {
     let (server, logs) = (Postgres::shared(), logs());
     let url = server.database();
-    let database = url.rsplit('/').next().unwrap().split('?').next().unwrap();
+    let database = database_of(&url);
     let families = std::sync::Arc::new(wiring::Catalogued);
     let options = waypost_postgres::Options { families, ..waypost_postgres::Options::default() };
     let store = PostgresStore::open(&url, options).unwrap();

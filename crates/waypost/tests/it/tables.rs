@@ -5,7 +5,7 @@ use std::process::Command;
 
 use rusqlite::types::ValueRef;
 use serde_json::{Value, json};
-use waypost_testbed::postgres::Postgres;
+use waypost_testbed::postgres::{Postgres, database_of};
 
 use crate::program::{Program, Ran, Running};
 use crate::tidy::root;
@@ -63,7 +63,7 @@ impl Store {
                 sqlite_rows(&rusqlite::Connection::open(file).unwrap(), view)
             }
             Some(url) => {
-                let database = url.rsplit('/').next().unwrap().split('?').next().unwrap();
+                let database = database_of(&url);
                 let rows =
                     format!("coalesce(json_agg(to_jsonb(v) ORDER BY v.id), '[]') FROM {view}");
                 let rows = Postgres::shared().sql(database, &format!("SELECT {rows} AS v"));

@@ -33,8 +33,13 @@ impl Simulated {
             ..ScheduleSpec::default()
         };
         let schedule = Schedule::compile(&spec).unwrap();
-        let cursor =
-            ScheduleCursor { after: START, waiting: vec![], previous: None, backfills: vec![] };
+        let cursor = ScheduleCursor {
+            after: START,
+            waiting: vec![],
+            previous: None,
+            reached: None,
+            backfills: vec![],
+        };
         Self {
             trigger: ScheduleTrigger { spec, schedule, overlap },
             cursor,

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use waypost_core::event::{Event, RunEvent};
 use waypost_core::id::ExecutionNo;
 use waypost_core::time::{Millis, Timestamp};
-use waypost_core::trigger::{Fired, TriggerCursor};
+use waypost_core::trigger::{Fired, ScheduleCursor, TriggerCursor};
 use waypost_engine::triggers::{BackfillRequest, ControlError, FireResult, Occurrence, RewindTo};
 use waypost_ports::triggers::{Advance, FireOutcome, ITEM_KEPT, TriggerState};
 
@@ -83,9 +83,10 @@ async fn runners_that_race_for_one_row_start_one_execution() {
     lab.clock.advance(Millis(1_000));
     let row = lab.trigger();
     let TriggerCursor::Schedule(cursor) = &row.cursor else { panic!() };
-    let advance =
-        Advance { seq: row.seq, cursor: TriggerCursor::Schedule(cursor.clone()), next_due: None };
-    let time = Occurrence::of_time(START.plus(Millis(1_000)));
+    let (after, next_due) = (START.plus(Millis(1_000)), Some(START.plus(Millis(2_000))));
+    let cursor = TriggerCursor::Schedule(ScheduleCursor { after, ..cursor.clone() });
+    let advance = Advance { seq: row.seq, cursor, next_due };
+    let time = Occurrence::of_time(after);
     let fire = |instance: &Instance| {
         let (firing, row) = (instance.runner.firing.clone(), row.clone());
         let (time, advance) = (time.clone(), Some(advance.clone()));

@@ -21,11 +21,13 @@ use waypost_core::trigger::{
     EventTrigger, Over, Overlap, PollTrigger, ScheduleTrigger, StreamSource, StreamStart,
     StreamTrigger, Throttle, Trigger, TriggerKind, Window, WindowMode, WorkflowEndedTrigger,
 };
+use waypost_engine::check::{CheckOptions, check};
 use waypost_engine::driver::Committed;
 use waypost_engine::triggers::{
     EndedTriggers, Firing, TriggerControl, TriggerRunner, TriggerWakeups, registrations,
 };
 use waypost_engine::{Engine, Observer, Plans};
+use waypost_ports::memory::MemoryStore;
 use waypost_ports::source::{
     PageRequest, PageSource, SourcePage, StreamFault, StreamPage, StreamReader, StreamRequest,
 };
@@ -40,6 +42,7 @@ pub(crate) const TRIGGER: &str = "it";
 
 /// An instance: its engine, and its runner, which works when a test asks it to.
 pub(crate) struct Instance {
+    _checked: Checked,
     pub(crate) runner: TriggerRunner,
     pub(crate) control: TriggerControl,
     pub(crate) source: Arc<Source>,
@@ -207,10 +210,11 @@ impl Lab {
         let ends = EndedTriggers { firing: firing.clone(), outbox };
         let control =
             TriggerControl { firing: firing.clone(), ends: ends.clone(), wakeups: wakeups.clone() };
+        let checked = Checked { store: self.store.inner.clone(), plans: Arc::clone(&firing.plans) };
         let streams = Arc::new(StreamPages::default());
         let reader = Arc::clone(&streams) as Arc<dyn StreamReader>;
         let runner = TriggerRunner { firing, pages, streams: reader, ends, wakeups };
-        Instance { runner, control, source, streams }
+        Instance { _checked: checked, runner, control, source, streams }
     }
 
     pub(crate) fn trigger(&self) -> TriggerRow {
@@ -241,6 +245,23 @@ impl Lab {
     /// The executions that the trigger started, in order.
     pub(crate) fn started(&self) -> Vec<ExecutionNo> {
         self.fires().into_iter().filter_map(|fire| fire.execution).collect()
+    }
+}
+
+/// A store that is checked when an instance on it is dropped.
+struct Checked {
+    store: MemoryStore,
+    plans: Arc<Plans>,
+}
+
+impl Drop for Checked {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        let options = CheckOptions::default();
+        let report = check(&self.store, &self.plans, &options, &|_| {}).unwrap();
+        assert_eq!(report.findings, [], "after the test");
     }
 }
 

@@ -17,16 +17,19 @@ use crate::triggers::{
 
 #[derive(Clone)]
 pub(super) struct KeptGroup {
+    /// That of its first event.
+    pub(super) number: i64,
     pub(super) trigger: TriggerNo,
-    key: Arc<str>,
-    seq: i64,
-    stored: StoredGroup,
+    pub(super) key: Arc<str>,
+    /// That of its last event.
+    pub(super) seq: i64,
+    pub(super) stored: StoredGroup,
     /// When a claim may take it.
-    claimable_at: Timestamp,
+    pub(super) claimable_at: Timestamp,
     /// Does what arrives from now on belong to the next group?
-    closed: bool,
+    pub(super) closed: bool,
     /// Is its trigger not active?
-    paused: bool,
+    pub(super) paused: bool,
     pub(super) events: Vec<WaitingEvent>,
     role: KeptRole,
 }
@@ -134,6 +137,7 @@ impl TriggerTables {
             }
             let stored = StoredGroup::of(arrival, now);
             self.groups.push(KeptGroup {
+                number: seq,
                 trigger,
                 key: Arc::clone(&arrival.group),
                 seq,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
-use waypost_testbed::postgres::{Durability, Postgres};
+use waypost_testbed::postgres::{Durability, Postgres, database_of};
 use waypost_testbed::{Process, Redis, free_port};
 
 use super::numbers::{lease, percent};
@@ -102,7 +102,7 @@ impl Cluster {
         extra: &[&str],
     ) -> Self {
         let url = postgres.database();
-        let database = url.rsplit('/').next().unwrap().split('?').next().unwrap().to_owned();
+        let database = database_of(&url).to_owned();
         let free: Vec<_> = (0..count).map(|_| free_port()).collect();
         let mut cluster = Self {
             database,

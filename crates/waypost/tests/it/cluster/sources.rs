@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use waypost_core::trigger::entry_id;
-use waypost_testbed::postgres::Postgres;
+use waypost_testbed::postgres::{Postgres, database_of};
 use waypost_testbed::{Redis, RedisReply};
 
 use super::numbers::{Random, percent, scaled};
@@ -58,7 +58,7 @@ impl Outside {
     fn start() -> Self {
         let (redis, postgres) = (Redis::start(), Postgres::shared());
         let url = postgres.database();
-        let database = url.rsplit('/').next().unwrap().split('?').next().unwrap().to_owned();
+        let database = database_of(&url).to_owned();
         let settings = tempfile::NamedTempFile::new().unwrap();
         let text = format!(
             "[sources.shop]\nkind = \"redis\"\nurl = \"{}\"\nstreams = [\"orders\"]\nworkflows = [\"*\"]\n\

@@ -1,0 +1,2 @@
+-- repair: above the revision of each trigger. Reads the small table of triggers.
+UPDATE trigger_roster SET revision = 1 + max(revision, (SELECT coalesce(max(revision), 0) FROM triggers))
