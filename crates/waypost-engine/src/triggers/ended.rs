@@ -28,7 +28,7 @@ use waypost_ports::triggers::{
 };
 
 use super::scheduling::rejected;
-use super::{FireError, FireResult, Firing, Occurrence, blocking};
+use super::{FireError, FireResult, Firing, Occurrence};
 
 /// Stands for every workflow but the trigger's own.
 const ANY_WORKFLOW: &str = "*";
@@ -66,7 +66,7 @@ impl EndedTriggers {
             wanted.insert(row.number, endpoint);
         }
         let outbox = Arc::clone(&self.outbox);
-        Ok(blocking(move || change_endpoints(&*outbox, &wanted)).await?)
+        Ok(self.firing.blocking(move || change_endpoints(&*outbox, &wanted)).await?)
     }
 
     /// Fires the end that a message is about; `None` where it is to be done later.
@@ -139,11 +139,11 @@ impl EndedTriggers {
         about: AboutEnd,
     ) -> Result<Occurrence, FireError> {
         let (store, read) = (Arc::clone(&self.firing.store), message.clone());
-        let (depth, output) = blocking(move || {
+        let read = move || {
             let depth = depth(&*store, read.name.execution)?;
-            Ok((depth, crate::dispatcher::output_of(&*store, &read)?))
-        })
-        .await?;
+            Ok::<_, StoreError>((depth, crate::dispatcher::output_of(&*store, &read)?))
+        };
+        let (depth, output) = self.firing.blocking(read).await?;
         let key = format!("{} {}", about.id, message.name.seq);
         let mut fields = about.fields;
         fields.insert("output".to_owned(), output);

@@ -5,9 +5,9 @@ use waypost_core::time::Timestamp;
 use waypost_ports::store::StoreError;
 use waypost_ports::triggers::{Advance, FireOutcome, TriggerNo, TriggerRow, TriggerState};
 
-use super::runner::TriggerWork;
 use super::schedules::{ScheduleTurn, TimeFired, TurnAction};
 use super::wakeups::TriggerName;
+use super::work::TriggerWork;
 use super::{FireError, FireResult, Occurrence};
 
 /// Unfinished executions of a schedule that are looked at.

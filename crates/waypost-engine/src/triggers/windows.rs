@@ -6,8 +6,8 @@ use waypost_core::json::{BadJson, Json};
 use waypost_core::trigger::{Payload, TriggerKind, WindowMode};
 use waypost_ports::triggers::{DueGroup, FireOutcome, Settlement, TriggerRow, TriggerState};
 
-use super::runner::TriggerWork;
 use super::scheduling::rejected;
+use super::work::TriggerWork;
 use super::{FireError, FireResult, Occurrence};
 
 /// How often a group is tried again because its trigger was changed meanwhile.
@@ -15,7 +15,7 @@ const TRIES: usize = 3;
 
 impl TriggerWork {
     /// Fires a group.
-    pub(super) async fn flush(&self, group: DueGroup) -> Result<(), FireError> {
+    pub async fn flush(&self, group: DueGroup) -> Result<(), FireError> {
         let mut row = Arc::unwrap_or_clone(Arc::clone(&group.row));
         for _ in 0..TRIES {
             let occurrence = self.occurrence(&row, &group).await?;

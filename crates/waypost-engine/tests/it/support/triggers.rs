@@ -23,7 +23,8 @@ use waypost_core::trigger::{
 };
 use waypost_engine::driver::Committed;
 use waypost_engine::triggers::{
-    EndedTriggers, Firing, TriggerControl, TriggerRunner, TriggerWakeups, registrations,
+    EndedTriggers, Firing, Surroundings, TriggerControl, TriggerRunner, TriggerWakeups,
+    registrations,
 };
 use waypost_engine::{Engine, Observer, Plans};
 use waypost_ports::source::{
@@ -40,6 +41,7 @@ pub(crate) const TRIGGER: &str = "it";
 
 /// An instance: its engine, and its runner, which works when a test asks it to.
 pub(crate) struct Instance {
+    engine: Arc<Engine>,
     pub(crate) runner: TriggerRunner,
     pub(crate) control: TriggerControl,
     pub(crate) source: Arc<Source>,
@@ -190,8 +192,9 @@ impl Lab {
             });
             parts.observer = Some(observer);
         });
+        let engine = Arc::new(engine);
         let firing = Firing {
-            engine: Arc::new(engine),
+            engine: Arc::clone(&engine) as Arc<dyn Surroundings>,
             store: Arc::clone(&self.store) as Arc<dyn Store>,
             triggers: Arc::new(self.store.inner.clone()),
             plans,
@@ -205,7 +208,7 @@ impl Lab {
         let streams = Arc::new(StreamPages::default());
         let reader = Arc::clone(&streams) as Arc<dyn StreamReader>;
         let runner = TriggerRunner { firing, pages, streams: reader, ends, wakeups };
-        Instance { runner, control, source, streams }
+        Instance { engine, runner, control, source, streams }
     }
 
     pub(crate) fn trigger(&self) -> TriggerRow {
@@ -241,7 +244,7 @@ impl Lab {
 
 impl Instance {
     pub(crate) fn engine(&self) -> &Engine {
-        &self.runner.firing.engine
+        &self.engine
     }
 
     /// Does what is due.
