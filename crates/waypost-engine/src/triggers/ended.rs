@@ -15,6 +15,7 @@ use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::outbox::delivery::Delivered;
 use waypost_core::outbox::{MessageKind, MessageKinds};
+use waypost_core::planted::{Bug, is_planted};
 use waypost_core::status::Status;
 use waypost_core::trigger::{Payload, TriggerKind, TriggerKindName, WorkflowEndedTrigger};
 use waypost_ports::outbox::{
@@ -117,10 +118,11 @@ impl EndedTriggers {
             };
             let (outcome, reason) = match self.firing.fire(&row, occurrence, None, None).await? {
                 FireResult::Started(_) | FireResult::Known(_) => return Ok(true),
+                FireResult::Stale if is_planted(Bug::EndLeftWhenStale) => return Ok(true),
                 FireResult::Stale => continue,
                 FireResult::Retry { why } => {
                     tracing::warn!(%why, trigger = %name, %workflow, "an end is fired later");
-                    return Ok(false);
+                    return Ok(is_planted(Bug::EndAnsweredUnfired));
                 }
                 FireResult::Filtered => (FireOutcome::Filtered, None),
                 FireResult::Dead { reason } => (FireOutcome::Dead, Some(reason)),

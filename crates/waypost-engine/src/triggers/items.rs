@@ -9,6 +9,7 @@ use futures_util::{FutureExt, StreamExt, stream};
 use waypost_core::expr::{Expression, Scope};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::json::Json;
+use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_core::trigger::{Payload, TriggerCursor};
 use waypost_ports::triggers::{
@@ -164,6 +165,9 @@ impl TriggerWork {
                 None => return Ok(None),
                 Some(ItemFired::Started) => dead_in_a_row = 0,
                 Some(ItemFired::Known) => {}
+                Some(ItemFired::Nothing(FireOutcome::Dead, _)) if is_planted(Bug::PoisonBlocks) => {
+                    return Ok(None);
+                }
                 Some(ItemFired::Nothing(outcome, reason)) => {
                     let is_dead = outcome == FireOutcome::Dead;
                     dead_in_a_row = if is_dead { dead_in_a_row + 1 } else { 0 };

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use waypost_core::failure::Failure;
+use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_core::trigger::{PollCursor, PollTrigger, TriggerCursor, TriggerKind};
 use waypost_ports::source::PageRequest;
@@ -78,6 +79,10 @@ impl TriggerWork {
         page: PageItems,
     ) -> Result<Option<PageEnd>, FireError> {
         let PageItems { items, mut cursor, more } = page;
+        if is_planted(Bug::CursorOutsideCommit) {
+            let moved = turn.settlement(cursor.clone(), turn.now.plus(turn.poll.every));
+            self.firing.store(moved).await?;
+        }
         let Some(fired) = self.fire_page(&turn.row, items, cursor.dead_in_a_row).await? else {
             return Ok(None);
         };

@@ -21,7 +21,7 @@ use waypost_ports::source::{PageSource, StreamReader};
 use waypost_ports::store::StoreError;
 use waypost_ports::triggers::{TRIM_MAX, TriggerNo, TriggerRow, TriggerState};
 
-use super::book::{CLAIM_MAX, STORE_PAUSE, TriggerBook};
+use super::book::{CLAIM_LEASE, CLAIM_MAX, STORE_PAUSE, TriggerBook};
 use super::streams::{StreamEnd, StreamNews, StreamWatch};
 use super::wakeups::TriggerName;
 use super::work::TriggerWork;
@@ -206,7 +206,7 @@ impl TriggerWork {
         if limit == 0 {
             return Ok(());
         }
-        let claimed = self.claim(limit).await?;
+        let claimed = self.claim(limit, CLAIM_LEASE).await?;
         let at = claimed.at;
         under_way.clock = (at, Instant::now());
         let groups_due = claimed.next_group.is_some_and(|next| next <= at);
@@ -221,7 +221,7 @@ impl TriggerWork {
 
     async fn begin_groups(self: &Arc<Self>, under_way: &mut UnderWay) -> Result<(), StoreError> {
         let limit = under_way.book.room();
-        let groups = self.claim_groups(limit).await?;
+        let groups = self.claim_groups(limit, CLAIM_LEASE).await?;
         under_way.book.groups_begun(groups.len(), limit);
         for group in groups {
             let work = Arc::clone(self);

@@ -3,13 +3,12 @@
 
 use std::sync::Arc;
 
-use waypost_core::time::Timestamp;
+use waypost_core::time::{Millis, Timestamp};
 use waypost_core::trigger::TriggerKindName;
 use waypost_ports::source::{PageSource, StreamReader};
 use waypost_ports::store::StoreError;
 use waypost_ports::triggers::{ClaimedTriggers, DueGroup, TriggerClaim, TriggerRow};
 
-use super::book::CLAIM_LEASE;
 use super::streams::{StreamEnd, Streams};
 use super::successes::Successes;
 use super::{FireError, Firing, TriggerWakeups};
@@ -35,15 +34,19 @@ impl TriggerWork {
         Self { firing, pages, streams, wakeups, successes }
     }
 
-    /// Claims triggers that are due.
-    pub async fn claim(&self, limit: usize) -> Result<ClaimedTriggers, StoreError> {
-        let request = TriggerClaim { limit, lease: CLAIM_LEASE };
+    /// Claims triggers that are due, for a time in which others leave them alone.
+    pub async fn claim(&self, limit: usize, lease: Millis) -> Result<ClaimedTriggers, StoreError> {
+        let request = TriggerClaim { limit, lease };
         self.firing.call(move |triggers| triggers.claim_triggers(&request)).await
     }
 
     /// Claims groups of windows that are due.
-    pub async fn claim_groups(&self, limit: usize) -> Result<Vec<DueGroup>, StoreError> {
-        self.firing.call(move |triggers| triggers.claim_groups(limit, CLAIM_LEASE)).await
+    pub async fn claim_groups(
+        &self,
+        limit: usize,
+        lease: Millis,
+    ) -> Result<Vec<DueGroup>, StoreError> {
+        self.firing.call(move |triggers| triggers.claim_groups(limit, lease)).await
     }
 
     /// Does what is due of a trigger at a time of the store; returns when it is due again, if that is known.
