@@ -125,6 +125,21 @@ bugs! {
     MessageOvertakes = "message-overtakes", "a message is sent before an earlier one about the same execution";
     CoolingIgnored = "cooling-ignored", "an endpoint that cools is sent every message that is due";
     MessageClaimedForEver = "message-claimed-for-ever", "a message whose dispatcher died is not sent again";
+    // Triggers.
+    CursorOutsideCommit = "cursor-outside-commit", "the cursor of a poll moves before the items of its page have fired";
+    FireNotFenced = "fire-not-fenced", "a fire goes in though another instance has moved the cursor that it was decided on";
+    SpecNotFenced = "spec-not-fenced", "a fire that was prepared by an older version goes in after a deploy";
+    PauseNotFenced = "pause-not-fenced", "a fire that was prepared before a pause goes in after it";
+    OwnClockSchedule = "own-clock-schedule", "a schedule is judged by the clock of the machine";
+    CatchUpUnbounded = "catch-up-unbounded", "a schedule that was away fires every time that it missed";
+    BackfillMovesCursor = "backfill-moves-cursor", "a backfill moves the cursor of its schedule";
+    OverlapLooksTooEarly = "overlap-looks-too-early", "the unfinished executions of a schedule are those from before its row was read";
+    FiredWithoutPermit = "fired-without-permit", "the first frame of an execution that a trigger starts does not ask for its permit";
+    PoisonBlocks = "poison-blocks", "an item that can start nothing is tried again and again instead of becoming a dead letter";
+    EndAnsweredUnfired = "end-answered-unfired", "an end that cannot be fired now counts as fired";
+    EndLeftWhenStale = "end-left-when-stale", "an end whose trigger is changed while it fires counts as fired";
+    GroupReplaced = "group-replaced", "an event that arrives when its group is due begins another one in its place";
+    DebouncedForEver = "debounced-for-ever", "every event puts off its debounce, however long it has waited";
     // Approvals.
     SecondDecisionTaken = "second-decision-taken", "a decision about an approval that is over is acknowledged as done";
     ReminderForgotten = "reminder-forgotten", "a take-over forgets when people are to be reminded of an approval";

@@ -92,7 +92,8 @@ pub struct Started {
     /// The execution that this submission created; absent if the same submission was accepted
     /// before.
     pub new: Option<NewExecution>,
-    end: AwaitedEnd,
+    /// Absent where nobody may ask for it.
+    end: Option<AwaitedEnd>,
 }
 
 /// An execution that a submission created.
@@ -215,21 +216,13 @@ impl Engine {
             ticket,
             await_end: Some(end.ticket),
         }));
-        match answer.await {
-            Ok(Answer::Started { execution, key, status }) => {
-                end.execution = Some(execution);
-                Ok(Started { execution, new: Some(NewExecution { key, status }), end })
-            }
-            Ok(Answer::Exists { existing, taken }) => match taken {
-                TakenName::SameSubmission | TakenName::Item => Ok(self.adopt(existing)),
-                TakenName::Id => Err(EngineError::IdTaken(existing)),
-                TakenName::IdempotencyKey => Err(EngineError::IdempotencyKeyTaken(existing)),
-            },
-            Ok(Answer::Rejected { holding }) => Err(EngineError::Rejected(holding)),
-            Ok(Answer::ItemSettled(outcome)) => Err(EngineError::ItemSettled(outcome)),
-            Ok(Answer::Stale) => Err(EngineError::Stale),
-            other => Err(EngineError::of(other)),
+        let mut started = Started::of(answer.await.ok())?;
+        if started.new.is_none() {
+            return Ok(self.adopt(started.execution));
         }
+        end.execution = Some(started.execution);
+        started.end = Some(end);
+        Ok(started)
     }
 
     /// Sends a request to an execution: a signal, a pause, a resumption, a cancellation. Returns
@@ -252,7 +245,7 @@ impl Engine {
                 Ok(Answer::Moved) => continue,
                 Ok(Answer::Ended(end)) => Err(Refusal::Ended(end.status).into()),
                 Ok(Answer::Rejected { holding }) => Err(EngineError::Rejected(holding)),
-                other => Err(EngineError::of(other)),
+                other => Err(EngineError::of(other.ok())),
             };
         }
     }
@@ -268,7 +261,7 @@ impl Engine {
     pub fn adopt(&self, execution: ExecutionNo) -> Started {
         let end = self.await_end(execution);
         self.shared.inputs.push(Input::Adopt(execution));
-        Started { execution, new: None, end }
+        Started { execution, new: None, end: Some(end) }
     }
 
     /// Claims now.
@@ -361,9 +354,28 @@ pub enum Requested {
 }
 
 impl Started {
+    /// What the driver's answer to a submission means, if there was one. Its end is not awaited.
+    pub fn of(answer: Option<Answer>) -> Result<Self, EngineError> {
+        let started = |execution, new| Ok(Self { execution, new, end: None });
+        match answer {
+            Some(Answer::Started { execution, key, status }) => {
+                started(execution, Some(NewExecution { key, status }))
+            }
+            Some(Answer::Exists { existing, taken }) => match taken {
+                TakenName::SameSubmission | TakenName::Item => started(existing, None),
+                TakenName::Id => Err(EngineError::IdTaken(existing)),
+                TakenName::IdempotencyKey => Err(EngineError::IdempotencyKeyTaken(existing)),
+            },
+            Some(Answer::Rejected { holding }) => Err(EngineError::Rejected(holding)),
+            Some(Answer::ItemSettled(outcome)) => Err(EngineError::ItemSettled(outcome)),
+            Some(Answer::Stale) => Err(EngineError::Stale),
+            other => Err(EngineError::of(other)),
+        }
+    }
+
     /// Waits for the end. `None` if the engine stopped first; another instance continues the
     /// execution.
     pub async fn ended(self) -> Option<EndSummary> {
-        self.end.ended().await
+        self.end?.ended().await
     }
 }

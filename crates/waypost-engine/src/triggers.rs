@@ -17,18 +17,21 @@
 //! | `dead` | dead letters, fired again |
 //! | `registration` | what a deploy registers |
 //! | `runner`, `book`, `wakeups` | the task that claims what is due; its bookkeeping; what wakes it |
+//! | `work` | what the runner and the simulator do with what they claimed |
 //! | `schedules`, `scheduling` | one turn of a schedule, and the calls that it needs |
 //! | `items` | for polls and streams: how items are fired, and the waits after failed reads |
 //! | `polls`, `polling` | the items of a page, and the calls of a poll |
 //! | `streams` | the calls of a stream, and watches of sources without news |
 //! | `pages` | pages, read over HTTP |
 //! | `ended` | ends of workflows, through the outbox |
-//! | `windows` | events that wait, for others or for their turn |
+//! | `windows`, `arrivals` | events that wait, for others or for their turn; how they get there |
+//! | `surroundings` | what all of this needs of its process: starts, blocking calls, the store's time |
 //! | `successes` | when a schedule's last successful execution was due |
 //!
 //! What a trigger does with an occurrence is decided in `waypost_core::trigger`, and whether it may in the
 //! store, where the fire is a part of the execution's first frame.
 
+mod arrivals;
 mod backfilling;
 mod book;
 mod by_hand;
@@ -47,12 +50,13 @@ mod schedules;
 mod scheduling;
 mod streams;
 mod successes;
+mod surroundings;
 mod trial;
 mod wakeups;
 mod windows;
+mod work;
 
-use waypost_ports::store::StoreError;
-
+pub use arrivals::arrival;
 pub use backfilling::{
     BACKFILL_RATE, BACKFILL_RATE_MAX, BACKFILLS_MAX, BackfillAccepted, BackfillRequest,
 };
@@ -70,12 +74,6 @@ pub use registration::registrations;
 pub use runner::TriggerRunner;
 pub use schedules::{ScheduleTurn, TimeFired, TurnAction};
 pub use streams::WATCHES_MAX;
+pub use surroundings::Surroundings;
 pub use wakeups::TriggerWakeups;
-
-/// Runs a call that blocks.
-async fn blocking<T: Send + 'static>(
-    call: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
-) -> Result<T, StoreError> {
-    let done = tokio::task::spawn_blocking(call).await;
-    done.unwrap_or_else(|error| Err(StoreError::Unavailable(error.to_string())))
-}
+pub use work::TriggerWork;

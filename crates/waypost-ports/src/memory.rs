@@ -44,6 +44,7 @@ pub use claiming::Claimable;
 pub use reading::Pages;
 pub use tables::Tables;
 pub use tasks::MemoryTasks;
+pub use triggers::HeldGroup;
 
 /// A store in memory. Clones share their data, as connections to one database do.
 #[derive(Clone)]

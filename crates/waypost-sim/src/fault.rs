@@ -96,6 +96,10 @@ faults! {
     Answers = "answers", "people decide approvals, twice, at two instances, and at the moment of expiry";
     Callbacks = "callbacks", "services call back before the node waits, twice, with a forged token, at the moment of expiry and late";
     Budgets = "budgets", "users change budgets, also such as are not exhausted";
+    SourceRepeats = "source-repeats", "a source of a poll tells items again, also twice in one page";
+    SourceLate = "source-late", "an item of a source appears after later ones, within the lookback of its poll";
+    SourceBack = "source-back", "a source goes back: a read is answered as of an earlier moment";
+    HookTwice = "hook-twice", "a delivery comes twice, at two instances at once";
     ProjectorDies = "projector-dies", "the projector loses what it has not written";
 }
 

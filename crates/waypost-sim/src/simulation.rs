@@ -24,6 +24,7 @@
 //! | `killer` | an execution that kills every process that decides it |
 //! | `fate` | processes that die, clocks that jump, stores that fail |
 //! | `trees` | executions that others start |
+//! | `triggers` | workflows that start by themselves |
 //! | `webhooks` | messages to webhook endpoints, and their dispatchers |
 //! | `auditing`, `lines`, `verdict` | what must be true at every moment, and in the end |
 
@@ -46,6 +47,7 @@ mod recording;
 mod services;
 mod tasks;
 mod trees;
+mod triggers;
 mod verdict;
 mod webhooks;
 
@@ -131,6 +133,7 @@ pub struct Simulation {
     far: far::Far,
     people: people::People,
     webhooks: webhooks::Webhooks,
+    triggers: triggers::TriggerWorld,
     approvers: approvals::Approvers,
     storms: breakers::Storms,
     models: budgets::Models,
@@ -203,6 +206,7 @@ impl Simulation {
             far,
             people,
             webhooks,
+            triggers: triggers::TriggerWorld::new(&seed),
             approvers: approvals::Approvers::new(&seed),
             storms: breakers::Storms::new(&seed),
             models: budgets::Models::new(&seed),
@@ -226,6 +230,7 @@ impl Simulation {
         self.define_children();
         self.plan_submissions();
         self.build_far();
+        self.build_triggers();
         self.build_webhooks();
         self.after(1_000, WorldEvent::Fate);
         self.after(500, WorldEvent::Request(None));
@@ -243,6 +248,9 @@ impl Simulation {
             self.truth.advance_to(ms);
             self.events += 1;
             self.handle(event);
+            if !self.triggers.is_empty() {
+                self.wake_trigger_tasks();
+            }
             if self.faults_over && self.is_at_rest() {
                 break;
             }
@@ -287,6 +295,7 @@ impl Simulation {
             WorldEvent::Release(execution) => self.release(execution),
             WorldEvent::Far(event) => self.far(event),
             WorldEvent::Webhooks(event) => self.webhook(event),
+            WorldEvent::Triggers(event) => self.trigger(event),
             WorldEvent::Fate => self.fate(),
             WorldEvent::Start { machine } => self.start(machine),
             WorldEvent::Resume(life) => self.resume(life),

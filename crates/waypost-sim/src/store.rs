@@ -4,6 +4,8 @@
 //! done at one moment. Appends and deliveries are several statements with time in between, so the
 //! simulation runs those one by one on [`SimStore::with`].
 
+mod triggers;
+
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

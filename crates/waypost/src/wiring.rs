@@ -220,7 +220,7 @@ pub fn open_server(backend: Arc<dyn Backend>, url: &str, settings: &Settings) ->
     let store = Arc::clone(&parts.store);
     let engine = Arc::new(Engine::open(parts)?);
     let firing = Firing {
-        engine: Arc::clone(&engine),
+        engine: Arc::clone(&engine) as Arc<_>,
         store,
         triggers: Arc::clone(&backend) as Arc<dyn Triggers>,
         plans: Arc::clone(&plans),

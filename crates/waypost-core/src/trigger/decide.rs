@@ -12,6 +12,7 @@
 use std::collections::BTreeSet;
 
 use super::{Backfill, Overlap, ScheduleCursor, ScheduleTrigger};
+use crate::planted::{Bug, is_planted};
 use crate::time::{Millis, Timestamp};
 
 /// How often to look whether an execution has ended that times wait for, and whether a backfill may go on.
@@ -202,6 +203,10 @@ impl ScheduleNow<'_> {
         let backfills = rest.map(|_| next).into_iter().chain(others).collect();
         let cursor = ScheduleCursor { backfills, ..self.copy() };
         let Some(time) = fires else { return self.settle(Vec::new(), false, cursor) };
+        let cursor = match is_planted(Bug::BackfillMovesCursor) {
+            true => ScheduleCursor { after: time, ..cursor },
+            false => cursor,
+        };
         let previous = self.schedule.schedule.last_before(time).map(|last| last.at);
         let of = if backfill.again {
             BackfillFire::Again { id: backfill.id }

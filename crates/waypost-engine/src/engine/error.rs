@@ -1,6 +1,5 @@
 //! Why the engine does not fulfil a request.
 
-use tokio::sync::oneshot;
 use waypost_core::command::Refusal;
 use waypost_core::id::ExecutionNo;
 use waypost_ports::store::{FireOutcome, StoreError};
@@ -72,16 +71,16 @@ impl From<NotScrubbed> for EngineError {
 
 impl EngineError {
     /// The error for an answer that is none to the question, or for none at all.
-    pub(super) fn of(answer: Result<Answer, oneshot::error::RecvError>) -> Self {
+    pub(super) fn of(answer: Option<Answer>) -> Self {
         match answer {
-            Ok(Answer::Refused(refusal)) => Self::Refused(refusal),
-            Ok(Answer::Unknown) => Self::Unknown,
-            Ok(Answer::Poisoned(reason)) => Self::Poisoned(reason),
-            Ok(Answer::ClusterTooOld { needs, readable }) => {
+            Some(Answer::Refused(refusal)) => Self::Refused(refusal),
+            Some(Answer::Unknown) => Self::Unknown,
+            Some(Answer::Poisoned(reason)) => Self::Poisoned(reason),
+            Some(Answer::ClusterTooOld { needs, readable }) => {
                 Self::ClusterTooOld { needs, readable }
             }
-            Ok(_) => Self::Stopping,
-            Err(_) => Self::Unanswered,
+            Some(_) => Self::Stopping,
+            None => Self::Unanswered,
         }
     }
 }

@@ -164,7 +164,7 @@ impl Engine {
                 // It left memory meanwhile, and nothing was done: now the inbox takes it. Or it has
                 // ended: its log shows whether one of its attempts ended with this report.
                 Ok(Answer::Moved | Answer::Ended(_)) => continue,
-                other => Err(EngineError::of(other)),
+                other => Err(EngineError::of(other.ok())),
             };
         }
     }

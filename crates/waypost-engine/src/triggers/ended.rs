@@ -15,6 +15,7 @@ use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::outbox::delivery::Delivered;
 use waypost_core::outbox::{MessageKind, MessageKinds};
+use waypost_core::planted::{Bug, is_planted};
 use waypost_core::status::Status;
 use waypost_core::trigger::{Payload, TriggerKind, TriggerKindName, WorkflowEndedTrigger};
 use waypost_ports::outbox::{
@@ -29,7 +30,7 @@ use waypost_ports::triggers::{
 };
 
 use super::scheduling::rejected;
-use super::{FireError, FireResult, Firing, Occurrence, blocking};
+use super::{FireError, FireResult, Firing, Occurrence};
 
 /// Stands for every workflow but the trigger's own.
 const ANY_WORKFLOW: &str = "*";
@@ -54,7 +55,7 @@ impl EndedTriggers {
         // Endpoints first: a deploy stores a trigger together with its endpoint, so every endpoint that is known
         // here has its trigger among the rows that are read after it.
         let outbox = Arc::clone(&self.outbox);
-        let mut known = blocking(move || outbox.endpoints()).await?;
+        let mut known = self.firing.blocking(move || outbox.endpoints()).await?;
         known.retain(|row| is_trigger_endpoint(&row.endpoint.id));
         let mut wishes = BTreeMap::new();
         for row in self.firing.call(rows).await? {
@@ -72,7 +73,7 @@ impl EndedTriggers {
             }
         }
         let outbox = Arc::clone(&self.outbox);
-        Ok(blocking(move || change_endpoints(&*outbox, &known, &wishes)).await?)
+        Ok(self.firing.blocking(move || change_endpoints(&*outbox, &known, &wishes)).await?)
     }
 
     async fn wish(&self, row: &TriggerRow) -> Result<Wish, FireError> {
@@ -137,10 +138,11 @@ impl EndedTriggers {
             };
             let (outcome, reason) = match self.firing.fire(&row, occurrence, None, None).await? {
                 FireResult::Started(_) | FireResult::Known(_) => return Ok(true),
+                FireResult::Stale if is_planted(Bug::EndLeftWhenStale) => return Ok(true),
                 FireResult::Stale => continue,
                 FireResult::Retry { why } => {
                     tracing::warn!(%why, trigger = %name, %workflow, "an end is fired later");
-                    return Ok(false);
+                    return Ok(is_planted(Bug::EndAnsweredUnfired));
                 }
                 FireResult::Filtered => (FireOutcome::Filtered, None),
                 FireResult::Dead { reason } => (FireOutcome::Dead, Some(reason)),
@@ -159,11 +161,11 @@ impl EndedTriggers {
         about: AboutEnd,
     ) -> Result<Occurrence, FireError> {
         let (store, read) = (Arc::clone(&self.firing.store), message.clone());
-        let (depth, output) = blocking(move || {
+        let read = move || {
             let depth = depth(&*store, read.name.execution)?;
-            Ok((depth, crate::dispatcher::output_of(&*store, &read)?))
-        })
-        .await?;
+            Ok::<_, StoreError>((depth, crate::dispatcher::output_of(&*store, &read)?))
+        };
+        let (depth, output) = self.firing.blocking(read).await?;
         let key = format!("{} {}", about.id, message.name.seq);
         let mut fields = about.fields;
         fields.insert("output".to_owned(), output);

@@ -11,17 +11,20 @@ use waypost_ports::triggers::{
     Advance, Fire, FireOutcome, GroupFence, Settlement, TriggerRow, Triggers,
 };
 
-use super::{Occurrence, blocking};
+use super::surroundings::blocking;
+use super::{Occurrence, Surroundings};
 use crate::driver::StartRequest;
-use crate::engine::{Engine, EngineError, Started};
+use crate::engine::{EngineError, Started};
 use crate::shell::{Damage, NotKept, Plans};
 
 /// How many executions may have started each other by triggers.
 pub const TRIGGER_DEPTH_MAX: u32 = 16;
+
 /// Fires triggers. Cheap to clone.
 #[derive(Clone)]
 pub struct Firing {
-    pub engine: Arc<Engine>,
+    /// The engine that starts the executions.
+    pub engine: Arc<dyn Surroundings>,
     pub store: Arc<dyn Store>,
     pub triggers: Arc<dyn Triggers>,
     pub plans: Arc<Plans>,
@@ -89,9 +92,7 @@ impl Firing {
             return Ok(plan);
         }
         let (plans, store) = (Arc::clone(&self.plans), Arc::clone(&self.store));
-        let found = tokio::task::spawn_blocking(move || plans.get(hash, &*store)).await;
-        let found = found.map_err(|error| StoreError::Unavailable(error.to_string()))?;
-        Ok(found?)
+        Ok(blocking(&*self.engine, move || plans.get(hash, &*store)).await??)
     }
 
     /// Starts the execution of an occurrence, together with the item, the trigger's next cursor and the group
@@ -110,7 +111,7 @@ impl Firing {
             return Ok(FireResult::Dead { reason });
         }
         let PlannedTrigger { plan, trigger } = self.planned(row).await?;
-        let fired = occurrence.fired(&trigger, self.engine.time().least);
+        let fired = occurrence.fired(&trigger, self.engine.now());
         let start = match trigger.prepare(&fired, &occurrence.payload) {
             Prepared::Start(start) => start,
             Prepared::Filtered => return Ok(FireResult::Filtered),
@@ -199,11 +200,11 @@ impl Firing {
             return;
         }
         let (store, count) = (Arc::clone(&self.store), executions.len());
-        match blocking(move || store.owners(&executions)).await {
+        match self.blocking(move || store.owners(&executions)).await {
             Ok(owners) => {
                 let unowned = (owners.len() < count).then_some(None);
                 let owners = owners.into_iter().map(|(_, owner)| Some(owner));
-                self.engine.announce_mail(owners.chain(unowned));
+                self.engine.announce_mail(owners.chain(unowned).collect());
             }
             Err(error) => tracing::debug!(%error, "the owners of executions cannot be read"),
         }
@@ -217,7 +218,7 @@ impl Firing {
 
     /// The store's time.
     pub fn now(&self) -> Timestamp {
-        self.engine.time().least
+        self.engine.now()
     }
 
     pub(super) async fn call<T: Send + 'static>(
@@ -225,7 +226,14 @@ impl Firing {
         call: impl FnOnce(&dyn Triggers) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let triggers = Arc::clone(&self.triggers);
-        blocking(move || call(&*triggers)).await
+        self.blocking(move || call(&*triggers)).await
+    }
+
+    pub(super) async fn blocking<T: Send + 'static, E: From<StoreError> + Send + 'static>(
+        &self,
+        call: impl FnOnce() -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E> {
+        blocking(&*self.engine, call).await?
     }
 }
 

@@ -6,19 +6,18 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
-use tokio::time::Instant;
-use uuid::Uuid;
 use waypost_core::expr::{Expression, Scope};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::json::Json;
+use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_core::trigger::{Payload, TriggerCursor};
 use waypost_ports::triggers::{
     Advance, FireOutcome, SettledFire, Settlement, TriggerRow, TriggerState,
 };
 
-use super::runner::TriggerWork;
 use super::scheduling::rejected;
+use super::work::TriggerWork;
 use super::{FireError, FireResult, Occurrence};
 
 /// Items in a row that could not be started, after which a trigger is broken: what fails is the definition, or
@@ -111,16 +110,15 @@ pub(super) fn settlement(
     }
 }
 
-/// What is stored after a read that failed.
+/// What is stored after a read that failed. `jitter` is any number.
 pub(super) fn failed(
     row: &TriggerRow,
     cursor: TriggerCursor,
     now: Timestamp,
-    failure: &Failure,
+    (failure, jitter): (&Failure, u32),
 ) -> Settlement {
     let failures = row.failures.saturating_add(1);
-    let [a, b, c, d, ..] = *Uuid::new_v4().as_bytes();
-    let wait = read_backoff(failures, failure, u32::from_be_bytes([a, b, c, d]));
+    let wait = read_backoff(failures, failure, jitter);
     Settlement {
         failures,
         failure: Some(format!("{}: {}", failure.kind, failure.message).into()),
@@ -167,6 +165,9 @@ impl TriggerWork {
                 None => return Ok(None),
                 Some(ItemFired::Started) => dead_in_a_row = 0,
                 Some(ItemFired::Known) => {}
+                Some(ItemFired::Nothing(FireOutcome::Dead, _)) if is_planted(Bug::PoisonBlocks) => {
+                    return Ok(None);
+                }
                 Some(ItemFired::Nothing(outcome, reason)) => {
                     let is_dead = outcome == FireOutcome::Dead;
                     dead_in_a_row = if is_dead { dead_in_a_row + 1 } else { 0 };
@@ -232,7 +233,7 @@ impl TriggerWork {
         &self,
         row: &mut TriggerRow,
         next: Option<PageEnd>,
-        until: Instant,
+        until: Timestamp,
     ) -> Result<ControlFlow<Option<Timestamp>>, FireError> {
         // Some items are to be fired later, or the trigger has changed: the page is read again.
         let Some((settlement, more)) = next else { return Ok(ControlFlow::Break(None)) };
@@ -250,7 +251,7 @@ impl TriggerWork {
         row.seq += 1;
         row.cursor = cursor;
         row.state = TriggerState::Active;
-        Ok(match more && Instant::now() <= until {
+        Ok(match more && self.firing.now() <= until {
             true => ControlFlow::Continue(()),
             false => ControlFlow::Break(next_due),
         })

@@ -2,11 +2,10 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::time::Instant;
 use waypost_core::failure::Failure;
-use waypost_core::time::Timestamp;
+use waypost_core::planted::{Bug, is_planted};
+use waypost_core::time::{Millis, Timestamp};
 use waypost_core::trigger::{PollCursor, PollTrigger, TriggerCursor, TriggerKind};
 use waypost_ports::source::PageRequest;
 use waypost_ports::triggers::{Settlement, TriggerRow};
@@ -14,10 +13,10 @@ use waypost_ports::triggers::{Settlement, TriggerRow};
 use super::FireError;
 use super::items::{GOES_ON, PageEnd, READ_TIMEOUT, failed, settlement};
 use super::polls::{PageItems, page_request, read_page};
-use super::runner::TriggerWork;
+use super::work::TriggerWork;
 
 /// How long a source is read page after page before others have their turn.
-pub(super) const TURN_MAX: Duration = Duration::from_secs(20);
+pub(super) const TURN_MAX: Millis = Millis::from_secs(20);
 
 /// A poll that is worked on.
 struct PollTurn<'a> {
@@ -36,13 +35,13 @@ impl TriggerWork {
         let planned = self.firing.planned(&row).await?;
         let TriggerKind::Poll(poll) = &planned.trigger.kind else { return Ok(None) };
         let mut turn = PollTurn { row, poll, now };
-        let until = Instant::now() + TURN_MAX;
+        let until = self.firing.now().plus(TURN_MAX);
         loop {
             let TriggerCursor::Poll(cursor) = turn.row.cursor.clone() else { return Ok(None) };
             let next = match self.read(&turn, &cursor).await {
                 Ok(Some(page)) => self.on_page(&turn, page).await?,
                 Ok(None) => Some(turn.unchanged(cursor)),
-                Err(failure) => Some(turn.failed(cursor, &failure)),
+                Err(failure) => Some(turn.failed(cursor, (&failure, self.firing.engine.jitter()))),
             };
             match self.after_page(&mut turn.row, next, until).await? {
                 ControlFlow::Continue(()) => {}
@@ -80,6 +79,10 @@ impl TriggerWork {
         page: PageItems,
     ) -> Result<Option<PageEnd>, FireError> {
         let PageItems { items, mut cursor, more } = page;
+        if is_planted(Bug::CursorOutsideCommit) {
+            let moved = turn.settlement(cursor.clone(), turn.now.plus(turn.poll.every));
+            self.firing.store(moved).await?;
+        }
         let Some(fired) = self.fire_page(&turn.row, items, cursor.dead_in_a_row).await? else {
             return Ok(None);
         };
@@ -105,7 +108,7 @@ impl PollTurn<'_> {
         (self.settlement(cursor, self.now.plus(self.poll.every)), false)
     }
 
-    fn failed(&self, cursor: PollCursor, failure: &Failure) -> PageEnd {
+    fn failed(&self, cursor: PollCursor, failure: (&Failure, u32)) -> PageEnd {
         // A page that may have been the reason is read in full.
         let cursor = TriggerCursor::Poll(PollCursor { etag: None, ..cursor });
         (failed(&self.row, cursor, self.now, failure), false)

@@ -17,16 +17,15 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use waypost_core::time::{Millis, Timestamp};
-use waypost_core::trigger::TriggerKindName;
 use waypost_ports::source::{PageSource, StreamReader};
 use waypost_ports::store::StoreError;
-use waypost_ports::triggers::{TRIM_MAX, TriggerClaim, TriggerNo, TriggerRow, TriggerState};
+use waypost_ports::triggers::{TRIM_MAX, TriggerNo, TriggerRow, TriggerState};
 
 use super::book::{CLAIM_LEASE, CLAIM_MAX, STORE_PAUSE, TriggerBook};
-use super::streams::{StreamEnd, StreamNews, StreamWatch, Streams};
-use super::successes::Successes;
+use super::streams::{StreamEnd, StreamNews, StreamWatch};
 use super::wakeups::TriggerName;
-use super::{EndedTriggers, FireError, FireResult, Firing, TriggerWakeups};
+use super::work::TriggerWork;
+use super::{EndedTriggers, FireResult, Firing, TriggerWakeups};
 
 /// The shortest time between two turns.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -47,15 +46,6 @@ pub struct TriggerRunner {
     /// Whose endpoints it keeps in order.
     pub ends: EndedTriggers,
     pub wakeups: TriggerWakeups,
-}
-
-/// What the tasks of a runner share.
-pub(super) struct TriggerWork {
-    pub(super) firing: Firing,
-    pub(super) pages: Arc<dyn PageSource>,
-    pub(super) streams: Streams,
-    pub(super) wakeups: TriggerWakeups,
-    pub(super) successes: Successes,
 }
 
 /// Work that has ended.
@@ -134,13 +124,12 @@ impl TriggerRunner {
 
     fn begin(&self) -> (Arc<TriggerWork>, UnderWay) {
         let Self { firing, pages, streams, ends: _, wakeups } = self;
-        let work = TriggerWork {
-            firing: firing.clone(),
-            pages: Arc::clone(pages),
-            streams: Streams::new(Arc::clone(streams)),
-            wakeups: wakeups.clone(),
-            successes: Successes::default(),
-        };
+        let work = TriggerWork::new(
+            firing.clone(),
+            Arc::clone(pages),
+            Arc::clone(streams),
+            wakeups.clone(),
+        );
         let clock = (work.firing.now(), Instant::now());
         let (tasks, watches, book) = (JoinSet::new(), JoinSet::new(), TriggerBook::default());
         (Arc::new(work), UnderWay { tasks, watches, news: Vec::new(), book, clock })
@@ -217,8 +206,7 @@ impl TriggerWork {
         if limit == 0 {
             return Ok(());
         }
-        let request = TriggerClaim { limit, lease: CLAIM_LEASE };
-        let claimed = self.firing.call(move |triggers| triggers.claim_triggers(&request)).await?;
+        let claimed = self.claim(limit, CLAIM_LEASE).await?;
         let at = claimed.at;
         under_way.clock = (at, Instant::now());
         let groups_due = claimed.next_group.is_some_and(|next| next <= at);
@@ -226,15 +214,14 @@ impl TriggerWork {
             self.begin(under_way, row, at);
         }
         if groups_due {
-            self.claim_groups(under_way).await?;
+            self.begin_groups(under_way).await?;
         }
         Ok(())
     }
 
-    async fn claim_groups(self: &Arc<Self>, under_way: &mut UnderWay) -> Result<(), StoreError> {
+    async fn begin_groups(self: &Arc<Self>, under_way: &mut UnderWay) -> Result<(), StoreError> {
         let limit = under_way.book.room();
-        let claim = self.firing.call(move |triggers| triggers.claim_groups(limit, CLAIM_LEASE));
-        let groups = claim.await?;
+        let groups = self.claim_groups(limit, CLAIM_LEASE).await?;
         under_way.book.groups_claimed(groups.len());
         for group in groups {
             let work = Arc::clone(self);
@@ -316,19 +303,6 @@ impl TriggerWork {
                 WorkEnd::Group
             });
         }
-    }
-
-    /// Does what is due of a trigger; returns when it is due again, if that is known, and who watches it.
-    async fn on_row(&self, row: TriggerRow, now: Timestamp) -> Result<StreamEnd, FireError> {
-        let due = match row.kind {
-            TriggerKindName::Schedule => self.on_schedule(row, now).await?,
-            TriggerKindName::Poll => self.on_poll(row, now).await?,
-            TriggerKindName::Stream => return self.on_stream(row, now).await,
-            TriggerKindName::Webhook | TriggerKindName::Event | TriggerKindName::WorkflowEnded => {
-                None
-            }
-        };
-        Ok(StreamEnd { due, watch: None })
     }
 
     async fn trim(&self) {

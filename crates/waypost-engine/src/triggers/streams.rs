@@ -28,8 +28,8 @@ use waypost_ports::triggers::{FireOutcome, SettledFire, Settlement, TriggerNo, T
 
 use super::items::{GOES_ON, PageEnd, PageItem, READ_TIMEOUT, failed, key_of, settlement, wrong};
 use super::polling::TURN_MAX;
-use super::runner::TriggerWork;
 use super::wakeups::TriggerName;
+use super::work::TriggerWork;
 use super::{FireError, Occurrence};
 
 /// How long the instance that found nothing new watches a source before any instance may take it over.
@@ -159,11 +159,13 @@ impl TriggerWork {
             return Ok(StreamEnd::default());
         };
         let mut turn = StreamTurn { row, stream, now };
-        let until = Instant::now() + TURN_MAX;
+        let until = self.firing.now().plus(TURN_MAX);
         loop {
             let next = match self.streams.read(&turn).await {
                 Ok(page) => self.on_stream_page(&turn, page).await?,
-                Err(StreamFault::Failed(failure)) => Some(turn.failed(&failure)),
+                Err(StreamFault::Failed(failure)) => {
+                    Some(turn.failed((&failure, self.firing.engine.jitter())))
+                }
                 Err(StreamFault::WentBack(reason)) => Some(turn.broken(&reason)),
             };
             let is_idle = matches!(&next, Some((end, false)) if end.failures == 0);
@@ -257,7 +259,7 @@ impl StreamTurn<'_> {
         occurrence.settled(&self.row, FireOutcome::Gap, Some(&reason))
     }
 
-    fn failed(&self, failure: &Failure) -> PageEnd {
+    fn failed(&self, failure: (&Failure, u32)) -> PageEnd {
         (failed(&self.row, self.row.cursor.clone(), self.now, failure), false)
     }
 

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use waypost_core::id::{DefinitionHash, ExecutionNo};
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
-use waypost_ports::store::{DefinitionRef, Store, StoreError};
+use waypost_ports::store::{DefinitionRef, Store};
 use waypost_ports::triggers::{FireOutcome, FiresRequest, TriggerNo, TriggerRow, Triggers};
 
 use super::{FireError, Firing};
@@ -39,7 +39,7 @@ impl Successes {
         }
         let Firing { store, triggers, plans, .. } = firing.clone();
         let (hash, number) = (row.definition, row.number);
-        let found = tokio::task::spawn_blocking(move || {
+        let found = firing.blocking(move || {
             let wanted = match known {
                 Some(wanted) => wanted,
                 None => mentions(&*store, hash)?,
@@ -50,9 +50,7 @@ impl Successes {
             };
             Ok::<_, FireError>((wanted, last))
         });
-        let (wanted, last) = found
-            .await
-            .map_err(|error| FireError::Store(StoreError::Unavailable(error.to_string())))??;
+        let (wanted, last) = found.await?;
         let mut cached = self.wanted.lock();
         if cached.len() >= DEFINITIONS_MAX {
             cached.clear();

@@ -335,7 +335,7 @@ impl Outbox for MemoryStore {
     }
 
     fn delete_endpoint_of(&self, id: &str, at: TriggerAt) -> Result<bool, StoreError> {
-        self.with(|data, _| Ok(data.triggers.is_trigger_at(at) && data.delete_endpoint(id)))
+        self.with(|data, _| Ok(data.delete_endpoint_of(id, at)))
     }
 
     fn claim_messages(&self, request: &MessageClaim) -> Result<ClaimedMessages, StoreError> {
@@ -351,36 +351,18 @@ impl Outbox for MemoryStore {
     }
 
     fn messages(&self, request: &MessagesRequest) -> Result<MessagesPage, StoreError> {
-        self.with(|data, _| {
-            let MessagesRequest { endpoint, execution, state, before, limit } = request;
-            let mut rows: Vec<MessageRow> = data
-                .outbox
-                .messages
-                .iter()
-                .rev()
-                .map(|kept| &kept.row)
-                .filter(|row| before.is_none_or(|before| row.place < before))
-                .filter(|row| state.is_none_or(|state| row.state == state))
-                .filter(|row| endpoint.as_ref().is_none_or(|id| row.message.name.endpoint == *id))
-                .filter(|row| execution.is_none_or(|number| row.message.name.execution == number))
-                .take(limit.saturating_add(1))
-                .cloned()
-                .collect();
-            let more = rows.len() > *limit;
-            rows.truncate(*limit);
-            Ok(MessagesPage { rows, more })
-        })
+        self.with(|data, _| Ok(data.list_messages(request)))
     }
 
     fn replay_messages(&self, endpoint: &str, which: &Replay) -> Result<u64, StoreError> {
-        self.with(|data, now| Ok(data.outbox.replay(endpoint, which, now)))
+        self.with(|data, now| Ok(data.replay_messages(endpoint, which, now)))
     }
 
     fn trim_outbox(&self, pending_max: usize) -> Result<u64, StoreError> {
-        self.with(|data, now| Ok(data.outbox.trim(pending_max, now)))
+        self.with(|data, now| Ok(data.trim_outbox(pending_max, now)))
     }
 
     fn outbox_stats(&self) -> Result<OutboxStats, StoreError> {
-        self.with(|data, now| Ok(data.outbox.stats(now)))
+        self.with(|data, now| Ok(data.outbox_stats(now)))
     }
 }

@@ -11,6 +11,7 @@ use waypost_core::id::ExecutionNo;
 use waypost_core::time::Timestamp;
 use waypost_core::trigger::ItemDigest;
 
+pub use self::windows::HeldGroup;
 use self::windows::{KeptGroup, WaitingEvent};
 use super::Tables;
 use crate::outbox::NewEndpoint;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 use waypost_core::command::Request;
 use waypost_core::id::ExecutionNo;
+use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::Timestamp;
 use waypost_core::trigger::{Throttle, TriggerCursor, TriggerKindName};
 
@@ -113,7 +114,7 @@ impl StoredTrigger {
         let row = &mut self.row;
         (row.kind, row.version, row.definition) = (new.kind, version.version, version.hash);
         row.topics.clone_from(&new.topics);
-        row.revision += 1;
+        row.revision += u64::from(!is_planted(Bug::SpecNotFenced));
         self.timing = new.timing;
         let keeps_due = before == TriggerState::Active && !anew;
         if stays_paused {
@@ -152,9 +153,10 @@ impl StoredTrigger {
 
     /// May a fire or a settlement that was prepared at this revision, on this seq, be stored?
     pub fn admits(&self, at: TriggerAt, advance: Option<&Advance>) -> bool {
-        self.row.state == TriggerState::Active
-            && self.is_at(at)
-            && advance.is_none_or(|advance| advance.seq == self.row.seq)
+        let is_there = self.row.state == TriggerState::Active && self.is_at(at);
+        (is_there || is_planted(Bug::PauseNotFenced))
+            && advance
+                .is_none_or(|advance| advance.seq == self.row.seq || is_planted(Bug::FireNotFenced))
     }
 
     /// Applies a change; `false` where the row is at another revision, or retired.

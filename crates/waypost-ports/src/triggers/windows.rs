@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::Timestamp;
 use waypost_core::trigger::{ItemDigest, WindowMode};
 
@@ -118,7 +119,11 @@ impl StoredGroup {
         let more = arrival.payload.len();
         let (bytes, due) = match arrival.rule {
             WindowMode::Debounce { period, max } => {
-                (more, now.plus(period).min(first_at.plus(max)))
+                let latest = match is_planted(Bug::DebouncedForEver) {
+                    true => now.plus(max),
+                    false => first_at.plus(max),
+                };
+                (more, now.plus(period).min(latest))
             }
             WindowMode::Batch { .. }
                 if events > GROUP_EVENTS_MAX || self.bytes + more > GROUP_BYTES_MAX =>

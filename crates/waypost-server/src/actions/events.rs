@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures_util::{StreamExt, stream};
 use waypost_core::time::Timestamp;
 use waypost_engine::Started;
-use waypost_engine::triggers::{FireResult, Firing, Occurrence, TriggerControl};
+use waypost_engine::triggers::{FireResult, Firing, Occurrence, TriggerControl, arrival};
 use waypost_ports::triggers::{Arrival, Arrived, DueGroup, FireOutcome, GroupFence, TriggerRow};
 
 use super::triggers::{busy, control, definition, id_of, later};
@@ -200,14 +200,15 @@ async fn collect(
     let firing = &control.firing;
     let (mut sent, mut arrivals, mut stale) = (Vec::new(), Vec::new(), Vec::new());
     for (at, event, to) in matches {
-        match arrival(&event, &to, firing.now()) {
+        let occurrence = occurrence(&event);
+        match arrival(&to.row, &to.trigger, (&occurrence, &event.json), firing.now()) {
             Ok(None) => published.filtered += 1,
             Ok(Some(arrival)) => {
                 arrivals.push(arrival);
                 sent.push((at, to));
             }
             Err(reason) => {
-                let (occurrence, dead) = (occurrence(&event), FireOutcome::Dead);
+                let dead = FireOutcome::Dead;
                 match firing.settle(&to.row, &occurrence, dead, Some(&reason)).await? {
                     true => published.dead += 1,
                     false => stale.push(name_of(at, &to)),
@@ -295,47 +296,4 @@ fn permit(arrival: Arrival, seq: u64, to: &EventTriggerEntry, now: Timestamp) ->
         last_at: now,
         payloads: vec![(arrival.payload, arrival.label)],
     }
-}
-
-/// An event on its way into a window, if it meets the trigger's condition; a reason, where that or its group is
-/// unknown.
-fn arrival(
-    event: &CloudEvent,
-    to: &EventTriggerEntry,
-    now: Timestamp,
-) -> Result<Option<Arrival>, String> {
-    let window = to.window().ok_or("the trigger has no window")?;
-    let occurrence = occurrence(event);
-    let admitted = to.trigger.admits(&occurrence.fired(&to.trigger, now), &occurrence.payload);
-    if !admitted.map_err(|failure| failure.message)? {
-        return Ok(None);
-    }
-    let group: Arc<str> = match &window.key {
-        None => "".into(),
-        Some(key) => {
-            let value = key.eval(&occurrence.payload.scope(None));
-            let value =
-                value.map_err(|failure| format!("the window's key: {}", failure.message))?;
-            match value.to_value() {
-                Ok(serde_json::Value::String(text)) => text.into(),
-                Ok(serde_json::Value::Number(_) | serde_json::Value::Bool(_)) => {
-                    value.text().into()
-                }
-                _ => {
-                    return Err("the window's key must be a text, a number or a boolean".to_owned());
-                }
-            }
-        }
-    };
-    if group.len() > waypost_engine::triggers::ITEM_KEY_BYTES_MAX {
-        return Err("the window's key is too long".to_owned());
-    }
-    Ok(Some(Arrival {
-        at: to.row.at(),
-        group,
-        item: occurrence.item(&to.row).digest(),
-        label: Arc::clone(&occurrence.label),
-        rule: window.mode,
-        payload: event.json.text().into(),
-    }))
 }

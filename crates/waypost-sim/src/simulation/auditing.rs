@@ -406,7 +406,9 @@ impl Simulation {
 
     pub(super) fn is_at_rest(&self) -> bool {
         let rests = |execution: &ExecutionNo| self.is_killer_aside(*execution);
-        self.people.unacknowledged().is_empty() && self.open_executions().iter().all(rests)
+        self.people.unacknowledged().is_empty()
+            && self.open_executions().iter().all(rests)
+            && self.trigger_unrest().is_none()
     }
 
     pub(super) fn fail_stuck(&mut self) {
@@ -419,6 +421,9 @@ impl Simulation {
         let stuck: Vec<ExecutionNo> = open.iter().filter(waits).copied().collect();
         let first = stuck.iter().find(|execution| !is_parent(execution)).or(stuck.first());
         let Some(&execution) = first else {
+            if let Some(unrest) = self.trigger_unrest() {
+                return self.fail("trigger.stuck", unrest);
+            }
             return self.fail("stuck", "a submission is never acknowledged");
         };
         let control = self.store.with(|tables, _| tables.control(execution).cloned());

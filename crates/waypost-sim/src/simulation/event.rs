@@ -69,6 +69,8 @@ pub enum WorldEvent {
     Far(super::far::FarEvent),
     /// Something happens around webhooks.
     Webhooks(super::webhooks::WebhookEvent),
+    /// Something happens around triggers.
+    Triggers(super::triggers::TriggerEvent),
     /// Something goes wrong.
     Fate,
     /// A process starts on a machine.

@@ -70,6 +70,7 @@ impl Simulation {
         self.machines[machine].life = Some(life);
         self.store_calls.insert(life, Arc::clone(&process.store_calls));
         self.processes.insert(life, process);
+        self.start_triggers(life);
         self.heartbeat_now(life, numbers);
         self.after(5_000, WorldEvent::Heartbeat(life));
     }
@@ -90,6 +91,7 @@ impl Simulation {
     pub(super) fn kill(&mut self, life: Life) {
         let Some(process) = self.processes.remove(&life) else { return };
         self.note("kill", &[life.into()], || format!("p{life}"));
+        self.stop_triggers(life);
         self.machines[process.machine].life = None;
         let later = self.random.below(LEASE.0 + 5_000);
         if !self.faults_over {
@@ -233,6 +235,7 @@ impl Simulation {
                 self.people.forget_since(since);
                 self.reread_logs();
                 self.reread_announced();
+                self.rewatch_triggers();
                 self.forget_killer();
                 self.far_say_again();
             }

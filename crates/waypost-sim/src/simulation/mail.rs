@@ -79,7 +79,7 @@ impl Simulation {
     }
 
     /// A notification to the owner of an execution, which may get lost.
-    fn nudge(&mut self, owner: InstanceId) {
+    pub(super) fn nudge(&mut self, owner: InstanceId) {
         let to = self.processes.iter().find(|(_, process)| process.instance == owner);
         let Some(life) = to.map(|(life, _)| *life) else { return };
         if self.store.strikes(Fault::LostNudge) {

@@ -190,6 +190,7 @@ impl Simulation {
                 }
             }
         }
+        self.watch_triggers(Some((op.life, 0)));
         if self.store.strikes(Fault::LostReply) {
             let lost = StoreError::Unavailable("the reply was lost".to_owned());
             return self.append_fails(op, &lost);

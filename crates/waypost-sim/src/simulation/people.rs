@@ -64,10 +64,10 @@ pub(super) struct Submission {
 }
 
 /// A request that awaits its answer.
-#[derive(Clone)]
 enum Asked {
     Submission(usize),
     Far(Box<super::far::WorkerMessage>),
+    Start(super::triggers::StartAnswer),
     Request { request: Box<ControlRequest>, serial: Option<u64> },
 }
 
@@ -126,6 +126,10 @@ impl People {
 
     pub(super) fn ask_far(&mut self, life: Life, said: super::far::WorkerMessage) -> Ticket {
         self.ask(life, Asked::Far(Box::new(said)))
+    }
+
+    pub(super) fn ask_start(&mut self, life: Life, answer: super::triggers::StartAnswer) -> Ticket {
+        self.ask(life, Asked::Start(answer))
     }
 
     fn ask(&mut self, life: Life, asked: Asked) -> Ticket {
@@ -311,6 +315,7 @@ impl Simulation {
             }
             (Asked::Submission(_), _) => {}
             (Asked::Far(said), answer) => self.far_told(*said, &answer),
+            (Asked::Start(tell), answer) => drop(tell.send(answer)),
             // As the engine's callers do: the inbox takes it now.
             (Asked::Request { request, serial }, Answer::Moved) => {
                 self.ask_an_instance(*request, serial)

@@ -10,6 +10,7 @@ use waypost_core::id::{ExecutionId, ExecutionNo};
 use waypost_core::plan::ConcurrencyPolicy;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::projection::{Changes, Stamp};
+use waypost_core::state::State;
 
 use super::people::LABEL;
 use super::trees::was_ended_by_parent;
@@ -70,6 +71,7 @@ impl Simulation {
         let due = |execution: &ExecutionNo| self.auditor.state(*execution)?.next_due();
         let due = self.open_executions().iter().filter_map(due).max();
         let due_ms = due.map_or(0, |due| due.since(START).0).max(self.outbox_due_ms());
+        let due_ms = due_ms.max(self.triggers_due_ms());
         self.ms() > self.auditor.last_commit_ms.max(due_ms) + IDLE_MS
     }
 
@@ -82,11 +84,12 @@ impl Simulation {
         let executions: Vec<_> = self.auditor.logs.keys().copied().collect();
         for execution in executions {
             self.check_acknowledged(execution);
-            if !self.is_killer_aside(execution) {
+            if !self.is_killer_aside(execution) && !self.is_fired(execution) {
                 self.judge(execution);
             }
         }
         self.check_trees();
+        self.check_triggers();
         self.check_blobs();
         let mail = self.store.with(|tables, _| tables.mail());
         // A quarantined execution keeps its mail.
@@ -100,7 +103,9 @@ impl Simulation {
         let mut born: BTreeMap<String, Vec<ExecutionNo>> = BTreeMap::new();
         for (execution, log) in &self.auditor.logs {
             // Children have the labels of their parents.
-            let state = log.check.state().filter(|state| state.created.parent.is_none());
+            let is_submitted =
+                |state: &&State| state.created.parent.is_none() && state.created.trigger.is_none();
+            let state = log.check.state().filter(is_submitted);
             if let Some(state) = state {
                 let label = state.created.labels.get(LABEL).cloned().unwrap_or_default();
                 born.entry(label).or_default().push(*execution);
@@ -218,6 +223,12 @@ impl Simulation {
         }
         let input = json!({ "n": submission.input.get("n"), "sink": submission.input.get("sink") });
         Some((ChildProgram::named(&created.workflow)?.program(), input))
+    }
+
+    /// Was an execution started by a trigger?
+    fn is_fired(&self, execution: ExecutionNo) -> bool {
+        let state = self.auditor.state(execution);
+        state.is_some_and(|state| state.created.trigger.is_some())
     }
 
     /// The program that an execution runs.

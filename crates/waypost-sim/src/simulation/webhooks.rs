@@ -24,7 +24,7 @@ use waypost_engine::dispatcher::DispatchBook;
 use waypost_ports::memory::Tables;
 use waypost_ports::outbox::{
     ClaimedMessages, EndpointChange, EndpointState, MessageClaim, MessageName, MessageResult,
-    MessageState, NewEndpoint, OutboxMessage, SigningSecret,
+    MessageState, NewEndpoint, OutboxMessage, SigningSecret, is_trigger_endpoint,
 };
 
 use super::{Simulation, WorldEvent};
@@ -131,7 +131,7 @@ impl Simulation {
             let added = self.store.with(|tables, now| tables.add_endpoint(&endpoint, now));
             added.expect("their ids differ");
         }
-        if !self.webhooks.endpoints.is_empty() {
+        if !self.webhooks.endpoints.is_empty() || !self.triggers.is_empty() {
             self.after(100, WorldEvent::Webhooks(WebhookEvent::Turn));
         }
     }
@@ -177,15 +177,20 @@ impl Simulation {
         let Some(instance) = self.processes.get(&life).map(|process| process.instance) else {
             return;
         };
-        let request = self.new_claim(instance, limit);
+        let mut request = self.new_claim(instance, limit);
+        request.for_triggers = self.triggers.fires_ends(life);
         let claimed = self.call_outbox(|tables, now| tables.claim_messages(&request, now));
         let Some(claimed) = claimed else { return };
         self.check_claim(&claimed);
         if let Some(process) = self.processes.get(&life) {
             process.store_calls.config.handoffs.set(claimed.handoffs);
         }
-        for (message, _) in claimed.messages {
+        for (message, endpoint) in claimed.messages {
             self.webhooks.books.entry(life).or_default().begun();
+            if is_trigger_endpoint(&endpoint.endpoint.id) {
+                self.fire_end(life, request.claim, message, endpoint);
+                continue;
+            }
             // Sometimes longer than the claim.
             let slow = !self.faults_over && self.webhooks.random.percent(5);
             let later = self.webhooks.random.below(if slow { 30_000 } else { 300 });
@@ -198,7 +203,7 @@ impl Simulation {
     fn new_claim(&mut self, instance: InstanceId, limit: usize) -> MessageClaim {
         self.webhooks.claims += 1;
         let (claim, lease) = (Uuid::from_u128(self.webhooks.claims), self.webhooks.lease);
-        MessageClaim { claim, instance, limit, lease, for_triggers: true }
+        MessageClaim { claim, instance, limit, lease, for_triggers: false }
     }
 
     /// A call of a dispatcher to the store, which may fail before and after it is done.
@@ -220,7 +225,8 @@ impl Simulation {
 
     /// Endpoints go down; people pause them, and resume those that do not get messages.
     fn shake_endpoints(&mut self) {
-        if self.strikes_webhook(Fault::EndpointFails) {
+        let has_endpoints = !self.webhooks.endpoints.is_empty();
+        if has_endpoints && self.strikes_webhook(Fault::EndpointFails) {
             let random = &mut self.webhooks.random;
             let id = Arc::clone(&random.pick(&self.webhooks.endpoints).id);
             let until = self.truth.ms() + random.between(500, 25_000);
@@ -228,6 +234,7 @@ impl Simulation {
         }
         let states: Vec<(Arc<str>, EndpointState)> = self.store.with(|tables, _| {
             let rows = tables.endpoints().iter();
+            let rows = rows.filter(|row| !is_trigger_endpoint(&row.endpoint.id));
             rows.map(|row| (Arc::clone(&row.endpoint.id), row.state)).collect()
         });
         for (id, state) in states {
@@ -288,6 +295,11 @@ impl Simulation {
             return later.push(WorldEvent::Webhooks(answered));
         }
         self.webhooks.books.entry(life).or_default().ended(Some((claim, *result)));
+    }
+
+    /// The end of an execution was fired, or could not be.
+    pub(super) fn end_fired(&mut self, life: Life, result: Option<(Uuid, MessageResult)>) {
+        self.webhooks.books.entry(life).or_default().ended(result);
     }
 
     /// When the last message is due that an execution which has not ended may wait for, or the last result was

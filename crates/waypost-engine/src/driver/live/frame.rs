@@ -102,8 +102,10 @@ impl Live {
         };
         let side = Side {
             control: Some(self.control(ControlChange::Owned)),
+            permit: self
+                .permit_request()
+                .filter(|_| submission.fire.is_none() || !is_planted(Bug::FiredWithoutPermit)),
             submission: Some(submission),
-            permit: self.permit_request(),
             ..Side::default()
         };
         self.append(round, decision, vec![(ticket, started)], side)

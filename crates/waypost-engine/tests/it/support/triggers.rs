@@ -24,7 +24,8 @@ use waypost_core::trigger::{
 use waypost_engine::check::{CheckOptions, check};
 use waypost_engine::driver::Committed;
 use waypost_engine::triggers::{
-    EndedTriggers, Firing, TriggerControl, TriggerRunner, TriggerWakeups, registrations,
+    EndedTriggers, Firing, Surroundings, TriggerControl, TriggerRunner, TriggerWakeups,
+    registrations,
 };
 use waypost_engine::{Engine, Observer, Plans};
 use waypost_ports::memory::MemoryStore;
@@ -43,6 +44,7 @@ pub(crate) const TRIGGER: &str = "it";
 /// An instance: its engine, and its runner, which works when a test asks it to.
 pub(crate) struct Instance {
     _checked: Checked,
+    engine: Arc<Engine>,
     pub(crate) runner: TriggerRunner,
     pub(crate) control: TriggerControl,
     pub(crate) source: Arc<Source>,
@@ -198,8 +200,9 @@ impl Lab {
             });
             parts.observer = Some(observer);
         });
+        let engine = Arc::new(engine);
         let firing = Firing {
-            engine: Arc::new(engine),
+            engine: Arc::clone(&engine) as Arc<dyn Surroundings>,
             store: Arc::clone(&self.store) as Arc<dyn Store>,
             triggers: Arc::new(self.store.inner.clone()),
             plans,
@@ -214,7 +217,7 @@ impl Lab {
         let streams = Arc::new(StreamPages::default());
         let reader = Arc::clone(&streams) as Arc<dyn StreamReader>;
         let runner = TriggerRunner { firing, pages, streams: reader, ends, wakeups };
-        Instance { _checked: checked, runner, control, source, streams }
+        Instance { _checked: checked, engine, runner, control, source, streams }
     }
 
     pub(crate) fn trigger(&self) -> TriggerRow {
@@ -267,7 +270,7 @@ impl Drop for Checked {
 
 impl Instance {
     pub(crate) fn engine(&self) -> &Engine {
-        &self.runner.firing.engine
+        &self.engine
     }
 
     /// Does what is due.

@@ -9,9 +9,11 @@ use super::OutboxTables;
 use crate::memory::Tables;
 use crate::outbox::{
     AwaitedResult, ClaimedMessages, EndpointChange, EndpointRow, EndpointState, FORMER_SECRET_KEPT,
-    MessageClaim, MessageResult, MessageRow, MessageState, NewEndpoint,
+    MessageClaim, MessageResult, MessageRow, MessageState, MessagesPage, MessagesRequest,
+    NewEndpoint, OutboxStats, Replay,
 };
 use crate::store::{Append, StoreError};
+use crate::triggers::TriggerAt;
 
 impl OutboxTables {
     /// Makes what dead instances have claimed due.
@@ -76,6 +78,11 @@ impl Tables {
         true
     }
 
+    /// Deletes an endpoint of a trigger that is still at this revision.
+    pub fn delete_endpoint_of(&mut self, id: &str, at: TriggerAt) -> bool {
+        self.triggers.is_trigger_at(at) && self.delete_endpoint(id)
+    }
+
     /// Deletes an endpoint with all its messages; `false` where there is none of this id.
     pub fn delete_endpoint(&mut self, id: &str) -> bool {
         let before = self.outbox.endpoints.len();
@@ -124,6 +131,42 @@ impl Tables {
     /// All messages, oldest first.
     pub fn outbox_rows(&self) -> impl Iterator<Item = &MessageRow> {
         self.outbox.messages.iter().map(|kept| &kept.row)
+    }
+
+    /// A page of messages, newest first.
+    pub fn list_messages(&self, request: &MessagesRequest) -> MessagesPage {
+        let MessagesRequest { endpoint, execution, state, before, limit } = request;
+        let mut rows: Vec<MessageRow> = self
+            .outbox
+            .messages
+            .iter()
+            .rev()
+            .map(|kept| &kept.row)
+            .filter(|row| before.is_none_or(|before| row.place < before))
+            .filter(|row| state.is_none_or(|state| row.state == state))
+            .filter(|row| endpoint.as_ref().is_none_or(|id| row.message.name.endpoint == *id))
+            .filter(|row| execution.is_none_or(|number| row.message.name.execution == number))
+            .take(limit.saturating_add(1))
+            .cloned()
+            .collect();
+        let more = rows.len() > *limit;
+        rows.truncate(*limit);
+        MessagesPage { rows, more }
+    }
+
+    /// Sends messages again.
+    pub fn replay_messages(&mut self, endpoint: &str, which: &Replay, now: Timestamp) -> u64 {
+        self.outbox.replay(endpoint, which, now)
+    }
+
+    /// Deletes what is no longer kept.
+    pub fn trim_outbox(&mut self, pending_max: usize, now: Timestamp) -> u64 {
+        self.outbox.trim(pending_max, now)
+    }
+
+    /// Counts, for metrics.
+    pub fn outbox_stats(&self, now: Timestamp) -> OutboxStats {
+        self.outbox.stats(now)
     }
 
     /// Writes the messages of a frame that was committed before, as a planted bug has it.

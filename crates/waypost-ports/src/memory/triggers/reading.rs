@@ -18,14 +18,39 @@ use crate::triggers::{
 };
 
 impl Tables {
-    fn list_triggers(&self, request: &TriggersRequest, now: Timestamp) -> TriggersPage {
+    /// The row of every trigger.
+    pub fn trigger_rows(&self) -> impl Iterator<Item = &TriggerRow> {
+        self.triggers.rows.values().map(|kept| &kept.stored.row)
+    }
+
+    /// What became of every item, in the order of commits.
+    pub fn fire_rows(&self) -> impl Iterator<Item = (TriggerNo, &FireRow)> {
+        self.triggers.fires.iter().map(|kept| (kept.trigger, &kept.row))
+    }
+
+    /// One trigger.
+    pub fn trigger(&self, workflow: &str, name: &str) -> Option<TriggerRow> {
+        let mut rows = self.trigger_rows();
+        rows.find(|row| *row.workflow == *workflow && *row.name == *name).cloned()
+    }
+
+    /// The number that changes with the roster of triggers.
+    pub fn roster_revision(&self) -> u64 {
+        self.triggers.roster
+    }
+
+    /// Which of these items fired before.
+    pub fn fired(&self, trigger: TriggerNo, items: &[ItemDigest]) -> Vec<Option<FireRow>> {
+        let known = |item| self.triggers.known(trigger, item).cloned();
+        items.iter().map(known).collect()
+    }
+
+    /// A page of triggers.
+    pub fn list_triggers(&self, request: &TriggersRequest, now: Timestamp) -> TriggersPage {
         let TriggersRequest { workflow, kind, state, topic, after, limit } = request;
         let place = |row: &TriggerRow| (Arc::clone(&row.workflow), Arc::clone(&row.name));
         let mut rows: Vec<TriggerRow> = self
-            .triggers
-            .rows
-            .values()
-            .map(|kept| &kept.stored.row)
+            .trigger_rows()
             .filter(|row| workflow.as_ref().is_none_or(|name| row.workflow == *name))
             .filter(|row| kind.is_none_or(|kind| row.kind == kind))
             .filter(|row| state.is_none_or(|state| row.state == state))
@@ -39,7 +64,8 @@ impl Tables {
         TriggersPage { rows, more, at: now }
     }
 
-    fn list_fires(&self, request: &FiresRequest) -> FiresPage {
+    /// A page of the history of a trigger.
+    pub fn list_fires(&self, request: &FiresRequest) -> FiresPage {
         let FiresRequest { trigger, outcome, before, limit } = *request;
         let mut rows: Vec<FireRow> = self
             .triggers
@@ -58,7 +84,13 @@ impl Tables {
         FiresPage { rows, more }
     }
 
-    fn list_dead_fires(&self, request: &DeadFiresRequest) -> Vec<DeadFireRow> {
+    /// The events of a trigger that wait in its windows or for their turn.
+    pub fn waiting_events(&self, trigger: TriggerNo) -> WaitingEvents {
+        self.triggers.waiting(trigger)
+    }
+
+    /// A page of dead letters.
+    pub fn list_dead_fires(&self, request: &DeadFiresRequest) -> Vec<DeadFireRow> {
         let DeadFiresRequest { trigger, state, id, before, limit } = *request;
         let rows = self.triggers.dead.iter().rev();
         rows.filter(|row| trigger.is_none_or(|trigger| row.trigger == trigger))
@@ -70,7 +102,8 @@ impl Tables {
             .collect()
     }
 
-    fn trim_triggers(&mut self, now: Timestamp) -> u64 {
+    /// Deletes what is no longer kept.
+    pub fn trim_triggers(&mut self, now: Timestamp) -> u64 {
         let (mut items, mut letters) = (0, 0);
         let (triggers, control) = (&mut self.triggers, &self.control);
         triggers.fires.retain(|KeptFire { row, .. }| {
@@ -87,7 +120,8 @@ impl Tables {
         (items + letters) as u64
     }
 
-    fn trigger_stats(&self, now: Timestamp) -> TriggerStats {
+    /// Counts, for metrics.
+    pub fn trigger_stats(&self, now: Timestamp) -> TriggerStats {
         let mut stats = TriggerStats::default();
         let mut counts = std::collections::BTreeMap::new();
         for KeptTrigger { stored, .. } in self.triggers.rows.values() {
@@ -104,13 +138,15 @@ impl Tables {
         stats
     }
 
-    fn open_executions(&self, trigger: TriggerNo, limit: usize) -> Vec<ExecutionNo> {
+    /// The unfinished executions that a trigger started.
+    pub fn open_executions(&self, trigger: TriggerNo, limit: usize) -> Vec<ExecutionNo> {
         let fires = self.triggers.fires.iter().filter(|kept| kept.trigger == trigger);
         let started = fires.filter_map(|kept| kept.row.execution);
         started.filter(|execution| self.control.contains_key(execution)).take(limit).collect()
     }
 
-    fn settle_dead_fire(&mut self, id: i64, state: DeadFireState) -> bool {
+    /// Marks a dead letter.
+    pub fn settle_dead_fire(&mut self, id: i64, state: DeadFireState) -> bool {
         let is_it = |row: &&mut DeadFireRow| row.id == id && row.state == DeadFireState::Dead;
         let found = self.triggers.dead.iter_mut().find(is_it);
         found.map(|row| row.state = state).is_some()
@@ -127,10 +163,7 @@ impl Triggers for MemoryStore {
     }
 
     fn trigger(&self, workflow: &str, name: &str) -> Result<Option<TriggerRow>, StoreError> {
-        self.with(|tables, _| {
-            let mut rows = tables.triggers.rows.values().map(|kept| &kept.stored.row);
-            Ok(rows.find(|row| *row.workflow == *workflow && *row.name == *name).cloned())
-        })
+        self.with(|tables, _| Ok(tables.trigger(workflow, name)))
     }
 
     fn triggers(&self, request: &TriggersRequest) -> Result<TriggersPage, StoreError> {
@@ -138,7 +171,7 @@ impl Triggers for MemoryStore {
     }
 
     fn roster_revision(&self) -> Result<u64, StoreError> {
-        self.with(|tables, _| Ok(tables.triggers.roster))
+        self.with(|tables, _| Ok(tables.roster_revision()))
     }
 
     fn change_trigger(
@@ -154,10 +187,7 @@ impl Triggers for MemoryStore {
         trigger: TriggerNo,
         items: &[ItemDigest],
     ) -> Result<Vec<Option<FireRow>>, StoreError> {
-        self.with(|tables, _| {
-            let known = |item| tables.triggers.known(trigger, item).cloned();
-            Ok(items.iter().map(known).collect())
-        })
+        self.with(|tables, _| Ok(tables.fired(trigger, items)))
     }
 
     fn fires(&self, request: &FiresRequest) -> Result<FiresPage, StoreError> {
@@ -181,7 +211,7 @@ impl Triggers for MemoryStore {
     }
 
     fn waiting_events(&self, trigger: TriggerNo) -> Result<WaitingEvents, StoreError> {
-        self.with(|tables, _| Ok(tables.triggers.waiting(trigger)))
+        self.with(|tables, _| Ok(tables.waiting_events(trigger)))
     }
 
     fn dead_fires(&self, request: &DeadFiresRequest) -> Result<Vec<DeadFireRow>, StoreError> {

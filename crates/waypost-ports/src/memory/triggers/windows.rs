@@ -4,6 +4,7 @@ mod throttles;
 
 use std::sync::Arc;
 
+use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_core::trigger::ItemDigest;
 
@@ -134,6 +135,9 @@ impl TriggerTables {
             if let Some(at) = open {
                 let group = &mut self.groups[at];
                 (group.closed, group.claimable_at) = (true, group.claimable_at.min(now));
+                if is_planted(Bug::GroupReplaced) {
+                    self.groups.remove(at);
+                }
             }
             let stored = StoredGroup::of(arrival, now);
             self.groups.push(KeptGroup {
@@ -175,7 +179,27 @@ impl TriggerTables {
     }
 }
 
+/// A group of a window, with the events that it holds.
+#[derive(Clone, PartialEq, Debug)]
+pub struct HeldGroup {
+    pub trigger: TriggerNo,
+    pub fence: GroupFence,
+    pub stored: StoredGroup,
+    /// The oldest first, by their labels.
+    pub events: Vec<Arc<str>>,
+}
+
 impl Tables {
+    /// All groups of windows.
+    pub fn held_groups(&self) -> impl Iterator<Item = HeldGroup> {
+        self.triggers.groups.iter().map(|group| HeldGroup {
+            trigger: group.trigger,
+            fence: GroupFence { group: Arc::clone(&group.key), seq: group.seq.cast_unsigned() },
+            stored: group.stored,
+            events: group.events.iter().map(|event| Arc::clone(&event.label)).collect(),
+        })
+    }
+
     /// Puts events into windows.
     pub fn arrive(&mut self, arrivals: &[Arrival], now: Timestamp) -> Vec<Arrived> {
         arrivals.iter().map(|arrival| self.triggers.arrive(arrival, now)).collect()

@@ -122,7 +122,7 @@ impl House {
         });
         let engine = Arc::new(engine.unwrap());
         let firing = Firing {
-            engine: Arc::clone(&engine),
+            engine: Arc::clone(&engine) as Arc<_>,
             store: Arc::clone(&failing) as Arc<_>,
             triggers: Arc::clone(&store) as Arc<_>,
             plans: Arc::clone(&plans),

@@ -12,6 +12,7 @@ use waypost_core::frame::decode;
 use waypost_core::id::ExecutionNo;
 use waypost_ports::outbox::{
     ClaimedMessages, EndpointState, MessageRow, MessageState, OutboxMessage, frame_mark,
+    is_trigger_endpoint,
 };
 use waypost_ports::store::Append;
 
@@ -43,6 +44,7 @@ impl Simulation {
                 let message = &row.message;
                 (message.name.execution, message.name.mark, message.frame_seq)
                     == (header.execution, mark, header.first_seq)
+                    && !is_trigger_endpoint(&message.name.endpoint)
             };
             tables.outbox_rows().filter(is_of).map(|row| row.message.clone()).collect()
         });
@@ -72,7 +74,9 @@ impl Simulation {
         counts: fn(&Caused) -> bool,
     ) -> BTreeSet<EndpointMessage> {
         self.store.with(|tables, _| {
-            let rows = tables.endpoints().iter().filter(|row| row.state != EndpointState::Disabled);
+            let rows = tables.endpoints().iter().filter(|row| {
+                row.state != EndpointState::Disabled && !is_trigger_endpoint(&row.endpoint.id)
+            });
             let rows = rows.flat_map(|row| {
                 let endpoint = &row.endpoint;
                 let workflow = endpoint.workflow.as_deref();
@@ -189,7 +193,8 @@ impl Simulation {
     pub(super) fn check_outbox(&mut self) {
         let rows: Vec<MessageRow> =
             self.store.with(|tables, _| tables.outbox_rows().cloned().collect());
-        for row in rows {
+        let is_sent = |row: &MessageRow| !is_trigger_endpoint(&row.message.name.endpoint);
+        for row in rows.into_iter().filter(is_sent) {
             let name = &row.message.name;
             let wrong = match row.state {
                 _ if !self.has_frame(&row.message) => "has no frame",

@@ -12,12 +12,13 @@ use waypost::wiring;
 use waypost_core::failure::Failure;
 use waypost_core::time::{Millis, Timestamp};
 use waypost_core::trigger::{ItemKey, Payload, WindowMode};
-use waypost_engine::Started;
 use waypost_engine::check::{CheckOptions, CheckReport, check, repair};
 use waypost_engine::config::Config;
 use waypost_engine::triggers::{
-    EndedTriggers, FireResult, Firing, Occurrence, TriggerRunner, TriggerWakeups, registrations,
+    EndedTriggers, FireResult, Firing, Occurrence, Surroundings, TriggerRunner, TriggerWakeups,
+    registrations,
 };
+use waypost_engine::{Engine, Started};
 use waypost_ports::clock::{Clock as _, SystemClock};
 use waypost_ports::outbox::Outbox;
 use waypost_ports::source::{
@@ -99,7 +100,10 @@ fn row(store: &dyn Triggers, workflow: &str, name: &str) -> TriggerRow {
 }
 
 /// An engine over a store, and what fires its triggers.
-fn runner<S: Store + Triggers + Outbox + 'static>(store: &Arc<S>, blobs: &Path) -> TriggerRunner {
+fn runner<S: Store + Triggers + Outbox + 'static>(
+    store: &Arc<S>,
+    blobs: &Path,
+) -> (Arc<Engine>, TriggerRunner) {
     let engine = wiring::open_engine(
         (Arc::clone(store) as Arc<dyn Store>, folder_blobs(blobs)),
         &waypost_nodes::Settings::default(),
@@ -107,20 +111,22 @@ fn runner<S: Store + Triggers + Outbox + 'static>(store: &Arc<S>, blobs: &Path) 
         Config::default(),
         None,
     );
+    let engine = Arc::new(engine.unwrap());
     let firing = Firing {
-        engine: Arc::new(engine.unwrap()),
+        engine: Arc::clone(&engine) as Arc<dyn Surroundings>,
         store: Arc::clone(store) as Arc<dyn Store>,
         triggers: Arc::clone(store) as Arc<dyn Triggers>,
         plans: Arc::new(wiring::plans()),
     };
     let outbox = Arc::clone(store) as Arc<dyn Outbox>;
-    TriggerRunner {
+    let runner = TriggerRunner {
         firing: firing.clone(),
         pages: Arc::new(NoSource),
         streams: Arc::new(NoSource),
         ends: EndedTriggers { firing, outbox },
         wakeups: TriggerWakeups::default(),
-    }
+    };
+    (engine, runner)
 }
 
 /// Fires an item of a trigger; it may have changed since its row was read.
@@ -152,7 +158,7 @@ fn fill<S: Store + Triggers + Outbox + 'static>(store: &Arc<S>, blobs: &Path) {
     }
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let runner = runner(store, blobs);
+        let (engine, runner) = runner(store, blobs);
         runner.run_due().await.unwrap();
         let single = row(&**store, "events", "single");
         let dead = Occurrence::new("dead", Payload::nothing());
@@ -160,7 +166,7 @@ fn fill<S: Store + Triggers + Outbox + 'static>(store: &Arc<S>, blobs: &Path) {
         assert!(kept.unwrap());
         let live = fire(&runner.firing, &single, "live").await;
         live.unwrap().ended().await;
-        runner.firing.engine.stop(Duration::from_secs(5)).await;
+        engine.stop(Duration::from_secs(5)).await;
     });
     let collected = row(&**store, "events", "collected");
     assert_eq!(store.arrive(&[arrival(&collected, "e1")]).unwrap(), [Arrived::Held]);
@@ -464,7 +470,7 @@ fn check_in_use<S: Store + Triggers + Outbox + 'static>(
         });
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(async {
-            let runner = runner(store, blobs);
+            let (engine, runner) = runner(store, blobs);
             for round in 0..ROUNDS {
                 let now = SystemClock.now();
                 let source = [EVENTS, other.as_str(), without][round % 3];
@@ -488,7 +494,7 @@ fn check_in_use<S: Store + Triggers + Outbox + 'static>(
                     store.change_trigger(paused.at(), &resumed).unwrap().unwrap();
                 }
             }
-            runner.firing.engine.stop(Duration::from_secs(5)).await;
+            engine.stop(Duration::from_secs(5)).await;
         });
         done.store(true, Ordering::SeqCst);
         checker.join().unwrap();
