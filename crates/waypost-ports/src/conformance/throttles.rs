@@ -223,8 +223,7 @@ pub fn refused_fire_keeps_its_permit_and_a_settled_one_returns_it<B: StoreUnderT
     assert!(matches!(outcome, Appended::Duplicate { .. }), "{outcome:?}");
     assert_eq!(take(rig), []);
     let fires = vec![settled("x", FireOutcome::Dead)];
-    let dead =
-        Settlement { advance: None, group: Some(fence), ..settlement(&row, 0, fires) };
+    let dead = Settlement { advance: None, group: Some(fence), ..settlement(&row, 0, fires) };
     assert!(settle(rig, &dead));
     assert!(!settle(rig, &dead), "the permit is gone");
     let groups = take(rig);

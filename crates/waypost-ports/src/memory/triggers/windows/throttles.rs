@@ -22,11 +22,17 @@ impl KeptGroup {
     }
 
     /// A group that takes no arrivals as a window does.
-    fn new(trigger: TriggerNo, key: &Arc<str>, role: KeptRole, now: Timestamp) -> Self {
+    fn new(
+        number: i64,
+        trigger: TriggerNo,
+        key: &Arc<str>,
+        role: KeptRole,
+        now: Timestamp,
+    ) -> Self {
         let stored = StoredGroup { first_at: now, last_at: now, events: 0, bytes: 0, due: now };
         let (key, closed, paused) = (Arc::clone(key), true, false);
         let (seq, claimable_at, events) = (0, now, Vec::new());
-        Self { trigger, key, seq, stored, claimable_at, closed, paused, events, role }
+        Self { number, trigger, key, seq, stored, claimable_at, closed, paused, events, role }
     }
 }
 
@@ -56,7 +62,8 @@ impl TriggerTables {
             None if !self.has_room(trigger) => return Arrived::Full,
             None => {
                 let role = KeptRole::Queue(StoredQueue::new(throttle));
-                self.groups.push(KeptGroup::new(trigger, key, role, now));
+                let number = self.next();
+                self.groups.push(KeptGroup::new(number, trigger, key, role, now));
                 self.groups.len() - 1
             }
         };
@@ -109,7 +116,7 @@ impl TriggerTables {
         now: Timestamp,
     ) -> u64 {
         let seq = self.next();
-        let mut group = KeptGroup::new(trigger, key, KeptRole::Permit, now);
+        let mut group = KeptGroup::new(seq, trigger, key, KeptRole::Permit, now);
         (group.seq, group.claimable_at) = (seq, now.plus(PERMIT_LEASE));
         group.events.push(event);
         self.groups.push(group);
