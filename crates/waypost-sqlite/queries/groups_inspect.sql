@@ -6,6 +6,7 @@ SELECT g.number, g.trigger, g.key, g.seq, g.first_at, g.last_at, g.events, g.byt
        (SELECT coalesce(sum(octet_length(p.payload)), 0) FROM trigger_pending AS p WHERE p.in_group = g.number),
        (SELECT coalesce(max(p.id), 0) FROM trigger_pending AS p WHERE p.in_group = g.number),
        (SELECT count(*) FROM trigger_pending AS p WHERE p.in_group = g.number AND NOT EXISTS
-            (SELECT 1 FROM trigger_fires AS f WHERE f.trigger = g.trigger AND f.item = p.item))
+            (SELECT 1 FROM trigger_fires AS f WHERE f.trigger = g.trigger AND f.item = p.item)),
+       g.role
 FROM trigger_groups AS g LEFT JOIN triggers AS t ON t.number = g.trigger
 WHERE g.number > ?1 ORDER BY g.number LIMIT ?2

@@ -17,6 +17,7 @@ use crate::inspect::{
     HeldEvents, InspectTriggers, InspectedGroup, InspectedTrigger, NamedFire, TriggerRepair,
 };
 use crate::triggers::rules::StoredTrigger;
+use crate::triggers::throttles::GroupRole;
 use crate::triggers::{
     Arrival, Arrived, FireOutcome, StoredGroup, TriggerRow, TriggerState, Triggers,
 };
@@ -110,6 +111,7 @@ pub fn groups_are_inspected_with_what_they_hold<B: StoreUnderTest>(rig: &mut Rig
     let bytes = "\"éa\"".len();
     let expected = InspectedGroup {
         number: full.number,
+        role: GroupRole::Window,
         trigger: trigger.number,
         state: Some(TriggerState::Active),
         key: "it's".into(),

@@ -10,6 +10,7 @@ use super::Inspect;
 use crate::outbox::Outbox;
 use crate::store::StoreError;
 use crate::triggers::rules::StoredTrigger;
+use crate::triggers::throttles::GroupRole;
 use crate::triggers::{FireRow, StoredGroup, TriggerAt, TriggerNo, TriggerState, Triggers};
 
 /// Most rows that [`InspectTriggers::trigger_strays`] returns of each kind.
@@ -38,8 +39,8 @@ pub trait InspectTriggers: Inspect + Triggers + Outbox {
     fn trigger_strays(&self) -> Result<Vec<TriggerStray>, StoreError>;
 
     /// Writes a row as it follows from its definition, if it is still as the checker saw it, and raises the
-    /// revision of the list of triggers above that of each of them. The groups of the trigger follow its state,
-    /// their claims end, and those without an event are deleted. Returns whether it was.
+    /// revision of the list of triggers above that of each of them. The groups of the trigger follow its state; of
+    /// its windows, the claims end, and those without an event are deleted. Returns whether it was.
     fn repair_trigger(&self, repair: &TriggerRepair) -> Result<bool, StoreError>;
 }
 
@@ -81,6 +82,7 @@ pub struct InspectedGroups {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InspectedGroup {
     pub number: i64,
+    pub role: GroupRole,
     pub trigger: TriggerNo,
     /// Absent where there is no such trigger.
     pub state: Option<TriggerState>,

@@ -41,6 +41,11 @@ impl GroupRole {
     pub fn code(self) -> u8 {
         self as u8
     }
+
+    /// The role that a store keeps as this number.
+    pub fn from_code(code: u8) -> Option<Self> {
+        [Self::Window, Self::Queue, Self::Permit].into_iter().find(|role| role.code() == code)
+    }
 }
 
 /// What a store keeps of a queue besides its events.

@@ -10,6 +10,7 @@ use waypost_ports::inspect::{
 };
 use waypost_ports::store::StoreError;
 use waypost_ports::triggers::rules::WINDOW_GONE;
+use waypost_ports::triggers::throttles::GroupRole;
 use waypost_ports::triggers::{ITEM_KEPT, TriggerNo, TriggerState};
 
 use super::{next_due, rows, stored_at, windows};
@@ -100,6 +101,7 @@ fn group(row: &Row) -> Result<InspectedGroup> {
         unknown: count(row, 16)?,
     };
     Ok(InspectedGroup {
+        role: rows::decoded(row, 17, GroupRole::from_code)?,
         number: get(row, 0)?,
         trigger: TriggerNo(get(row, 1)?),
         state,

@@ -10,6 +10,7 @@ use waypost_ports::inspect::{
 };
 use waypost_ports::store::StoreError;
 use waypost_ports::triggers::rules::WINDOW_GONE;
+use waypost_ports::triggers::throttles::GroupRole;
 use waypost_ports::triggers::{ITEM_KEPT, TriggerNo, TriggerState};
 
 use super::{load, rows, save, windows};
@@ -97,6 +98,7 @@ fn group(row: &Row<'_>) -> rusqlite::Result<InspectedGroup> {
     let held =
         HeldEvents { count: count(13)?, bytes: count(14)?, last: count(15)?, unknown: count(16)? };
     Ok(InspectedGroup {
+        role: rows::decoded(row, 17, GroupRole::from_code)?,
         number: row.get(0)?,
         trigger: TriggerNo(row.get(1)?),
         state,

@@ -14,6 +14,7 @@ use waypost_core::trigger::{
 };
 use waypost_ports::inspect::{InspectedGroup, InspectedTrigger};
 use waypost_ports::triggers::rules::{StoredTrigger, ends_endpoint};
+use waypost_ports::triggers::throttles::GroupRole;
 use waypost_ports::triggers::{ITEM_KEPT, TriggerState};
 
 use crate::triggers::{CLAIM_LEASE, ends_wanted};
@@ -289,13 +290,15 @@ pub(crate) fn group_faults(group: &InspectedGroup, now: Timestamp) -> Vec<Trigge
         }
         Some(_) => {}
     }
-    if held.count > 0 && held.bytes != stored.bytes as u64 {
+    // What is kept of queues and permits of throttles, only their stores know.
+    let is_window = group.role == GroupRole::Window;
+    if is_window && held.count > 0 && held.bytes != stored.bytes as u64 {
         fault(format!("counts {} bytes, and its events have {}", stored.bytes, held.bytes));
     }
-    if held.count > u64::from(stored.events) {
+    if is_window && held.count > u64::from(stored.events) {
         fault(format!("counts {} events, and holds {}", stored.events, held.count));
     }
-    if held.count > 0 && held.last != group.seq {
+    if is_window && held.count > 0 && held.last != group.seq {
         fault(format!(
             "is at event {}, and the last one that it holds is {}",
             group.seq, held.last
@@ -310,7 +313,7 @@ pub(crate) fn group_faults(group: &InspectedGroup, now: Timestamp) -> Vec<Trigge
     }
     let mut repairable =
         |what: String| faults.push(TriggerFault::repairable(rule, format!("group {key:?} {what}")));
-    if held.count == 0 {
+    if is_window && held.count == 0 {
         repairable("holds no event, and never fires".to_owned());
     }
     match group.state {
@@ -326,7 +329,7 @@ pub(crate) fn group_faults(group: &InspectedGroup, now: Timestamp) -> Vec<Trigge
         false => stored.due,
         true => stored.due.max(now.plus(CLAIM_LEASE).plus(SLACK)),
     };
-    if *claimable_at > latest {
+    if is_window && *claimable_at > latest {
         repairable(format!("is due at {}, and nothing takes it before {claimable_at}", stored.due));
     }
     faults

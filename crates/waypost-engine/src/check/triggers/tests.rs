@@ -17,6 +17,7 @@ use waypost_core::trigger::{
 };
 use waypost_ports::inspect::{HeldEvents, InspectedGroup, InspectedTrigger, NamedFire};
 use waypost_ports::triggers::rules::{StoredTrigger, ends_endpoint};
+use waypost_ports::triggers::throttles::GroupRole;
 use waypost_ports::triggers::{
     FireOutcome, FireRow, ITEM_KEPT, StoredGroup, TriggerNo, TriggerRow, TriggerState,
 };
@@ -379,6 +380,7 @@ fn group() -> InspectedGroup {
         StoredGroup { first_at: at(-100), last_at: at(-50), events: 2, bytes: 20, due: at(900) };
     InspectedGroup {
         number: 1,
+        role: GroupRole::Window,
         trigger: TriggerNo(7),
         state: Some(TriggerState::Active),
         key: "k".into(),
@@ -406,6 +408,16 @@ fn rules_about_groups_find_each_fault() {
                 it.held.unknown = 2;
             },
             &[],
+        ),
+        (
+            "the queue of a throttle in which no event waits",
+            |it| (it.role, it.held) = (GroupRole::Queue, HeldEvents::default()),
+            &[],
+        ),
+        (
+            "the queue of a throttle whose trigger is active, paused",
+            |it| (it.role, it.paused) = (GroupRole::Queue, true),
+            &[true],
         ),
         ("of no trigger", |it| it.state = None, &[false]),
         (

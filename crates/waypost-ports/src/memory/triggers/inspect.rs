@@ -6,7 +6,7 @@ use std::sync::Arc;
 use waypost_core::id::ExecutionNo;
 use waypost_core::time::Timestamp;
 
-use super::windows::{KeptGroup, WaitingEvent};
+use super::windows::{KeptGroup, KeptRole, WaitingEvent};
 use super::{KeptFire, KeptTrigger, TriggerTables};
 use crate::inspect::{
     HeldEvents, InspectTriggers, InspectedGroup, InspectedGroups, InspectedTrigger,
@@ -16,6 +16,7 @@ use crate::inspect::{
 use crate::memory::{MemoryStore, Tables};
 use crate::store::StoreError;
 use crate::triggers::rules::WINDOW_GONE;
+use crate::triggers::throttles::GroupRole;
 use crate::triggers::{FireOutcome, ITEM_KEPT, TriggerNo, TriggerState};
 
 impl InspectTriggers for MemoryStore {
@@ -109,6 +110,11 @@ impl TriggerTables {
         };
         InspectedGroup {
             number: group.number,
+            role: match &group.role {
+                KeptRole::Window => GroupRole::Window,
+                KeptRole::Queue(_) => GroupRole::Queue,
+                KeptRole::Permit => GroupRole::Permit,
+            },
             trigger: group.trigger,
             state: self.stored(group.trigger).map(|stored| stored.row.state),
             key: Arc::clone(&group.key),
@@ -148,9 +154,11 @@ impl TriggerTables {
         if !self.stored(number).is_some_and(|stored| repair.is_of(stored)) {
             return false;
         }
-        self.groups.retain(|group| group.trigger != number || !group.events.is_empty());
+        let is_window =
+            |group: &KeptGroup| group.trigger == number && matches!(group.role, KeptRole::Window);
+        self.groups.retain(|group| !is_window(group) || !group.events.is_empty());
         self.pause_groups(number, repair.derived.row.state != TriggerState::Active);
-        for group in self.groups.iter_mut().filter(|group| group.trigger == number) {
+        for group in self.groups.iter_mut().filter(|group| is_window(group)) {
             group.claimable_at = if group.closed { group.stored.last_at } else { group.stored.due };
         }
         self.save(repair.derived.clone());

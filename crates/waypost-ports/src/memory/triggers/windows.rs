@@ -32,12 +32,12 @@ pub(super) struct KeptGroup {
     /// Is its trigger not active?
     pub(super) paused: bool,
     pub(super) events: Vec<WaitingEvent>,
-    role: KeptRole,
+    pub(super) role: KeptRole,
 }
 
 /// What a group is.
 #[derive(Clone)]
-enum KeptRole {
+pub(super) enum KeptRole {
     Window,
     Queue(StoredQueue),
     Permit,

@@ -116,8 +116,7 @@ impl TriggerTables {
         now: Timestamp,
     ) -> u64 {
         let seq = self.next();
-        let number = self.next();
-        let mut group = KeptGroup::new(number, trigger, key, KeptRole::Permit, now);
+        let mut group = KeptGroup::new(seq, trigger, key, KeptRole::Permit, now);
         (group.seq, group.claimable_at) = (seq, now.plus(PERMIT_LEASE));
         group.events.push(event);
         self.groups.push(group);
