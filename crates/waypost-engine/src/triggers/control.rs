@@ -9,7 +9,7 @@ use waypost_core::time::Timestamp;
 use waypost_core::trigger::decide::schedule_due;
 use waypost_core::trigger::{
     Backfill, PollCursor, ScheduleCursor, StreamCursor, StreamSource, StreamStart, StreamTrigger,
-    TableSafety, TriggerCursor, TriggerKind,
+    TableSafety, TriggerCursor, TriggerKind, TriggerKindName,
 };
 use waypost_ports::store::StoreError;
 use waypost_ports::triggers::{TriggerChange, TriggerRow, TriggerState};
@@ -223,6 +223,7 @@ impl TriggerControl {
     ) -> Result<TriggerRow, ControlError> {
         let now = self.firing.now();
         self.change(workflow, name, |row, planned| {
+            let seq = (row.kind != TriggerKindName::Poll).then_some(row.seq);
             let cursor = match (&row.cursor, to) {
                 (TriggerCursor::Schedule(cursor), RewindTo::Time(after)) => {
                     let (after, waiting) = (*after, Vec::new());
@@ -253,7 +254,7 @@ impl TriggerControl {
                     return invalid("only schedules, polls and streams have a place to go on from");
                 }
             };
-            Ok(Some(TriggerChange::Move { cursor, next_due: Some(now), again }))
+            Ok(Some(TriggerChange::Move { seq, cursor, next_due: Some(now), again }))
         })
         .await
     }
@@ -304,8 +305,7 @@ impl TriggerControl {
                 };
                 id = Some(backfill.id);
                 cursor.backfills.push(backfill);
-                let cursor = TriggerCursor::Schedule(cursor);
-                Ok(Some(TriggerChange::Move { cursor, next_due: Some(now), again: false }))
+                Ok(Some(moved(row, cursor, Some(now))))
             })
             .await?;
         Ok(BackfillAccepted { id, times, row })
@@ -328,8 +328,7 @@ impl TriggerControl {
             if cursor.backfills.len() == before {
                 return invalid("there is no such backfill under way");
             }
-            let (cursor, next_due) = (TriggerCursor::Schedule(cursor), row.next_due);
-            Ok(Some(TriggerChange::Move { cursor, next_due, again: false }))
+            Ok(Some(moved(row, cursor, row.next_due)))
         })
         .await
     }
@@ -362,6 +361,12 @@ impl TriggerControl {
     async fn row(&self, workflow: &str, name: &str) -> Result<TriggerRow, ControlError> {
         self.firing.row(workflow, name).await?.ok_or(ControlError::Unknown)
     }
+}
+
+/// A change of the backfills in the cursor of a schedule.
+fn moved(row: &TriggerRow, cursor: ScheduleCursor, next_due: Option<Timestamp>) -> TriggerChange {
+    let (seq, cursor) = (Some(row.seq), TriggerCursor::Schedule(cursor));
+    TriggerChange::Move { seq, cursor, next_due, again: false }
 }
 
 /// The cursor of a stream that goes on from another place.
