@@ -133,6 +133,7 @@ bugs! {
     OwnClockSchedule = "own-clock-schedule", "a schedule is judged by the clock of the machine";
     CatchUpUnbounded = "catch-up-unbounded", "a schedule that was away fires every time that it missed";
     BackfillMovesCursor = "backfill-moves-cursor", "a backfill moves the cursor of its schedule";
+    MoveNotFenced = "move-not-fenced", "a backfill that is accepted while its schedule fires moves the schedule back";
     OverlapLooksTooEarly = "overlap-looks-too-early", "the unfinished executions of a schedule are those from before its row was read";
     FiredWithoutPermit = "fired-without-permit", "the first frame of an execution that a trigger starts does not ask for its permit";
     PoisonBlocks = "poison-blocks", "an item that can start nothing is tried again and again instead of becoming a dead letter";

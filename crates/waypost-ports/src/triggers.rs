@@ -71,7 +71,7 @@ pub trait Triggers: Send + Sync {
     /// A number that changes with each change of which triggers there are, of their state or revision.
     fn roster_revision(&self) -> Result<u64, StoreError>;
 
-    /// Changes a trigger, if it is still at this revision and not retired. Waits for fires under way: none that
+    /// Changes a trigger, if it is still at this revision, and at the seq that the change names, and not retired. Waits for fires under way: none that
     /// was prepared before starts anything once this has returned.
     fn change_trigger(
         &self,
@@ -277,6 +277,9 @@ pub enum TriggerChange {
     },
     /// Another cursor, which people chose: a rewind, a backfill.
     Move {
+        /// The seq of the row that the cursor was made from: not done at any other. Absent where the cursor does
+        /// not depend on the one before.
+        seq: Option<u64>,
         cursor: TriggerCursor,
         next_due: Option<Timestamp>,
         /// May items fire again that did?

@@ -44,6 +44,10 @@ const RARE: &[(Bug, u64)] = &[
     (Bug::WaitsUnsubscribed, 420),
     (Bug::FedForEver, 190),
     (Bug::SecondDecisionTaken, 120),
+    (Bug::MoveNotFenced, 300),
+    (Bug::OverlapLooksTooEarly, 470),
+    (Bug::EndAnsweredUnfired, 620),
+    (Bug::EndLeftWhenStale, 1_320),
 ];
 
 /// The result of one planted bug.

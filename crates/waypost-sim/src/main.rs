@@ -80,10 +80,19 @@ struct World {
     /// Make it as small as it can be before it is shown, if it fails
     #[arg(long)]
     smaller: bool,
+    /// With this bug planted (needs the feature `planted`)
+    #[cfg(feature = "planted")]
+    #[arg(long, value_parser = bug)]
+    bug: Option<waypost_core::planted::Bug>,
 }
 
 fn fault(name: &str) -> Result<Fault, String> {
     Fault::parse(name).ok_or_else(|| format!("no fault is called {name:?}"))
+}
+
+#[cfg(feature = "planted")]
+fn bug(name: &str) -> Result<waypost_core::planted::Bug, String> {
+    waypost_core::planted::Bug::parse(name).ok_or_else(|| format!("no bug is called {name:?}"))
 }
 
 fn shrink_path(text: &str) -> Result<(usize, Vec<usize>), String> {
@@ -185,6 +194,8 @@ fn show_failure(options: &WorldOptions, finding: &Finding) {
 }
 
 fn run_one(world: &World) -> bool {
+    #[cfg(feature = "planted")]
+    waypost_core::planted::plant(world.bug);
     let mut options = WorldOptions {
         keep: world.keep.as_ref().map(|keep| keep.iter().copied().collect::<BTreeSet<_>>()),
         without: world.without.iter().copied().collect(),

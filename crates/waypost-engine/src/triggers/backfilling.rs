@@ -2,7 +2,7 @@
 
 use waypost_core::schedule::TooManyTimes;
 use waypost_core::time::Timestamp;
-use waypost_core::trigger::{Backfill, TriggerCursor, TriggerKind};
+use waypost_core::trigger::{Backfill, ScheduleCursor, TriggerCursor, TriggerKind};
 use waypost_ports::triggers::{ITEM_KEPT, TriggerChange, TriggerRow};
 
 use super::control::{ControlError, TriggerControl, invalid};
@@ -100,8 +100,7 @@ impl TriggerControl {
                 };
                 id = Some(backfill.id);
                 cursor.backfills.push(backfill);
-                let cursor = TriggerCursor::Schedule(cursor);
-                Ok(Some(TriggerChange::Move { cursor, next_due: Some(now), again: false }))
+                Ok(Some(moved(row, cursor, Some(now))))
             })
             .await?;
         Ok(BackfillAccepted { id, times, row })
@@ -124,9 +123,14 @@ impl TriggerControl {
             if cursor.backfills.len() == before {
                 return invalid("there is no such backfill under way");
             }
-            let (cursor, next_due) = (TriggerCursor::Schedule(cursor), row.next_due);
-            Ok(Some(TriggerChange::Move { cursor, next_due, again: false }))
+            Ok(Some(moved(row, cursor, row.next_due)))
         })
         .await
     }
+}
+
+/// A change of the backfills in the cursor of a schedule.
+fn moved(row: &TriggerRow, cursor: ScheduleCursor, next_due: Option<Timestamp>) -> TriggerChange {
+    let (seq, cursor) = (Some(row.seq), TriggerCursor::Schedule(cursor));
+    TriggerChange::Move { seq, cursor, next_due, again: false }
 }

@@ -8,7 +8,7 @@ use waypost_core::time::Timestamp;
 use waypost_core::trigger::decide::schedule_due;
 use waypost_core::trigger::{
     PollCursor, ScheduleCursor, StreamCursor, StreamSource, StreamStart, StreamTrigger,
-    TableSafety, TriggerCursor, TriggerKind,
+    TableSafety, TriggerCursor, TriggerKind, TriggerKindName,
 };
 use waypost_ports::store::StoreError;
 use waypost_ports::triggers::{TriggerChange, TriggerRow, TriggerState};
@@ -187,6 +187,7 @@ impl TriggerControl {
     ) -> Result<TriggerRow, ControlError> {
         let now = self.firing.now();
         self.change(workflow, name, |row, planned| {
+            let seq = (row.kind != TriggerKindName::Poll).then_some(row.seq);
             let cursor = match (&row.cursor, to) {
                 (TriggerCursor::Schedule(_), RewindTo::Time(after)) if *after > now => {
                     return invalid(&format!(
@@ -232,7 +233,7 @@ impl TriggerControl {
                     return invalid("only schedules, polls and streams have a place to go on from");
                 }
             };
-            Ok(Some(TriggerChange::Move { cursor, next_due: Some(now), again }))
+            Ok(Some(TriggerChange::Move { seq, cursor, next_due: Some(now), again }))
         })
         .await
     }

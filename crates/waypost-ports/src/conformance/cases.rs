@@ -269,6 +269,7 @@ macro_rules! conformance_tests {
                 trigger_paused_by_its_definition_is_activated_by_the_next,
                 broken_trigger_goes_on_with_another_version,
                 move_keeps_the_state_and_may_let_items_fire_again,
+                move_that_was_made_from_an_older_cursor_is_not_done,
                 change_of_an_unknown_trigger_is_none,
                 endpoint_of_a_trigger_of_ends_is_stored_with_it,
             ];

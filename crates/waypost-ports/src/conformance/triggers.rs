@@ -320,7 +320,8 @@ pub fn broken_trigger_goes_on_with_another_version<B: StoreUnderTest>(rig: &mut 
 
 pub fn move_keeps_the_state_and_may_let_items_fire_again<B: StoreUnderTest>(rig: &mut Rig<B>) {
     let before = one(rig);
-    let to = |again| TriggerChange::Move { cursor: cursor(5), next_due: Some(at(6)), again };
+    let to =
+        |again| TriggerChange::Move { seq: None, cursor: cursor(5), next_due: Some(at(6)), again };
     let moved = change(rig, before.at(), &to(true)).expect("it is at this revision");
     assert_eq!((moved.incarnation, moved.next_due), (1, Some(at(6))));
     assert!(moved.seq > before.seq && moved.revision > before.revision);
@@ -329,6 +330,23 @@ pub fn move_keeps_the_state_and_may_let_items_fire_again<B: StoreUnderTest>(rig:
     assert_eq!((moved.incarnation, moved.state), (1, TriggerState::Paused));
     assert_eq!((moved.cursor.clone(), moved.next_due), (cursor(5), None));
     assert_eq!(row(rig, "flow", "every"), moved);
+}
+
+/// A person's change and a fire move one cursor: the change must not undo what the fire did.
+pub fn move_that_was_made_from_an_older_cursor_is_not_done<B: StoreUnderTest>(rig: &mut Rig<B>) {
+    let before = one(rig);
+    assert!(settle(rig, &settlement(&before, 10, vec![])));
+    let to = |seq| TriggerChange::Move {
+        seq: Some(seq),
+        cursor: cursor(5),
+        next_due: Some(at(6)),
+        again: false,
+    };
+    assert_eq!(change(rig, before.at(), &to(before.seq)), None);
+    let there = row(rig, "flow", "every");
+    assert_eq!((there.cursor.clone(), there.revision), (cursor(10), before.revision));
+    let moved = change(rig, there.at(), &to(there.seq)).expect("it is at this seq");
+    assert_eq!(moved.cursor, cursor(5));
 }
 
 /// A trigger that gets no ends though it is there would miss those between its deploy and its endpoint.

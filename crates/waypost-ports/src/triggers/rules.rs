@@ -159,9 +159,16 @@ impl StoredTrigger {
                 .is_none_or(|advance| advance.seq == self.row.seq || is_planted(Bug::FireNotFenced))
     }
 
-    /// Applies a change; `false` where the row is at another revision, or retired.
+    /// Applies a change; `false` where the row is at another revision, or retired, or its cursor has moved since
+    /// the one of the change was made from it.
     pub fn change(&mut self, at: TriggerAt, change: &TriggerChange) -> bool {
-        if !self.is_at(at) || self.row.state == TriggerState::Retired {
+        let has_moved = match change {
+            TriggerChange::Move { seq: Some(seq), .. } => {
+                *seq != self.row.seq && !is_planted(Bug::MoveNotFenced)
+            }
+            _ => false,
+        };
+        if !self.is_at(at) || self.row.state == TriggerState::Retired || has_moved {
             return false;
         }
         self.row.revision += 1;
@@ -174,7 +181,7 @@ impl StoredTrigger {
                 self.enter(TriggerState::Active, None);
                 self.move_to(cursor, *next_due);
             }
-            TriggerChange::Move { cursor, next_due, again } => {
+            TriggerChange::Move { seq: _, cursor, next_due, again } => {
                 self.move_to(cursor, *next_due);
                 self.row.incarnation += u32::from(*again);
             }

@@ -29,6 +29,7 @@ use waypost_core::event::LOG_FORMAT;
 use waypost_core::outbox::delivery::{Delivered, Jitter};
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::{Millis, Timestamp};
+use waypost_engine::StartRequest;
 use waypost_engine::driver::{Input, Start};
 use waypost_engine::triggers::{
     EndedTriggers, Firing, Surroundings, TriggerBook, TriggerControl, TriggerWakeups, TriggerWork,
@@ -90,6 +91,8 @@ pub enum TriggerEvent {
     Read(Life, Box<PageRequest>, PageAnswer),
     /// People ask for something.
     People,
+    /// They do so of the trigger that fires.
+    Tempted(TriggerNo),
     /// A delivery, an event or a change of a trigger gets to a process.
     Send(usize),
     /// After the faults, people resume what is paused.
@@ -183,6 +186,7 @@ impl Simulation {
             }
             TriggerEvent::Read(life, request, answer) => self.read_source(life, &request, answer),
             TriggerEvent::People => self.ask_triggers(),
+            TriggerEvent::Tempted(trigger) => self.ask_while_it_fires(trigger),
             TriggerEvent::Send(at) => self.send_ask(at),
             TriggerEvent::Care => self.care_for_triggers(),
         }
@@ -287,6 +291,7 @@ impl Simulation {
                 self.after(latency, WorldEvent::Triggers(read));
             }
             Wish::Start(request, answer) => {
+                self.tempt_to_change(&request);
                 let ticket = self.people.ask_start(life, answer);
                 let start = Start { request: *request, ticket, await_end: None };
                 self.inputs(life, vec![Input::Start(start)]);
@@ -294,6 +299,16 @@ impl Simulation {
             Wish::Announce(owners) => owners.into_iter().flatten().for_each(|owner| {
                 self.nudge(owner);
             }),
+        }
+    }
+
+    /// A fire is on its way: a bad moment to change its trigger. People may choose it.
+    fn tempt_to_change(&mut self, request: &StartRequest) {
+        let Some(fire) = &request.fire else { return };
+        if !self.faults_over && self.triggers.random.percent(15) {
+            let soon = self.triggers.random.below(20);
+            let tempted = TriggerEvent::Tempted(fire.1.at.trigger);
+            self.after(soon, WorldEvent::Triggers(tempted));
         }
     }
 

@@ -13,9 +13,9 @@ use waypost_engine::triggers::{
     TriggerControl, arrival,
 };
 use waypost_ports::store::{NewDefinition, Store, StoreError};
-use waypost_ports::triggers::{Arrived, FireOutcome, TriggerRow, TriggerState};
+use waypost_ports::triggers::{Arrived, FireOutcome, TriggerNo, TriggerRow, TriggerState};
 
-use super::flows::{EVENT_TYPE, FlowKind, TRIGGER};
+use super::flows::{EVENT_TYPE, Flow, FlowKind, TRIGGER};
 use super::sources::BEGINNING;
 use super::{TaskEnd, TriggerEvent};
 use crate::clock::START;
@@ -107,6 +107,20 @@ impl Simulation {
         let next = self.triggers.random.between(500, 8_000);
         self.after(next, WorldEvent::Triggers(TriggerEvent::People));
         let at = self.triggers.random.index(self.triggers.flows.len());
+        self.ask_of(at);
+    }
+
+    /// The same of a trigger that fires.
+    pub(super) fn ask_while_it_fires(&mut self, trigger: TriggerNo) {
+        let row = self.triggers.watch.rows.get(&trigger);
+        let is_it = |flow: &Flow| row.is_some_and(|row| row.workflow == flow.name);
+        let at = self.triggers.flows.iter().position(is_it);
+        if let Some(at) = at.filter(|_| !self.faults_over) {
+            self.ask_of(at);
+        }
+    }
+
+    fn ask_of(&mut self, at: usize) {
         let flow = Arc::clone(&self.triggers.flows[at].name);
         let what = match self.triggers.random.below(10) {
             0..3 => self.new_version(at),

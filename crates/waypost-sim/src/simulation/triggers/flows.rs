@@ -53,11 +53,11 @@ pub(super) struct Timing {
 
 impl Flow {
     pub(super) fn draw(at: usize, random: &mut Random) -> Self {
-        let kind = match random.below(10) {
-            0..4 => FlowKind::Schedule(Timing::draw(random)),
-            4 | 5 => FlowKind::Poll(Source::draw(random)),
-            6 => FlowKind::Webhook,
-            7 | 8 => FlowKind::Event(window(random)),
+        let kind = match random.below(20) {
+            0..7 => FlowKind::Schedule(Timing::draw(random)),
+            7..11 => FlowKind::Poll(Source::draw(random)),
+            11 | 12 => FlowKind::Webhook,
+            13..17 => FlowKind::Event(window(random)),
             _ => FlowKind::Ended,
         };
         let was_away = matches!(kind, FlowKind::Schedule(_)) && random.percent(40);

@@ -175,6 +175,9 @@ impl Simulation {
         watch.items.clear();
         watch.executions.clear();
         watch.backfills.clear();
+        // What was decided on the store before is not judged.
+        watch.pages.clear();
+        watch.decided.clear();
         watch.fires_seen = 0;
         let fires: Vec<_> = self.store.with(|tables, _| {
             tables.fire_rows().map(|(trigger, row)| (trigger, row.item, row.execution)).collect()
