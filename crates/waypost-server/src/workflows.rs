@@ -214,7 +214,7 @@ impl Workflows {
     }
 }
 
-/// Warnings of secrets of webhook triggers that cannot verify requests here: their senders would be refused.
+/// Warnings of secrets of webhook triggers that cannot verify requests here: senders with them are refused.
 fn unusable_secrets(plan: &Plan, secrets: &dyn Secrets) -> Vec<FaultAt> {
     let mut found = Vec::new();
     for trigger in &plan.triggers {
@@ -225,7 +225,10 @@ fn unusable_secrets(plan: &Plan, secrets: &dyn Secrets) -> Vec<FaultAt> {
                 Ok(_) => format!("secret `{name}` is without `verify = true` in the settings"),
                 Err(refused) => refused.to_string(),
             };
-            let message = format!("the webhook trigger `{}` refuses requests: {why}", trigger.name);
+            let message = format!(
+                "the webhook trigger `{}` cannot verify with a secret: {why}",
+                trigger.name
+            );
             found.push(FaultAt {
                 message,
                 code: Some("unusable_secret".to_owned()),

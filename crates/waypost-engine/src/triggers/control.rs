@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 use waypost_core::json::Json;
-use waypost_core::time::Timestamp;
+use waypost_core::time::{Millis, Timestamp};
 use waypost_core::trigger::decide::schedule_due;
 use waypost_core::trigger::{
     PollCursor, ScheduleCursor, StreamCursor, StreamSource, StreamStart, StreamTrigger,
@@ -19,6 +19,8 @@ use super::{
     TriggerWakeups,
 };
 
+/// How much later than the store's time the time of a rewind may be: "now" is what the clock of its sender shows.
+const CLOCKS_APART: Millis = Millis::from_secs(60);
 /// How often a change is tried again that met another one.
 const TRIES: usize = 10;
 
@@ -189,14 +191,16 @@ impl TriggerControl {
         self.change(workflow, name, |row, planned| {
             let seq = (row.kind != TriggerKindName::Poll).then_some(row.seq);
             let cursor = match (&row.cursor, to) {
-                (TriggerCursor::Schedule(_), RewindTo::Time(after)) if *after > now => {
+                (TriggerCursor::Schedule(_), RewindTo::Time(after))
+                    if after.since(now) > CLOCKS_APART =>
+                {
                     return invalid(&format!(
                         "{after} is in the future: the schedule would fire nothing until then"
                     ));
                 }
                 (TriggerCursor::Schedule(cursor), RewindTo::Time(after)) => {
                     let reached = cursor.reached.max(Some(cursor.after));
-                    let (after, waiting) = (*after, Vec::new());
+                    let (after, waiting) = ((*after).min(now), Vec::new());
                     let cursor = ScheduleCursor { after, waiting, reached, ..cursor.clone() };
                     TriggerCursor::Schedule(cursor)
                 }

@@ -104,12 +104,6 @@ impl Firing {
         advance: Option<Advance>,
         group: Option<GroupFence>,
     ) -> Result<FireResult, FireError> {
-        if occurrence.depth > TRIGGER_DEPTH_MAX {
-            let reason = format!(
-                "more than {TRIGGER_DEPTH_MAX} executions started each other by triggers before this one"
-            );
-            return Ok(FireResult::Dead { reason });
-        }
         let PlannedTrigger { plan, trigger } = self.planned(row).await?;
         let fired = occurrence.fired(&trigger, self.engine.now());
         let start = match trigger.prepare(&fired, &occurrence.payload) {
@@ -117,6 +111,13 @@ impl Firing {
             Prepared::Filtered => return Ok(FireResult::Filtered),
             Prepared::Failed(failure) => return Ok(FireResult::Dead { reason: failure.message }),
         };
+        // Not before the condition: a trigger that does not want it has nothing to do with the chain.
+        if occurrence.depth > TRIGGER_DEPTH_MAX {
+            let reason = format!(
+                "more than {TRIGGER_DEPTH_MAX} executions started each other by triggers before this one"
+            );
+            return Ok(FireResult::Dead { reason });
+        }
         if let Err(faults) = self.plans.check_input(&plan, &start.input) {
             let reason = format!("the input does not fit the schema: {}", faults.join("; "));
             return Ok(FireResult::Dead { reason });

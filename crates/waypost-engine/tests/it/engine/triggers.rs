@@ -288,3 +288,19 @@ async fn rewind_that_lets_items_fire_again_starts_them_anew() {
         assert_eq!(lab.started().len(), expected, "again: {again}");
     }
 }
+
+#[tokio::test]
+async fn rewind_to_now_by_a_clock_that_is_ahead_goes_on_from_now() {
+    let lab = Lab::new();
+    lab.deploy(&each_second(), "a");
+    let control = &lab.instance().control;
+    let rewind = async |ms| {
+        let to = RewindTo::Time(START.plus(Millis(ms)));
+        control.rewind(WORKFLOW, TRIGGER, &to, false).await
+    };
+    let row = rewind(5_000).await.unwrap();
+    let TriggerCursor::Schedule(cursor) = &row.cursor else { panic!() };
+    assert_eq!(cursor.after, START);
+    let refused = rewind(HOUR).await.expect_err("the schedule would stand still");
+    assert!(matches!(refused, ControlError::Invalid(_)), "{refused}");
+}

@@ -7,7 +7,7 @@ use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_core::outbox::delivery::{Delivered, Jitter};
 use waypost_core::time::Millis;
 use waypost_core::trigger::{Payload, TriggerCursor};
-use waypost_engine::triggers::{Occurrence, READ_BACKOFF};
+use waypost_engine::triggers::{Occurrence, READ_BACKOFF, TRIGGER_DEPTH_MAX};
 use waypost_ports::outbox::{MessageClaim, MessageResult, Outbox, is_trigger_endpoint};
 use waypost_ports::triggers::{DeadFiresRequest, FireOutcome, TriggerState, Triggers};
 
@@ -105,6 +105,21 @@ async fn chain_of_triggers_ends_after_sixteen_executions() {
     assert_eq!(fire(&occurrence).await, "known");
     instance.control.pause(WORKFLOW, TRIGGER, None).await.unwrap();
     assert_eq!(fire(&Occurrence::new("late", Payload::nothing())).await, "stale");
+}
+
+#[tokio::test]
+async fn end_of_a_chain_that_a_trigger_does_not_want_is_no_dead_letter() {
+    let lab = Lab::new();
+    let instance = lab.instance();
+    let end = Payload::ended(&Json::from_value(&json!({ "workflow": "chain" })));
+    let last = Occurrence { depth: TRIGGER_DEPTH_MAX + 1, ..Occurrence::new("x 1", end) };
+    for (condition, flow, expected) in
+        [("execution.workflow == 'mine'", "a", "filtered"), ("true", "b", "dead")]
+    {
+        lab.deploy(&json!({ "ended": "*", "if": condition }), flow);
+        let fired = instance.control.firing.fire(&lab.trigger(), &last, None, None).await.unwrap();
+        assert_eq!(ok(&fired), expected);
+    }
 }
 
 /// A workflow that is started by its own end: what follows from one start.
