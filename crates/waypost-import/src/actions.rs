@@ -17,6 +17,8 @@ use crate::read::Fields;
 use crate::report::{Problem, Reporter};
 use crate::target::{Edge, TargetDefinition, TargetNode};
 
+/// Environment variables of a step.
+const VARIABLES_MAX: usize = 200;
 const ADVICE: &str = "write it by hand";
 
 /// What expressions see at a place of a job.
@@ -106,6 +108,10 @@ impl Converter<'_, '_> {
     ) -> Result<(), Problem<'t>> {
         let Some(env) = env else { return Ok(()) };
         let outer = scope.clone();
+        if env.entries().len() + outer.env.len() > VARIABLES_MAX {
+            let message = "there are more than 200 variables";
+            return Err(Problem::new(env, message, "set fewer of them"));
+        }
         for entry in env.entries() {
             let value = self.text(&entry.value, &outer)?;
             scope.env.insert(entry.key.clone(), value);

@@ -24,6 +24,9 @@ use crate::read::Fields;
 use crate::report::{Problem, Reporter, shortened};
 use crate::target::{Edge, TargetDefinition, TargetNode};
 
+/// States of one machine: half as many as a definition may have nodes.
+const STATES_MAX: usize = 5_000;
+
 /// A machine, a branch, or the body of a map.
 #[derive(Clone, Debug)]
 struct MachineScope {
@@ -120,6 +123,11 @@ impl Converter<'_, '_> {
     ) -> (Vec<TargetNode>, Vec<Edge>) {
         let all = machine.get("States").unwrap_or(machine);
         let states = all.entries();
+        if states.len() > STATES_MAX {
+            self.report.lost(all, "there are more than 5,000 states", "split the machine");
+            let id = self.ids.fresh("states");
+            return (vec![TargetNode::placeholder(&id, "States").needing(entry.to_vec())], vec![]);
+        }
         let position = |name: &str| states.iter().position(|state| state.key == name);
         let start = machine.text("StartAt").and_then(position);
         let Some(start) = start else {

@@ -22,6 +22,8 @@ use crate::read::Fields;
 use crate::report::{Reporter, shortened};
 use crate::target::{Edge, TargetDefinition, TargetNode};
 
+/// Tasks of one workflow.
+const TASKS_MAX: usize = 3_000;
 /// How deep lists of tasks may be nested.
 const DEPTH_MAX: usize = 40;
 
@@ -78,6 +80,8 @@ struct Converter<'r, 'f> {
     /// The ends of the workflow, with the result that is set before them.
     terminations: Vec<TargetNode>,
     has_terminations: bool,
+    /// How many tasks there were so far.
+    tasks: usize,
 }
 
 /// Converts a file: a workflow, or a list of workflows and task definitions.
@@ -138,8 +142,14 @@ fn workflow(
     let mut ids = Ids::default();
     let done = ids.fresh("done");
     ["result"].iter().for_each(|name| drop(ids.fresh(name)));
-    let mut converter =
-        Converter { report, ids, policies, terminations: Vec::new(), has_terminations: false };
+    let mut converter = Converter {
+        report,
+        ids,
+        policies,
+        terminations: Vec::new(),
+        has_terminations: false,
+        tasks: 0,
+    };
     let mut entry = Vec::new();
     if let Some(variables) = root.get("variables").filter(|v| !v.entries().is_empty()) {
         let mut node = TargetNode::new(&converter.ids.fresh("begin"), "noop");
@@ -158,6 +168,11 @@ fn workflow(
     }
     let mut upstream = Upstream::default();
     let tasks = root.get("tasks").map(Fields::items).unwrap_or_default();
+    if has_references(root, 0) {
+        let at = root.get("tasks").unwrap_or(root);
+        let message = "a reference to a missing field fails, and is null in Conductor";
+        converter.report.different(at, message, "add `| default(…)` where a field may be missing");
+    }
     let exits = converter.list(tasks, entry, &mut upstream, &mut definition.nodes);
     converter.finish(root, &done, exits, &upstream, &mut definition.nodes);
     if definition.nodes.is_empty() {
@@ -207,12 +222,19 @@ impl Converter<'_, '_> {
         let mut at = 0;
         while let Some(task) = tasks.get(at) {
             at += 1;
+            self.tasks += 1;
+            if self.tasks > TASKS_MAX {
+                if self.tasks == TASKS_MAX + 1 {
+                    self.report.lost(task, "there are more than 3,000 tasks", "split the workflow");
+                }
+                return self.stop_here(exits, nodes);
+            }
             let mark = self.report.mark();
             let kind = task.text("type").unwrap_or("SIMPLE");
             let reference = task.text("taskReferenceName").or(task.text("name")).unwrap_or("task");
             if upstream.depth > DEPTH_MAX {
                 self.report.lost(task, "lists of tasks are nested too deeply", "use sub-workflows");
-                return exits;
+                return self.stop_here(exits, nodes);
             }
             upstream.depth += 1;
             exits = match kind {
@@ -232,6 +254,13 @@ impl Converter<'_, '_> {
             self.report.exact_since(mark, task, what);
         }
         exits
+    }
+
+    /// A node that fails behind the tasks that are converted.
+    fn stop_here(&mut self, exits: Vec<Edge>, nodes: &mut Vec<TargetNode>) -> Vec<Edge> {
+        let id = self.ids.fresh("not_converted");
+        nodes.push(TargetNode::placeholder(&id, "further tasks").needing(exits));
+        vec![Edge::to(&id)]
     }
 
     /// The id of a task's node.
@@ -317,4 +346,11 @@ impl Converter<'_, '_> {
 
 fn is_join(task: &Tree) -> bool {
     matches!(task.text("type"), Some("JOIN" | "EXCLUSIVE_JOIN"))
+}
+
+fn has_references(tree: &Tree, depth: usize) -> bool {
+    depth < 100
+        && (tree.as_text().is_some_and(|text| text.contains("${"))
+            || tree.entries().iter().any(|entry| has_references(&entry.value, depth + 1))
+            || tree.items().iter().any(|item| has_references(item, depth + 1)))
 }

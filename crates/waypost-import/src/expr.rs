@@ -2,6 +2,9 @@
 
 use serde_json::{Map, Value};
 
+/// Bytes of an expression: more than a definition may have.
+pub(crate) const EXPRESSION_BYTES_MAX: usize = 8 * 1024;
+
 /// How tightly an expression binds: one that binds less than its place needs parentheses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Binds {

@@ -25,6 +25,8 @@ use crate::target::{Edge, TargetDefinition, TargetNode};
 
 /// The variable with what tasks export.
 const CONTEXT: &str = "context";
+/// Tasks of one list.
+const TASKS_MAX: usize = 5_000;
 /// How deep lists of tasks may be nested: more than bodies may be.
 const DEPTH_MAX: usize = 12;
 
@@ -184,7 +186,11 @@ impl<'f> Converter<'_, 'f> {
             .filter_map(|item| item.entries().first())
             .map(|entry| (entry.key.as_str(), &entry.value))
             .collect();
-        if tasks.len() < items.len() || tasks.is_empty() || scope.depth > DEPTH_MAX {
+        if tasks.len() < items.len()
+            || tasks.is_empty()
+            || tasks.len() > TASKS_MAX
+            || scope.depth > DEPTH_MAX
+        {
             self.report.lost(list, "the list of tasks cannot be read", "give each task a name");
             let id = self.ids.fresh("list");
             return (vec![TargetNode::placeholder(&id, "a list of tasks").needing(entry)], vec![]);

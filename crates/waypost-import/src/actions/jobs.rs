@@ -12,7 +12,7 @@ use crate::report::shortened;
 use crate::target::{Edge, TargetNode};
 
 /// Jobs of one workflow that are followed.
-const JOBS_MAX: usize = 1_000;
+const JOBS_MAX: usize = 500;
 
 impl<'f> Converter<'_, 'f> {
     /// All jobs, those that others need first.
@@ -29,7 +29,7 @@ impl<'f> Converter<'_, 'f> {
         let mut open: Vec<(&str, &Tree)> =
             jobs.entries().iter().take(JOBS_MAX).map(|e| (e.key.as_str(), &e.value)).collect();
         if jobs.entries().len() > JOBS_MAX {
-            self.report.lost(jobs, "there are more than 1,000 jobs", "split the workflow");
+            self.report.lost(jobs, "there are more than 500 jobs", "split the workflow");
         }
         while !open.is_empty() {
             let ready = open

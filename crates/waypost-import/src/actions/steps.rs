@@ -9,6 +9,8 @@ use crate::read::Fields;
 use crate::report::shortened;
 use crate::target::{Edge, TargetNode};
 
+/// Steps of one job.
+const STEPS_MAX: usize = 1_000;
 /// Where a step writes its outputs.
 const OUTPUT_FILE: &str = "GITHUB_OUTPUT";
 /// Files that have no counterpart.
@@ -27,6 +29,9 @@ impl<'f> Converter<'_, 'f> {
         let mut before: Vec<Edge> = Vec::new();
         if steps.items().is_empty() {
             return Err(Problem::new(steps, "the job has no steps", "add one"));
+        }
+        if steps.items().len() > STEPS_MAX {
+            return Err(Problem::new(steps, "the job has more than 1,000 steps", "split it"));
         }
         for (number, step) in steps.items().iter().enumerate() {
             let name = step.text("id").or(step.text("name")).filter(|name| !name.contains("${{"));

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::path::PathRoot;
-use crate::expr::{Binds, Expr};
+use crate::expr::{Binds, EXPRESSION_BYTES_MAX, Expr};
 use crate::report::shortened;
 
 /// How deep calls may be nested.
@@ -24,6 +24,9 @@ struct Reader<'t, 'r> {
 
 /// The value of a call.
 pub(super) fn call(text: &str, root: &PathRoot<'_>) -> Result<Expr, String> {
+    if text.len() > EXPRESSION_BYTES_MAX {
+        return Err("the call is too long".to_owned());
+    }
     let mut reader = Reader { rest: text.trim(), root, depth: 0 };
     let found = reader.call()?;
     match reader.rest.trim() {

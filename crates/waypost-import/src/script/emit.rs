@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Ast, Language};
-use crate::expr::{Binds, Expr, Shape, quoted};
+use crate::expr::{Binds, EXPRESSION_BYTES_MAX, Expr, Shape, quoted};
 use crate::report::shortened;
 
 /// Gives a value for a name.
@@ -30,7 +30,16 @@ fn no(what: impl std::fmt::Display) -> Emitted {
 }
 
 impl Names<'_> {
+    /// An operator may repeat its operand, so that each result is checked.
     fn value(&self, ast: &Ast) -> Emitted {
+        let found = self.value_of(ast)?;
+        if found.text().len() > EXPRESSION_BYTES_MAX {
+            return Err("it is too long".to_owned());
+        }
+        Ok(found)
+    }
+
+    fn value_of(&self, ast: &Ast) -> Emitted {
         match ast {
             Ast::Literal(value) => Ok(Expr::literal(value)),
             Ast::Dot | Ast::Name(_) | Ast::Field(..) => self.path(ast),

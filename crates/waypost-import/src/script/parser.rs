@@ -4,9 +4,12 @@ use serde_json::Value;
 
 use super::lexer::{Token, tokens};
 use super::{Ast, Language};
+use crate::expr::EXPRESSION_BYTES_MAX;
 
 /// How deep expressions may be nested.
 const DEPTH_MAX: u32 = 60;
+/// Operators, or fields, one after the other.
+const LINKS_MAX: u32 = 100;
 
 struct Parser {
     tokens: Vec<Token>,
@@ -17,7 +20,15 @@ struct Parser {
 
 /// Reads one expression.
 pub(crate) fn parse(source: &str, language: Language) -> Result<Ast, String> {
-    let mut parser = Parser { tokens: tokens(source, language)?, at: 0, language, depth: 0 };
+    if source.len() > EXPRESSION_BYTES_MAX {
+        return Err("it is too long".to_owned());
+    }
+    parse_at(source, language, 0)
+}
+
+/// Reads one expression inside of so many others.
+fn parse_at(source: &str, language: Language, depth: u32) -> Result<Ast, String> {
+    let mut parser = Parser { tokens: tokens(source, language)?, at: 0, language, depth };
     let ast = match language {
         Language::JavaScript => parser.script()?,
         Language::Jq | Language::Actions => parser.expression(0)?,
@@ -196,7 +207,7 @@ impl Parser {
                 parser.operator().filter(|(_, binds)| *binds > least)
             {
                 links += 1;
-                if links > 1_000 {
+                if links > LINKS_MAX {
                     return Err("it is too long".to_owned());
                 }
                 parser.at += 1;
@@ -226,7 +237,7 @@ impl Parser {
 
     fn postfix(&mut self, first: Ast) -> Result<Ast, String> {
         let mut here = first;
-        loop {
+        for _ in 0..LINKS_MAX {
             if self.takes("[") {
                 here = self.brackets(here)?;
             } else if self.takes(".") {
@@ -247,6 +258,7 @@ impl Parser {
                 return Ok(here);
             }
         }
+        Err("it is too long".to_owned())
     }
 
     fn brackets(&mut self, base: Ast) -> Result<Ast, String> {
@@ -327,7 +339,7 @@ impl Parser {
             if at % 2 == 0 {
                 all.push(Ast::Literal(Value::String(part.clone())));
             } else {
-                all.push(self.deeper(|_| parse(part, Language::Jq))?);
+                all.push(self.deeper(|parser| parse_at(part, Language::Jq, parser.depth))?);
             }
         }
         Ok(Ast::Text(all))

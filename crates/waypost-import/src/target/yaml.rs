@@ -137,7 +137,23 @@ fn object(value: &Value, map: &Map<String, Value>, indent: usize, used: usize, o
 
 /// Does the value fit into the rest of a line?
 fn fits(value: &Value, used: usize) -> bool {
-    !has_block_text(value) && used + inline(value).len() < WIDTH
+    let mut left = WIDTH.saturating_sub(used);
+    is_short(value, &mut left) && !has_block_text(value) && used + inline(value).len() < WIDTH
+}
+
+/// Has the value few enough characters that writing it in one line is worth a try?
+fn is_short(value: &Value, left: &mut usize) -> bool {
+    let own = match value {
+        Value::String(text) => text.len(),
+        _ => 1,
+    };
+    let Some(rest) = left.checked_sub(own) else { return false };
+    *left = rest;
+    match value {
+        Value::Array(items) => items.iter().all(|item| is_short(item, left)),
+        Value::Object(map) => map.values().all(|value| is_short(value, left)),
+        _ => true,
+    }
 }
 
 fn has_block_text(value: &Value) -> bool {
