@@ -5,7 +5,7 @@ mod emit;
 mod lexer;
 mod parser;
 
-pub(crate) use emit::{Names, emit};
+pub(crate) use emit::{Names, emit, emit_shape};
 pub(crate) use parser::parse;
 
 /// Which language a source has.

@@ -37,14 +37,12 @@ impl Converter<'_, '_> {
         if parts.is_empty() {
             return Ok(Shape::Constant(Value::from(text)));
         }
-        // What is alone stays a text, too.
+        // What is alone keeps its type; the environment takes numbers and booleans, too.
         if let [(before, Some(expr))] = &parts[..]
             && before.is_empty()
             && rest.is_empty()
         {
-            let is_secret = expr.text().starts_with("secrets.");
-            let expr = if is_secret { expr.clone() } else { expr.filter("string", &[]) };
-            return Ok(Shape::Expr(expr));
+            return Ok(Shape::Expr(expr.clone()));
         }
         parts.push((rest.to_owned(), None));
         Ok(Shape::Text(parts))

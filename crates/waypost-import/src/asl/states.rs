@@ -198,7 +198,7 @@ impl Converter<'_, '_> {
         let data = view.scope.data();
         let error = view.tree.text("Error");
         let message = match (view.path("CausePath", data.clone())?, view.tree.text("Cause")) {
-            (Some(cause), _) => cause.filter("string", &[]).template(),
+            (Some(cause), _) => cause.to_text().template(),
             (None, Some(cause)) if !cause.trim().is_empty() => literal_text(cause),
             _ => literal_text(error.filter(|error| !error.trim().is_empty()).unwrap_or("failed")),
         };

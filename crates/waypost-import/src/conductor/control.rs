@@ -35,8 +35,12 @@ impl Converter<'_, '_> {
             }
             // Cases are compared as texts.
             let is_word = serde_json::from_str::<Value>(&case.key).is_err();
-            let text = if is_word { value.clone() } else { value.filter("string", &[]) };
-            let when = text.compare("==", &Expr::atom(quoted(&case.key)));
+            let when = if is_word {
+                value.compare("==", &Expr::atom(quoted(&case.key)))
+            } else {
+                let both = json!([case.key, json!(case.key).to_string()]);
+                value.filter("tojson", &[]).compare("in", &Expr::literal(&both))
+            };
             cases.push(json!({ "when": when.text(), "branch": branch }));
             branches.push((branch, Some(&case.value)));
         }
@@ -76,7 +80,7 @@ impl Converter<'_, '_> {
             None => task.text("caseExpression"),
         };
         if let Some(source) = script {
-            return self.script(source, Language::JavaScript, &inputs);
+            return self.script(source, Language::JavaScript, &inputs).map(|shape| shape.to_expr());
         }
         let name = task.text("caseValueParam").or(task.text("expression")).ok_or_else(|| {
             ("there is no `expression`".to_owned(), "say what the cases are of".to_owned())

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use waypost_lang::Tree;
 
 use super::{Converter, OutputForm, Reason, Upstream, policy};
-use crate::expr::{Expr, Shape};
+use crate::expr::Shape;
 use crate::names;
 use crate::read::Fields;
 use crate::report::shortened;
@@ -246,13 +246,14 @@ impl Converter<'_, '_> {
         source: &str,
         language: Language,
         inputs: &Shape,
-    ) -> Result<Expr, Reason> {
+    ) -> Result<Shape, Reason> {
         let resolve = |name: &str, _: &[String]| match name {
             "$" => Ok((inputs.clone(), 0)),
             other => Err(format!("the name `{}` is unknown", shortened(other))),
         };
         let names = Names { language, dot: Some(inputs.clone()), resolve: &resolve };
-        let found = script::parse(source, language).and_then(|ast| script::emit(&ast, &names));
+        let found =
+            script::parse(source, language).and_then(|ast| script::emit_shape(&ast, &names));
         found.map_err(|message| {
             (format!("the script: {message}"), "write the expression by hand".to_owned())
         })
@@ -276,7 +277,7 @@ impl Converter<'_, '_> {
             ));
         }
         let expr = self.script(source, Language::JavaScript, inputs)?;
-        Ok(TargetNode::new(id, "transform").with("value", expr.template()))
+        Ok(TargetNode::new(id, "transform").with("value", expr.to_value()))
     }
 
     fn jq(&mut self, id: &str, task: &Tree, inputs: &Shape) -> Result<TargetNode, Reason> {
@@ -285,7 +286,7 @@ impl Converter<'_, '_> {
             .text("queryExpression")
             .ok_or_else(|| ("there is no `queryExpression`".to_owned(), "write it".to_owned()))?;
         let expr = self.script(source, Language::Jq, inputs)?;
-        Ok(TargetNode::new(id, "transform").with("value", expr.template()))
+        Ok(TargetNode::new(id, "transform").with("value", expr.to_value()))
     }
 
     fn wait(

@@ -25,6 +25,11 @@ pub(crate) fn emit(ast: &Ast, names: &Names<'_>) -> Emitted {
     names.value(ast)
 }
 
+/// The same as a template.
+pub(crate) fn emit_shape(ast: &Ast, names: &Names<'_>) -> Result<Shape, String> {
+    names.shape(ast)
+}
+
 fn no(what: impl std::fmt::Display) -> Emitted {
     Err(format!("{what} has no counterpart"))
 }
@@ -89,21 +94,34 @@ impl Names<'_> {
                 Ok(Expr::object(&fields?))
             }
             Ast::Collect(inner) => self.collect(inner),
-            Ast::Text(parts) => {
-                let mut all = Expr::atom("''");
-                for part in parts.iter().filter(|part| **part != Ast::Literal(json!(""))) {
-                    let part = self.value(part)?;
-                    let is_first = all.text() == "''";
-                    all = if is_first && matches!(parts[0], Ast::Literal(ref first) if first != "")
-                    {
-                        part
-                    } else {
-                        all.binary("~", &part, Binds::Concat)
-                    };
+            Ast::Text(parts) => Ok(Expr::concat(self.pieces(parts)?)),
+        }
+    }
+
+    /// Parts of a text, without empty ones.
+    fn pieces(&self, parts: &[Ast]) -> Result<Vec<Expr>, String> {
+        let empty = Ast::Literal(json!(""));
+        parts.iter().filter(|part| **part != empty).map(|part| self.value(part)).collect()
+    }
+
+    /// The value as a template: a text with values in it stays one.
+    fn shape(&self, ast: &Ast) -> Result<Shape, String> {
+        let mut parts = Vec::new();
+        if !joined(ast, &mut parts) {
+            return self.value(ast).map(Shape::Expr);
+        }
+        let mut texts: Vec<(String, Option<Expr>)> = vec![(String::new(), None)];
+        for part in parts {
+            let Some((text, expr)) = texts.last_mut() else { break };
+            match part {
+                Ast::Literal(Value::String(more)) => text.push_str(more),
+                part => {
+                    *expr = Some(self.value(part)?);
+                    texts.push((String::new(), None));
                 }
-                Ok(all)
             }
         }
+        Ok(Shape::Text(texts))
     }
 
     /// A name or the value of jq, and the fields after it.
@@ -203,7 +221,7 @@ impl Names<'_> {
                 Ok(value.filter("default", &[Expr::atom("none")]).is(test))
             }
             "+" if is_text(left) || is_text(right) => {
-                Ok(self.value(left)?.binary("~", &self.value(right)?, Binds::Concat))
+                Ok(Expr::concat([self.value(left)?, self.value(right)?]))
             }
             "+" | "*" if matches!(left, Ast::Object(_)) || matches!(right, Ast::Object(_)) => {
                 Ok(self.value(left)?.merged(&self.value(right)?))
@@ -233,7 +251,6 @@ impl Names<'_> {
         let simple = match name {
             "length" => Some("length"),
             "tojson" => Some("tojson"),
-            "tostring" => Some("string"),
             "ascii_downcase" => Some("lower"),
             "ascii_upcase" => Some("upper"),
             "first" => Some("first"),
@@ -251,6 +268,7 @@ impl Names<'_> {
                 Ok(dot()?.filter(name, &[]).filter("list", &[]))
             }
             (_, "keys", []) => Ok(dot()?.filter("list", &[]).filter("sort", &[])),
+            (_, "tostring", []) => Ok(dot()?.to_text()),
             (_, "tonumber", []) => Ok(dot()?.filter("float", &[])),
             (_, "not", []) => Ok(self.truth(&Ast::Dot)?.negated()),
             (_, "join", [separator]) => Ok(dot()?.filter("join", &[self.value(separator)?])),
@@ -319,7 +337,6 @@ impl Names<'_> {
                     "length" => "length",
                     "ascii_downcase" => "lower",
                     "ascii_upcase" => "upper",
-                    "tostring" => "string",
                     "tojson" => "tojson",
                     _ => return no(format!("`{}` for each item", shortened(name))),
                 };
@@ -347,7 +364,7 @@ impl Names<'_> {
 
     fn script_call(&self, name: &str, arguments: &[Ast]) -> Emitted {
         match (name, &self.all(arguments)?[..]) {
-            ("String", [value]) => Ok(value.filter("string", &[])),
+            ("String", [value]) => Ok(value.to_text()),
             ("Number" | "parseFloat", [value]) => Ok(value.filter("float", &[])),
             ("parseInt", [value, ..]) => Ok(value.filter("int", &[])),
             ("Boolean", [_]) => self.truth(&arguments[0]),
@@ -373,7 +390,7 @@ impl Names<'_> {
             ("toUpperCase", []) => Ok(object.filter("upper", &[])),
             ("toLowerCase", []) => Ok(object.filter("lower", &[])),
             ("trim", []) => Ok(object.filter("trim", &[])),
-            ("toString", []) => Ok(object.filter("string", &[])),
+            ("toString", []) => Ok(object.to_text()),
             ("split" | "join", [separator]) => {
                 Ok(object.filter(name, std::slice::from_ref(separator)))
             }
@@ -396,15 +413,32 @@ fn has_each(ast: &Ast) -> bool {
     }
 }
 
+/// The parts of a text that is put together, beginning with a constant one.
+fn joined<'a>(ast: &'a Ast, parts: &mut Vec<&'a Ast>) -> bool {
+    match ast {
+        Ast::Text(all) => {
+            parts.extend(all);
+            true
+        }
+        Ast::Binary("+", left, right) => {
+            let is_text = matches!(**left, Ast::Literal(Value::String(_)));
+            if is_text {
+                parts.push(left);
+            }
+            if !is_text && !joined(left, parts) {
+                return false;
+            }
+            parts.push(right);
+            true
+        }
+        _ => false,
+    }
+}
+
 /// `format('{0} of {1}', …)`.
 fn format(template: &str, values: &[Expr]) -> Emitted {
-    let mut all: Option<Expr> = None;
-    let mut add = |piece: Expr| {
-        all = Some(match all.take() {
-            None => piece,
-            Some(all) => all.binary("~", &piece, Binds::Concat),
-        });
-    };
+    let mut all = Vec::new();
+    let mut add = |piece: Expr| all.push(piece);
     let mut rest = template;
     while let Some(at) = rest.find(['{', '}']) {
         if at > 0 {
@@ -427,7 +461,7 @@ fn format(template: &str, values: &[Expr]) -> Emitted {
     if !rest.is_empty() {
         add(Expr::literal(&json!(rest)));
     }
-    Ok(all.unwrap_or_else(|| Expr::atom("''")))
+    Ok(Expr::concat(all))
 }
 
 /// Is the value surely a boolean?

@@ -64,8 +64,10 @@ impl<'f> Converter<'_, 'f> {
         let source = at.get("in").unwrap_or(at);
         let text = source.as_text().unwrap_or_default();
         let text = super::expressions::expression_of(text).unwrap_or(text);
-        let items =
-            self.jq(text, input, view.scope, view.name).map_err(|message| bad(source, message))?;
+        let items = self
+            .jq(text, input, view.scope, view.name)
+            .map_err(|message| bad(source, message))?
+            .to_expr();
         let (each, number) = (at.text("each").unwrap_or("item"), at.text("at").unwrap_or("index"));
         let kept = self.ids.beside(id, "items");
         let list_of = Expr::variable(&kept);

@@ -20,7 +20,7 @@ impl Converter<'_, '_> {
     ) -> Result<Shape, String> {
         match &tree.value {
             TreeValue::Text { text, .. } => match expression_of(text) {
-                Some(source) => self.jq(source, data, scope, task).map(Shape::Expr),
+                Some(source) => self.jq(source, data, scope, task),
                 None => Ok(Shape::Constant(Value::from(text.as_str()))),
             },
             TreeValue::List(items) => {
@@ -46,10 +46,11 @@ impl Converter<'_, '_> {
         data: &Shape,
         scope: &ListScope,
         task: &str,
-    ) -> Result<Expr, String> {
+    ) -> Result<Shape, String> {
         let resolve = |name: &str, fields: &[String]| self.name(name, fields, data, scope, task);
         let names = Names { language: Language::Jq, dot: Some(data.clone()), resolve: &resolve };
-        let found = script::parse(source, Language::Jq).and_then(|ast| script::emit(&ast, &names));
+        let found =
+            script::parse(source, Language::Jq).and_then(|ast| script::emit_shape(&ast, &names));
         found.map_err(|message| format!("the expression `{}`: {message}", shortened(source)))
     }
 
