@@ -13,9 +13,9 @@ use waypost_lang::Tree;
 
 use crate::expr::Shape;
 use crate::names::{self, Ids};
-use crate::read::Fields;
+use crate::read::SourceFields;
 use crate::report::{Problem, Reporter};
-use crate::target::{Edge, TargetDefinition, TargetNode};
+use crate::target::{NeedEdge, TargetDefinition, TargetNode};
 
 /// Environment variables of a step.
 const VARIABLES_MAX: usize = 200;
@@ -85,7 +85,7 @@ pub(crate) fn convert<'f>(
     if converter.report.lost_count() > lost {
         let id = converter.ids.fresh("not_converted");
         definition.nodes.push(TargetNode::placeholder(&id, "fields of the workflow"));
-        entry.push(Edge::to(&id));
+        entry.push(NeedEdge::to(&id));
     }
     let jobs = root.get("jobs").unwrap_or(root);
     let message = "commands run on the machine of the engine, in its folder, without a checkout";

@@ -8,6 +8,7 @@ mod loops;
 mod policy;
 mod references;
 mod tasks;
+mod workflows;
 
 use std::collections::BTreeMap;
 
@@ -18,9 +19,9 @@ pub(crate) use policy::TaskDefinitions;
 
 use crate::expr::{Expr, Shape};
 use crate::names::{self, Ids};
-use crate::read::Fields;
+use crate::read::SourceFields;
 use crate::report::{Reporter, shortened};
-use crate::target::{Edge, TargetDefinition, TargetNode};
+use crate::target::{NeedEdge, TargetDefinition, TargetNode};
 
 /// Tasks of one workflow.
 const TASKS_MAX: usize = 3_000;
@@ -28,7 +29,7 @@ const TASKS_MAX: usize = 3_000;
 const DEPTH_MAX: usize = 40;
 
 /// Why a task cannot be converted, and what to do.
-type Reason = (String, String);
+type TaskProblem = (String, String);
 
 /// A task that others may refer to.
 #[derive(Clone, Debug)]
@@ -157,17 +158,17 @@ fn workflow(
             let value = crate::expr::literal_value(&variable.value.json());
             node.variables.insert(names::identifier(&variable.key), value);
         }
-        entry = vec![Edge::to(&node.id)];
+        entry = vec![NeedEdge::to(&node.id)];
         definition.nodes.push(node);
     }
     if converter.report.lost_count() > lost {
         let id = converter.ids.fresh("not_converted");
         let node = TargetNode::placeholder(&id, "fields of the workflow").needing(entry);
-        entry = vec![Edge::to(&id)];
+        entry = vec![NeedEdge::to(&id)];
         definition.nodes.push(node);
     }
     let mut upstream = Upstream::default();
-    let tasks = root.get("tasks").map(Fields::items).unwrap_or_default();
+    let tasks = root.get("tasks").map(SourceFields::items).unwrap_or_default();
     if has_references(root, 0) {
         let at = root.get("tasks").unwrap_or(root);
         let message = "a reference to a missing field fails, and is null in Conductor";
@@ -214,10 +215,10 @@ impl Converter<'_, '_> {
     fn list(
         &mut self,
         tasks: &[Tree],
-        entry: Vec<Edge>,
+        entry: Vec<NeedEdge>,
         upstream: &mut Upstream,
         nodes: &mut Vec<TargetNode>,
-    ) -> Vec<Edge> {
+    ) -> Vec<NeedEdge> {
         let mut exits = entry;
         let mut at = 0;
         while let Some(task) = tasks.get(at) {
@@ -257,10 +258,10 @@ impl Converter<'_, '_> {
     }
 
     /// A node that fails behind the tasks that are converted.
-    fn stop_here(&mut self, exits: Vec<Edge>, nodes: &mut Vec<TargetNode>) -> Vec<Edge> {
+    fn stop_here(&mut self, exits: Vec<NeedEdge>, nodes: &mut Vec<TargetNode>) -> Vec<NeedEdge> {
         let id = self.ids.fresh("not_converted");
         nodes.push(TargetNode::placeholder(&id, "further tasks").needing(exits));
-        vec![Edge::to(&id)]
+        vec![NeedEdge::to(&id)]
     }
 
     /// The id of a task's node.
@@ -280,11 +281,11 @@ impl Converter<'_, '_> {
     fn placeholder(
         &mut self,
         task: &Tree,
-        reason: Reason,
-        exits: Vec<Edge>,
+        reason: TaskProblem,
+        exits: Vec<NeedEdge>,
         upstream: &mut Upstream,
         nodes: &mut Vec<TargetNode>,
-    ) -> Vec<Edge> {
+    ) -> Vec<NeedEdge> {
         let (message, advice) = reason;
         let id = self.id_of(task);
         let name = task.text("taskReferenceName").unwrap_or("task");
@@ -292,7 +293,7 @@ impl Converter<'_, '_> {
         self.report.lost(task, message, advice);
         nodes.push(TargetNode::placeholder(&id, &what).needing(exits));
         self.refer(task, &id, OutputForm::Same, upstream);
-        vec![Edge::to(&id)]
+        vec![NeedEdge::to(&id)]
     }
 
     /// The node with the output of the workflow.
@@ -300,7 +301,7 @@ impl Converter<'_, '_> {
         &mut self,
         root: &Tree,
         done: &str,
-        mut exits: Vec<Edge>,
+        mut exits: Vec<NeedEdge>,
         upstream: &Upstream,
         nodes: &mut Vec<TargetNode>,
     ) {
@@ -313,7 +314,7 @@ impl Converter<'_, '_> {
                     let id = self.ids.fresh("not_converted");
                     let stop = TargetNode::placeholder(&id, "outputParameters").needing(exits);
                     nodes.push(stop);
-                    exits = vec![Edge::to(&id)];
+                    exits = vec![NeedEdge::to(&id)];
                     None
                 }
             },
@@ -330,13 +331,14 @@ impl Converter<'_, '_> {
             }
             return;
         }
-        let mut ends: Vec<Edge> = self.terminations.iter().map(|end| Edge::to(&end.id)).collect();
+        let mut ends: Vec<NeedEdge> =
+            self.terminations.iter().map(|end| NeedEdge::to(&end.id)).collect();
         nodes.append(&mut self.terminations);
         if !exits.is_empty() {
             let last = TargetNode::new(&self.ids.fresh("finish"), "noop")
                 .needing(exits)
                 .variable("result", value.to_value());
-            ends.push(Edge::to(&last.id));
+            ends.push(NeedEdge::to(&last.id));
             nodes.push(last);
         }
         node = node.needing(ends).with("value", Expr::variable("result").template());

@@ -7,7 +7,7 @@ use super::Problem;
 use super::data::StateView;
 use crate::expr::{EXPRESSION_BYTES_MAX, Expr, quoted};
 use crate::json_path::{self, PathStep};
-use crate::read::Fields;
+use crate::read::SourceFields;
 use crate::report::{Reporter, shortened};
 
 /// How deep rules may be nested.

@@ -8,7 +8,7 @@ use super::path::PathRoot;
 use super::{MachineScope, Problem};
 use crate::expr::{Expr, Shape};
 use crate::json_path::{self, PathStep};
-use crate::read::Fields;
+use crate::read::SourceFields;
 use crate::target::TargetNode;
 
 const ADVICE: &str = "write the expression by hand";

@@ -7,7 +7,7 @@ use super::tasks::{Made, output};
 use super::{Converter, Problem, TaskView};
 use crate::expr::{Expr, Shape};
 use crate::names;
-use crate::read::Fields;
+use crate::read::SourceFields;
 use crate::report::shortened;
 use crate::target::TargetNode;
 

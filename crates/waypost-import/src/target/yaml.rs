@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Edge, TargetDefinition, TargetNode};
+use super::{NeedEdge, TargetDefinition, TargetNode};
 
 /// Columns that a value in one line may fill.
 const WIDTH: usize = 100;
@@ -55,11 +55,11 @@ fn write_node(node: &TargetNode, indent: usize, out: &mut String) {
     out.replace_range(start + indent..start + indent + 1, "-");
 }
 
-fn needs(edges: &[Edge], indent: usize, out: &mut String) {
+fn needs(edges: &[NeedEdge], indent: usize, out: &mut String) {
     if edges.is_empty() {
         return;
     }
-    let one = |edge: &Edge| match &edge.branch {
+    let one = |edge: &NeedEdge| match &edge.branch {
         None => inline(&Value::from(edge.node.as_str())),
         Some(branch) => {
             let text = |text: &str| inline(&Value::from(text));
