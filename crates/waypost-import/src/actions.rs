@@ -13,10 +13,12 @@ use waypost_lang::Tree;
 
 use crate::expr::Shape;
 use crate::names::{self, Ids};
-use crate::read::Fields;
+use crate::read::SourceFields;
 use crate::report::{Problem, Reporter};
-use crate::target::{Edge, TargetDefinition, TargetNode};
+use crate::target::{NeedEdge, TargetDefinition, TargetNode};
 
+/// Environment variables of a step.
+const VARIABLES_MAX: usize = 200;
 const ADVICE: &str = "write it by hand";
 
 /// What expressions see at a place of a job.
@@ -83,7 +85,7 @@ pub(crate) fn convert<'f>(
     if converter.report.lost_count() > lost {
         let id = converter.ids.fresh("not_converted");
         definition.nodes.push(TargetNode::placeholder(&id, "fields of the workflow"));
-        entry.push(Edge::to(&id));
+        entry.push(NeedEdge::to(&id));
     }
     let jobs = root.get("jobs").unwrap_or(root);
     let message = "commands run on the machine of the engine, in its folder, without a checkout";
@@ -106,6 +108,10 @@ impl Converter<'_, '_> {
     ) -> Result<(), Problem<'t>> {
         let Some(env) = env else { return Ok(()) };
         let outer = scope.clone();
+        if env.entries().len() + outer.env.len() > VARIABLES_MAX {
+            let message = "there are more than 200 variables";
+            return Err(Problem::new(env, message, "set fewer of them"));
+        }
         for entry in env.entries() {
             let value = self.text(&entry.value, &outer)?;
             scope.env.insert(entry.key.clone(), value);

@@ -20,9 +20,12 @@ use waypost_lang::{Tree, TreeEntry};
 use crate::expr::Expr;
 use crate::machine::{self, Goal, MachineStep, Transition};
 use crate::names::{self, Ids};
-use crate::read::Fields;
+use crate::read::SourceFields;
 use crate::report::{Problem, Reporter, shortened};
-use crate::target::{Edge, TargetDefinition, TargetNode};
+use crate::target::{NeedEdge, TargetDefinition, TargetNode};
+
+/// States of one machine: half as many as a definition may have nodes.
+const STATES_MAX: usize = 5_000;
 
 /// A machine, a branch, or the body of a map.
 #[derive(Clone, Debug)]
@@ -71,12 +74,12 @@ pub(crate) fn convert(name: &str, root: &Tree, report: &mut Reporter<'_>) -> Tar
     let mut converter = Converter { report, ids };
     let scope = converter.scope(root, data, BTreeMap::new());
     let start = TargetNode::new(&start, "input").variable(&scope.data, "${{ output }}");
-    let mut entry = Edge::to(&start.id);
+    let mut entry = NeedEdge::to(&start.id);
     definition.nodes = vec![start];
     if converter.report.lost_count() > 0 {
         let stop = converter.ids.fresh("not_converted");
         let stop = TargetNode::placeholder(&stop, "fields of the machine").needing(vec![entry]);
-        entry = Edge::to(&stop.id);
+        entry = NeedEdge::to(&stop.id);
         definition.nodes.push(stop);
     }
     let (nodes, ends) = converter.machine(root, &scope, &[entry]);
@@ -96,12 +99,14 @@ impl Converter<'_, '_> {
         data: String,
         mut assigned: BTreeMap<String, String>,
     ) -> MachineScope {
-        let states = machine.get("States").map(Fields::entries).unwrap_or_default();
+        let states = machine.get("States").map(SourceFields::entries).unwrap_or_default();
         for state in states.iter().map(|state| &state.value) {
-            let catchers = state.get("Catch").map(Fields::items).unwrap_or_default();
-            let choices = state.get("Choices").map(Fields::items).unwrap_or_default();
+            let catchers = state.get("Catch").map(SourceFields::items).unwrap_or_default();
+            let choices = state.get("Choices").map(SourceFields::items).unwrap_or_default();
             let places = std::iter::once(state).chain(catchers).chain(choices);
-            for entry in places.filter_map(|place| place.get("Assign")).flat_map(Fields::entries) {
+            for entry in
+                places.filter_map(|place| place.get("Assign")).flat_map(SourceFields::entries)
+            {
                 let name = entry.key.trim_end_matches(".$");
                 if !assigned.contains_key(name) {
                     assigned.insert(name.to_owned(), self.ids.fresh(name));
@@ -116,10 +121,15 @@ impl Converter<'_, '_> {
         &mut self,
         machine: &Tree,
         scope: &MachineScope,
-        entry: &[Edge],
-    ) -> (Vec<TargetNode>, Vec<Edge>) {
+        entry: &[NeedEdge],
+    ) -> (Vec<TargetNode>, Vec<NeedEdge>) {
         let all = machine.get("States").unwrap_or(machine);
         let states = all.entries();
+        if states.len() > STATES_MAX {
+            self.report.lost(all, "there are more than 5,000 states", "split the machine");
+            let id = self.ids.fresh("states");
+            return (vec![TargetNode::placeholder(&id, "States").needing(entry.to_vec())], vec![]);
+        }
         let position = |name: &str| states.iter().position(|state| state.key == name);
         let start = machine.text("StartAt").and_then(position);
         let Some(start) = start else {
@@ -200,13 +210,13 @@ impl Converter<'_, '_> {
         let node = TargetNode::placeholder(id, &what);
         let state = &state.value;
         let lists = [state.get("Choices"), state.get("Catch")];
-        let places = lists.into_iter().flatten().flat_map(Fields::items);
+        let places = lists.into_iter().flatten().flat_map(SourceFields::items);
         let names = std::iter::once(state)
             .chain(places)
             .filter_map(|place| place.text("Next"))
             .chain(state.text("Default"));
         let to = |name: &str| states.entries().iter().position(|state| state.key == name);
-        let from = Edge::to(id);
+        let from = NeedEdge::to(id);
         let outs = names
             .filter_map(to)
             .map(|to| Transition { from: from.clone(), to: Goal::Step(to) })
@@ -221,7 +231,7 @@ impl Converter<'_, '_> {
         };
         let what = format!("a part of {}", shortened(name));
         let stop = TargetNode::placeholder(&self.ids.beside(&first.id, "not_converted"), &what);
-        first.need(vec![Edge::to(&stop.id)]);
+        first.need(vec![NeedEdge::to(&stop.id)]);
         step.nodes.insert(0, stop);
     }
 }
@@ -229,7 +239,7 @@ impl Converter<'_, '_> {
 const JSONATA: &str = "write the state with JSONPath, or write its node by hand";
 
 /// The transition from a node to what `Next` names, or to the end.
-fn next_of(state: &Tree, states: &Tree, from: Edge) -> Vec<Transition> {
+fn next_of(state: &Tree, states: &Tree, from: NeedEdge) -> Vec<Transition> {
     let position = |name: &str| states.entries().iter().position(|state| state.key == name);
     let to = match state.text("Next") {
         Some(name) => Goal::Step(position(name).unwrap_or(usize::MAX)),

@@ -8,6 +8,7 @@ mod loops;
 mod policy;
 mod references;
 mod tasks;
+mod workflows;
 
 use std::collections::BTreeMap;
 
@@ -18,15 +19,17 @@ pub(crate) use policy::TaskDefinitions;
 
 use crate::expr::{Expr, Shape};
 use crate::names::{self, Ids};
-use crate::read::Fields;
+use crate::read::SourceFields;
 use crate::report::{Reporter, shortened};
-use crate::target::{Edge, TargetDefinition, TargetNode};
+use crate::target::{NeedEdge, TargetDefinition, TargetNode};
 
+/// Tasks of one workflow.
+const TASKS_MAX: usize = 3_000;
 /// How deep lists of tasks may be nested.
 const DEPTH_MAX: usize = 40;
 
 /// Why a task cannot be converted, and what to do.
-type Reason = (String, String);
+type TaskProblem = (String, String);
 
 /// A task that others may refer to.
 #[derive(Clone, Debug)]
@@ -78,6 +81,8 @@ struct Converter<'r, 'f> {
     /// The ends of the workflow, with the result that is set before them.
     terminations: Vec<TargetNode>,
     has_terminations: bool,
+    /// How many tasks there were so far.
+    tasks: usize,
 }
 
 /// Converts a file: a workflow, or a list of workflows and task definitions.
@@ -138,8 +143,14 @@ fn workflow(
     let mut ids = Ids::default();
     let done = ids.fresh("done");
     ["result"].iter().for_each(|name| drop(ids.fresh(name)));
-    let mut converter =
-        Converter { report, ids, policies, terminations: Vec::new(), has_terminations: false };
+    let mut converter = Converter {
+        report,
+        ids,
+        policies,
+        terminations: Vec::new(),
+        has_terminations: false,
+        tasks: 0,
+    };
     let mut entry = Vec::new();
     if let Some(variables) = root.get("variables").filter(|v| !v.entries().is_empty()) {
         let mut node = TargetNode::new(&converter.ids.fresh("begin"), "noop");
@@ -147,17 +158,22 @@ fn workflow(
             let value = crate::expr::literal_value(&variable.value.json());
             node.variables.insert(names::identifier(&variable.key), value);
         }
-        entry = vec![Edge::to(&node.id)];
+        entry = vec![NeedEdge::to(&node.id)];
         definition.nodes.push(node);
     }
     if converter.report.lost_count() > lost {
         let id = converter.ids.fresh("not_converted");
         let node = TargetNode::placeholder(&id, "fields of the workflow").needing(entry);
-        entry = vec![Edge::to(&id)];
+        entry = vec![NeedEdge::to(&id)];
         definition.nodes.push(node);
     }
     let mut upstream = Upstream::default();
-    let tasks = root.get("tasks").map(Fields::items).unwrap_or_default();
+    let tasks = root.get("tasks").map(SourceFields::items).unwrap_or_default();
+    if has_references(root, 0) {
+        let at = root.get("tasks").unwrap_or(root);
+        let message = "a reference to a missing field fails, and is null in Conductor";
+        converter.report.different(at, message, "add `| default(…)` where a field may be missing");
+    }
     let exits = converter.list(tasks, entry, &mut upstream, &mut definition.nodes);
     converter.finish(root, &done, exits, &upstream, &mut definition.nodes);
     if definition.nodes.is_empty() {
@@ -199,20 +215,27 @@ impl Converter<'_, '_> {
     fn list(
         &mut self,
         tasks: &[Tree],
-        entry: Vec<Edge>,
+        entry: Vec<NeedEdge>,
         upstream: &mut Upstream,
         nodes: &mut Vec<TargetNode>,
-    ) -> Vec<Edge> {
+    ) -> Vec<NeedEdge> {
         let mut exits = entry;
         let mut at = 0;
         while let Some(task) = tasks.get(at) {
             at += 1;
+            self.tasks += 1;
+            if self.tasks > TASKS_MAX {
+                if self.tasks == TASKS_MAX + 1 {
+                    self.report.lost(task, "there are more than 3,000 tasks", "split the workflow");
+                }
+                return self.stop_here(exits, nodes);
+            }
             let mark = self.report.mark();
             let kind = task.text("type").unwrap_or("SIMPLE");
             let reference = task.text("taskReferenceName").or(task.text("name")).unwrap_or("task");
             if upstream.depth > DEPTH_MAX {
                 self.report.lost(task, "lists of tasks are nested too deeply", "use sub-workflows");
-                return exits;
+                return self.stop_here(exits, nodes);
             }
             upstream.depth += 1;
             exits = match kind {
@@ -234,6 +257,13 @@ impl Converter<'_, '_> {
         exits
     }
 
+    /// A node that fails behind the tasks that are converted.
+    fn stop_here(&mut self, exits: Vec<NeedEdge>, nodes: &mut Vec<TargetNode>) -> Vec<NeedEdge> {
+        let id = self.ids.fresh("not_converted");
+        nodes.push(TargetNode::placeholder(&id, "further tasks").needing(exits));
+        vec![NeedEdge::to(&id)]
+    }
+
     /// The id of a task's node.
     fn id_of(&mut self, task: &Tree) -> String {
         let name = task.text("taskReferenceName").or(task.text("name")).unwrap_or("task");
@@ -251,11 +281,11 @@ impl Converter<'_, '_> {
     fn placeholder(
         &mut self,
         task: &Tree,
-        reason: Reason,
-        exits: Vec<Edge>,
+        reason: TaskProblem,
+        exits: Vec<NeedEdge>,
         upstream: &mut Upstream,
         nodes: &mut Vec<TargetNode>,
-    ) -> Vec<Edge> {
+    ) -> Vec<NeedEdge> {
         let (message, advice) = reason;
         let id = self.id_of(task);
         let name = task.text("taskReferenceName").unwrap_or("task");
@@ -263,7 +293,7 @@ impl Converter<'_, '_> {
         self.report.lost(task, message, advice);
         nodes.push(TargetNode::placeholder(&id, &what).needing(exits));
         self.refer(task, &id, OutputForm::Same, upstream);
-        vec![Edge::to(&id)]
+        vec![NeedEdge::to(&id)]
     }
 
     /// The node with the output of the workflow.
@@ -271,7 +301,7 @@ impl Converter<'_, '_> {
         &mut self,
         root: &Tree,
         done: &str,
-        mut exits: Vec<Edge>,
+        mut exits: Vec<NeedEdge>,
         upstream: &Upstream,
         nodes: &mut Vec<TargetNode>,
     ) {
@@ -284,7 +314,7 @@ impl Converter<'_, '_> {
                     let id = self.ids.fresh("not_converted");
                     let stop = TargetNode::placeholder(&id, "outputParameters").needing(exits);
                     nodes.push(stop);
-                    exits = vec![Edge::to(&id)];
+                    exits = vec![NeedEdge::to(&id)];
                     None
                 }
             },
@@ -301,13 +331,14 @@ impl Converter<'_, '_> {
             }
             return;
         }
-        let mut ends: Vec<Edge> = self.terminations.iter().map(|end| Edge::to(&end.id)).collect();
+        let mut ends: Vec<NeedEdge> =
+            self.terminations.iter().map(|end| NeedEdge::to(&end.id)).collect();
         nodes.append(&mut self.terminations);
         if !exits.is_empty() {
             let last = TargetNode::new(&self.ids.fresh("finish"), "noop")
                 .needing(exits)
                 .variable("result", value.to_value());
-            ends.push(Edge::to(&last.id));
+            ends.push(NeedEdge::to(&last.id));
             nodes.push(last);
         }
         node = node.needing(ends).with("value", Expr::variable("result").template());
@@ -317,4 +348,11 @@ impl Converter<'_, '_> {
 
 fn is_join(task: &Tree) -> bool {
     matches!(task.text("type"), Some("JOIN" | "EXCLUSIVE_JOIN"))
+}
+
+fn has_references(tree: &Tree, depth: usize) -> bool {
+    depth < 100
+        && (tree.as_text().is_some_and(|text| text.contains("${"))
+            || tree.entries().iter().any(|entry| has_references(&entry.value, depth + 1))
+            || tree.items().iter().any(|item| has_references(item, depth + 1)))
 }

@@ -5,7 +5,7 @@ use waypost_lang::{Code, Diagnostics, Severity};
 
 use crate::detect::{self, ImportFormat};
 use crate::read::SourceFile;
-use crate::report::{Finding, ImportReport, Level, Reporter};
+use crate::report::{ImportFinding, ImportLevel, ImportReport, Reporter};
 use crate::target::TargetDefinition;
 use crate::{actions, asl, conductor, serverless};
 
@@ -129,8 +129,8 @@ fn valid(
         Ok(_) => Some(Converted { name: definition.name, yaml }),
         Err(diagnostics) => {
             for fault in diagnostics.faults.iter().filter(|f| f.severity == Severity::Error) {
-                report.add(Finding {
-                    level: Level::NotConverted,
+                report.add(ImportFinding {
+                    level: ImportLevel::NotConverted,
                     file: file.name.clone(),
                     line: 1,
                     column: 1,

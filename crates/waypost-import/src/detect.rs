@@ -2,7 +2,7 @@
 
 use waypost_lang::{Tree, TreeValue};
 
-use crate::read::Fields;
+use crate::read::SourceFields;
 
 /// The formats that can be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

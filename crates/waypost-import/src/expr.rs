@@ -2,6 +2,9 @@
 
 use serde_json::{Map, Value};
 
+/// Bytes of an expression: more than a definition may have.
+pub(crate) const EXPRESSION_BYTES_MAX: usize = 8 * 1024;
+
 /// How tightly an expression binds: one that binds less than its place needs parentheses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Binds {
@@ -128,12 +131,11 @@ impl Expr {
         let associates = !matches!(binds, Binds::Compare);
         let left =
             if associates && self.binds == binds { self.text.clone() } else { self.above(binds) };
-        let right =
-            if matches!(binds, Binds::And | Binds::Or | Binds::Concat) && other.binds == binds {
-                other.text.clone()
-            } else {
-                other.above(binds)
-            };
+        let right = if matches!(binds, Binds::And | Binds::Or) && other.binds == binds {
+            other.text.clone()
+        } else {
+            other.above(binds)
+        };
         Self::new(format!("{left} {operator} {right}"), binds)
     }
 
@@ -141,6 +143,8 @@ impl Expr {
     /// applied to the whole.
     fn above(&self, binds: Binds) -> String {
         let is_filter = self.binds == Binds::Filter && binds >= Binds::Compare;
+        // `~` and `+` bind equally.
+        let binds = if binds == Binds::Concat { Binds::Add } else { binds };
         if self.binds > binds && !is_filter {
             self.text.clone()
         } else {
@@ -174,6 +178,22 @@ impl Expr {
     /// The object with further fields, which replace those of the same names.
     pub(crate) fn merged(&self, other: &Self) -> Self {
         self.filter("chain", std::slice::from_ref(other))
+    }
+
+    /// The value as text: what is no text becomes JSON.
+    #[must_use]
+    pub(crate) fn to_text(&self) -> Self {
+        if self.binds == Binds::Atom && self.text.starts_with('\'') {
+            return self.clone();
+        }
+        self.when(&self.is("string"), &self.filter("tojson", &[]))
+    }
+
+    /// Values as one text.
+    pub(crate) fn concat(pieces: impl IntoIterator<Item = Self>) -> Self {
+        let mut pieces = pieces.into_iter().map(|piece| piece.to_text());
+        let first = pieces.next().unwrap_or_else(|| Self::atom("''"));
+        pieces.fold(first, |all, piece| all.binary("~", &piece, Binds::Concat))
     }
 
     /// `"${{ … }}"`.
@@ -246,6 +266,13 @@ impl Shape {
             Self::Expr(expr) => expr.template(),
             Self::Constant(value) => literal_value(value),
             Self::Text(parts) => {
+                // What is alone in a text would keep its type.
+                if let [(text, Some(expr)), rest @ ..] = &parts[..]
+                    && text.is_empty()
+                    && rest.iter().all(|(text, expr)| text.is_empty() && expr.is_none())
+                {
+                    return expr.to_text().template();
+                }
                 let mut whole = String::new();
                 for (text, expr) in parts {
                     whole.push_str(literal_text(text).as_str().unwrap_or_default());
@@ -267,21 +294,10 @@ impl Shape {
         match self {
             Self::Expr(expr) => expr.clone(),
             Self::Constant(value) => Expr::literal(value),
-            Self::Text(parts) => {
-                let mut all: Option<Expr> = None;
-                let pieces = parts.iter().flat_map(|(text, expr)| {
-                    let text =
-                        (!text.is_empty()).then(|| Expr::literal(&Value::from(text.as_str())));
-                    text.into_iter().chain(expr.clone())
-                });
-                for piece in pieces {
-                    all = Some(match all {
-                        None => piece,
-                        Some(all) => all.binary("~", &piece, Binds::Concat),
-                    });
-                }
-                all.unwrap_or_else(|| Expr::atom("''"))
-            }
+            Self::Text(parts) => Expr::concat(parts.iter().flat_map(|(text, expr)| {
+                let text = (!text.is_empty()).then(|| Expr::literal(&Value::from(text.as_str())));
+                text.into_iter().chain(expr.clone())
+            })),
             Self::Object(fields) => {
                 let fields: Vec<(&str, Expr)> =
                     fields.iter().map(|(key, value)| (key.as_str(), value.to_expr())).collect();

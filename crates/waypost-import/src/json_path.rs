@@ -1,6 +1,6 @@
 //! JSONPath, as far as our expressions can follow it.
 
-use crate::expr::{Expr, Shape, quoted};
+use crate::expr::{EXPRESSION_BYTES_MAX, Expr, Shape, quoted};
 use crate::report::shortened;
 
 /// One step of a path.
@@ -52,6 +52,9 @@ pub(crate) fn follow(base: Expr, steps: &[PathStep]) -> Result<Expr, String> {
 
 /// The steps after the root of a path.
 pub(crate) fn parse(text: &str) -> Result<Vec<PathStep>, String> {
+    if text.len() > EXPRESSION_BYTES_MAX {
+        return Err("the path is too long".to_owned());
+    }
     let mut steps = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {

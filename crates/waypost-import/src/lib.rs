@@ -35,4 +35,4 @@ mod target;
 
 pub use crate::convert::{Converted, ImportError, ImportSource, Imported, import};
 pub use crate::detect::ImportFormat;
-pub use crate::report::{Finding, ImportReport, Level};
+pub use crate::report::{ImportFinding, ImportLevel, ImportReport};

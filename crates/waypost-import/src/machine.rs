@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::expr::{Expr, quoted};
 use crate::names::Ids;
-use crate::target::{Edge, TargetNode};
+use crate::target::{NeedEdge, TargetNode};
 
 /// How deep loops may be nested: containers nest up to 8 levels.
 const LOOPS_MAX: usize = 6;
@@ -38,7 +38,7 @@ pub(crate) struct MachineStep {
 /// An edge from a node of a step to another step.
 #[derive(Clone, Debug)]
 pub(crate) struct Transition {
-    pub(crate) from: Edge,
+    pub(crate) from: NeedEdge,
     pub(crate) to: Goal,
 }
 
@@ -54,7 +54,7 @@ pub(crate) enum Goal {
 pub(crate) struct Assembled {
     pub(crate) nodes: Vec<TargetNode>,
     /// The edges by which it ends.
-    pub(crate) ends: Vec<Edge>,
+    pub(crate) ends: Vec<NeedEdge>,
     /// Steps that no transition reaches, and that are left out.
     pub(crate) unreachable: Vec<usize>,
     /// Steps of a cycle that is entered in several places, or nested too deeply; they are placeholders.
@@ -65,12 +65,12 @@ pub(crate) struct Assembled {
 pub(crate) fn assemble(
     steps: Vec<MachineStep>,
     start: usize,
-    entry: &[Edge],
+    entry: &[NeedEdge],
     ids: &mut Ids,
 ) -> Assembled {
     let reachable = components::reachable(&steps, start);
     let unreachable = (0..steps.len()).filter(|at| !reachable.contains(at)).collect();
-    let mut builder = Builder { steps, ids, tangled: Vec::new() };
+    let mut builder = Assembler { steps, ids, tangled: Vec::new() };
     let flow = builder.flow(&reachable, start, entry, 0);
     let mut ends = Vec::new();
     for (goal, edges) in flow.leaving {
@@ -81,7 +81,7 @@ pub(crate) fn assemble(
     Assembled { nodes: flow.nodes, ends, unreachable, tangled: builder.tangled }
 }
 
-struct Builder<'i> {
+struct Assembler<'i> {
     steps: Vec<MachineStep>,
     ids: &'i mut Ids,
     tangled: Vec<usize>,
@@ -91,12 +91,12 @@ struct Builder<'i> {
 #[derive(Default)]
 struct Flow {
     nodes: Vec<TargetNode>,
-    leaving: BTreeMap<Goal, Vec<Edge>>,
+    leaving: BTreeMap<Goal, Vec<NeedEdge>>,
 }
 
-impl Builder<'_> {
+impl Assembler<'_> {
     /// The steps `within`, entered at `start`. Transitions to steps outside of them leave it.
-    fn flow(&mut self, within: &[usize], start: usize, entry: &[Edge], depth: usize) -> Flow {
+    fn flow(&mut self, within: &[usize], start: usize, entry: &[NeedEdge], depth: usize) -> Flow {
         self.flow_without(within, start, None, entry, depth)
     }
 
@@ -106,7 +106,7 @@ impl Builder<'_> {
         within: &[usize],
         start: usize,
         head: Option<usize>,
-        entry: &[Edge],
+        entry: &[NeedEdge],
         depth: usize,
     ) -> Flow {
         let inside = |goal: Goal| match goal {
@@ -114,7 +114,7 @@ impl Builder<'_> {
             Goal::End => false,
         };
         let groups = components::strongly_connected(&self.steps, within, head);
-        let mut waiting: HashMap<usize, Vec<Edge>> = HashMap::new();
+        let mut waiting: HashMap<usize, Vec<NeedEdge>> = HashMap::new();
         waiting.insert(start, entry.to_vec());
         let mut flow = Flow::default();
         for group in groups {
@@ -126,7 +126,7 @@ impl Builder<'_> {
                 if let Some(first) = step.nodes.first_mut() {
                     first.need(waiting.remove(&at).unwrap_or_default());
                 }
-                let mut leaving: BTreeMap<Goal, Vec<Edge>> = BTreeMap::new();
+                let mut leaving: BTreeMap<Goal, Vec<NeedEdge>> = BTreeMap::new();
                 for out in step.outs {
                     leaving.entry(out.to).or_default().push(out.from);
                 }
@@ -148,7 +148,7 @@ impl Builder<'_> {
         &mut self,
         steps: &[usize],
         start: usize,
-        waiting: &mut HashMap<usize, Vec<Edge>>,
+        waiting: &mut HashMap<usize, Vec<NeedEdge>>,
         depth: usize,
     ) -> Flow {
         let mut heads: Vec<usize> =
@@ -199,7 +199,7 @@ impl Builder<'_> {
         flow: &mut Flow,
     ) {
         if let [(goal, _)] = exits[..] {
-            flow.leaving.insert(goal, vec![Edge::to(id)]);
+            flow.leaving.insert(goal, vec![NeedEdge::to(id)]);
             return;
         }
         if exits.is_empty() {
@@ -214,10 +214,12 @@ impl Builder<'_> {
             })
             .collect();
         flow.nodes.push(
-            TargetNode::new(&chooser, "switch").needing(vec![Edge::to(id)]).with("cases", cases),
+            TargetNode::new(&chooser, "switch")
+                .needing(vec![NeedEdge::to(id)])
+                .with("cases", cases),
         );
         for (goal, word) in exits {
-            flow.leaving.insert(goal, vec![Edge::on(&chooser, &word)]);
+            flow.leaving.insert(goal, vec![NeedEdge::on(&chooser, &word)]);
         }
     }
 
@@ -226,7 +228,7 @@ impl Builder<'_> {
         &mut self,
         steps: &[usize],
         heads: &[usize],
-        waiting: &mut HashMap<usize, Vec<Edge>>,
+        waiting: &mut HashMap<usize, Vec<NeedEdge>>,
     ) -> Flow {
         self.tangled.extend(steps);
         let mut flow = Flow::default();

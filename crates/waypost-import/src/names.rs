@@ -1,4 +1,4 @@
-//! Names: ids of nodes, handlers, kinds of failures and variables, made from names of the source.
+//! ScriptNames: ids of nodes, handlers, kinds of failures and variables, made from names of the source.
 
 use std::collections::HashSet;
 

@@ -81,7 +81,7 @@ fn pointer_of(from: &Tree, steps: &Steps<'_>) -> String {
 }
 
 /// Shorthands for reading a value of the source.
-pub(crate) trait Fields {
+pub(crate) trait SourceFields {
     fn entries(&self) -> &[TreeEntry];
     fn items(&self) -> &[Tree];
     /// The field of this name, unless it is null.
@@ -95,7 +95,7 @@ pub(crate) trait Fields {
     fn json(&self) -> Value;
 }
 
-impl Fields for Tree {
+impl SourceFields for Tree {
     fn entries(&self) -> &[TreeEntry] {
         self.as_map().unwrap_or_default()
     }

@@ -6,12 +6,12 @@ use waypost_lang::Tree;
 use crate::read::SourceFile;
 
 /// Findings kept of one import; of more, only their number is.
-const FINDINGS_MAX: usize = 10_000;
+const FINDINGS_MAX: usize = 1_000;
 
 /// How a construct was converted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Level {
+pub enum ImportLevel {
     /// It means the same.
     Exact,
     /// It works, with the difference that the message names.
@@ -22,8 +22,8 @@ pub enum Level {
 
 /// One construct of the source, and what became of it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Finding {
-    pub level: Level,
+pub struct ImportFinding {
+    pub level: ImportLevel,
     pub file: String,
     pub line: usize,
     pub column: usize,
@@ -38,7 +38,7 @@ pub struct Finding {
 /// All findings of an import, in the order of the sources.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ImportReport {
-    pub findings: Vec<Finding>,
+    pub findings: Vec<ImportFinding>,
     /// How many more findings there are.
     pub left_out: usize,
     not_converted: usize,
@@ -51,19 +51,19 @@ impl ImportReport {
     }
 
     /// How many findings of this level there are.
-    pub fn count(&self, level: Level) -> usize {
+    pub fn count(&self, level: ImportLevel) -> usize {
         self.findings.iter().filter(|finding| finding.level == level).count()
     }
 
     /// The report as text: what needs attention, then the numbers.
     pub fn render(&self) -> String {
         let mut text = String::new();
-        for finding in self.findings.iter().filter(|finding| finding.level != Level::Exact) {
+        for finding in self.findings.iter().filter(|finding| finding.level != ImportLevel::Exact) {
             let level = match finding.level {
-                Level::NotConverted => "not converted",
-                Level::Different | Level::Exact => "different",
+                ImportLevel::NotConverted => "not converted",
+                ImportLevel::Different | ImportLevel::Exact => "different",
             };
-            let Finding { file, line, column, pointer, message, .. } = finding;
+            let ImportFinding { file, line, column, pointer, message, .. } = finding;
             text.push_str(&format!("{file}:{line}:{column}: {level}: {message}\n"));
             if !pointer.is_empty() {
                 text.push_str(&format!("  at {pointer}\n"));
@@ -77,22 +77,22 @@ impl ImportReport {
         }
         text.push_str(&format!(
             "{} converted exactly, {} with a difference, {} not converted\n",
-            self.count(Level::Exact),
-            self.count(Level::Different),
+            self.count(ImportLevel::Exact),
+            self.count(ImportLevel::Different),
             self.not_converted
         ));
         text
     }
 
-    pub(crate) fn add(&mut self, finding: Finding) {
+    pub(crate) fn add(&mut self, finding: ImportFinding) {
         if self.has_room(finding.level) {
             self.findings.push(finding);
         }
     }
 
     /// Counts a finding. Is there room for it?
-    fn has_room(&mut self, level: Level) -> bool {
-        self.not_converted += usize::from(level == Level::NotConverted);
+    fn has_room(&mut self, level: ImportLevel) -> bool {
+        self.not_converted += usize::from(level == ImportLevel::NotConverted);
         let has_room = self.findings.len() < FINDINGS_MAX;
         self.left_out += usize::from(!has_room);
         has_room
@@ -134,7 +134,7 @@ impl<'a> Reporter<'a> {
     }
 
     pub(crate) fn exact(&mut self, at: &Tree, message: impl Into<String>) {
-        self.push(Level::Exact, at, message.into(), None);
+        self.push(ImportLevel::Exact, at, message.into(), None);
     }
 
     /// Reports a construct as converted exactly, unless something was reported since the mark.
@@ -150,7 +150,7 @@ impl<'a> Reporter<'a> {
         message: impl Into<String>,
         advice: impl Into<String>,
     ) {
-        self.push(Level::Different, at, message.into(), Some(advice.into()));
+        self.push(ImportLevel::Different, at, message.into(), Some(advice.into()));
     }
 
     pub(crate) fn lost(
@@ -159,7 +159,7 @@ impl<'a> Reporter<'a> {
         message: impl Into<String>,
         advice: impl Into<String>,
     ) {
-        self.push(Level::NotConverted, at, message.into(), Some(advice.into()));
+        self.push(ImportLevel::NotConverted, at, message.into(), Some(advice.into()));
     }
 
     /// Reports the fields of a mapping that no converter reads.
@@ -173,14 +173,14 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    fn push(&mut self, level: Level, at: &Tree, message: String, advice: Option<String>) {
-        // Finding the position of a value takes a while in a large file.
+    fn push(&mut self, level: ImportLevel, at: &Tree, message: String, advice: Option<String>) {
+        // ImportFinding the position of a value takes a while in a large file.
         if !self.report.has_room(level) {
             return;
         }
         let (line, column) = self.file.position(at);
         let (file, pointer) = (self.file.name.clone(), self.file.pointer(at));
-        let finding = Finding { level, file, line, column, pointer, message, advice };
+        let finding = ImportFinding { level, file, line, column, pointer, message, advice };
         self.report.findings.push(finding);
     }
 }

@@ -2,10 +2,13 @@
 //! expressions of GitHub Actions. One lexer and one parser read them; what they cannot read is an error.
 
 mod emit;
+mod functions;
+mod jq;
 mod lexer;
+mod literals;
 mod parser;
 
-pub(crate) use emit::{Names, emit};
+pub(crate) use emit::{ScriptNames, emit, emit_shape};
 pub(crate) use parser::parse;
 
 /// Which language a source has.

@@ -19,12 +19,14 @@ use waypost_lang::{Tree, TreeValue};
 use crate::expr::{Expr, Shape};
 use crate::machine::{self, Goal, MachineStep, Transition};
 use crate::names::{self, Ids};
-use crate::read::Fields;
+use crate::read::SourceFields;
 use crate::report::{Problem, Reporter, shortened};
-use crate::target::{Edge, TargetDefinition, TargetNode};
+use crate::target::{NeedEdge, TargetDefinition, TargetNode};
 
 /// The variable with what tasks export.
 const CONTEXT: &str = "context";
+/// Tasks of one list.
+const TASKS_MAX: usize = 5_000;
 /// How deep lists of tasks may be nested: more than bodies may be.
 const DEPTH_MAX: usize = 12;
 
@@ -86,12 +88,12 @@ pub(crate) fn convert<'f>(root: &'f Tree, report: &mut Reporter<'f>) -> TargetDe
             Err(message) => converter.report.lost(from, message, EXPRESSION),
         }
     }
-    let mut entry = Edge::to(&begin);
+    let mut entry = NeedEdge::to(&begin);
     definition.nodes.push(start);
     if converter.report.lost_count() > lost {
         let stop = converter.ids.fresh("not_converted");
         let stop = TargetNode::placeholder(&stop, "fields of the workflow").needing(vec![entry]);
-        entry = Edge::to(&stop.id);
+        entry = NeedEdge::to(&stop.id);
         definition.nodes.push(stop);
     }
     let list = root.get("do").unwrap_or(root);
@@ -177,14 +179,18 @@ impl<'f> Converter<'_, 'f> {
         list: &'f Tree,
         items: &'f [Tree],
         scope: &ListScope,
-        entry: Vec<Edge>,
-    ) -> (Vec<TargetNode>, Vec<Edge>) {
+        entry: Vec<NeedEdge>,
+    ) -> (Vec<TargetNode>, Vec<NeedEdge>) {
         let tasks: Vec<(&'f str, &'f Tree)> = items
             .iter()
             .filter_map(|item| item.entries().first())
             .map(|entry| (entry.key.as_str(), &entry.value))
             .collect();
-        if tasks.len() < items.len() || tasks.is_empty() || scope.depth > DEPTH_MAX {
+        if tasks.len() < items.len()
+            || tasks.is_empty()
+            || tasks.len() > TASKS_MAX
+            || scope.depth > DEPTH_MAX
+        {
             self.report.lost(list, "the list of tasks cannot be read", "give each task a name");
             let id = self.ids.fresh("list");
             return (vec![TargetNode::placeholder(&id, "a list of tasks").needing(entry)], vec![]);
@@ -232,7 +238,7 @@ impl<'f> Converter<'_, 'f> {
         let what = format!("{}: {}", shortened(name), problem.message);
         self.report.lost(problem.at, problem.message, problem.advice);
         let node = TargetNode::placeholder(id, &what);
-        let outs = vec![Transition { from: Edge::to(id), to: next }];
+        let outs = vec![Transition { from: NeedEdge::to(id), to: next }];
         MachineStep { name: id.to_owned(), nodes: vec![node], outs }
     }
 
@@ -243,7 +249,7 @@ impl<'f> Converter<'_, 'f> {
         };
         let what = format!("a part of {}", shortened(name));
         let stop = TargetNode::placeholder(&self.ids.beside(&first.id, "not_converted"), &what);
-        first.need(vec![Edge::to(&stop.id)]);
+        first.need(vec![NeedEdge::to(&stop.id)]);
         step.nodes.insert(0, stop);
     }
 
@@ -252,7 +258,7 @@ impl<'f> Converter<'_, 'f> {
         root: &Tree,
         scope: &ListScope,
         done: &str,
-        ends: Vec<Edge>,
+        ends: Vec<NeedEdge>,
         nodes: &mut Vec<TargetNode>,
     ) {
         if ends.is_empty() {
@@ -268,7 +274,7 @@ impl<'f> Converter<'_, 'f> {
                     self.report.lost(output, message, EXPRESSION);
                     let id = self.ids.fresh("not_converted");
                     nodes.push(TargetNode::placeholder(&id, "output").needing(ends));
-                    ends = vec![Edge::to(&id)];
+                    ends = vec![NeedEdge::to(&id)];
                 }
             }
         }

@@ -10,7 +10,7 @@ pub(crate) struct TargetDefinition {
     pub(crate) name: String,
     /// Lines for the head of the file.
     pub(crate) notes: Vec<String>,
-    /// Fields of the definition other than its name and its nodes, in this order.
+    /// SourceFields of the definition other than its name and its nodes, in this order.
     pub(crate) fields: Vec<(&'static str, Value)>,
     pub(crate) nodes: Vec<TargetNode>,
 }
@@ -23,7 +23,7 @@ pub(crate) struct TargetNode {
     /// Comments above the node.
     pub(crate) notes: Vec<String>,
     pub(crate) label: Option<String>,
-    pub(crate) needs: Vec<Edge>,
+    pub(crate) needs: Vec<NeedEdge>,
     pub(crate) join: Option<Value>,
     /// `retry`, `timeout`, `onError` and the like, in this order.
     pub(crate) fields: Vec<(&'static str, Value)>,
@@ -34,12 +34,12 @@ pub(crate) struct TargetNode {
 
 /// A dependency on a node, or on one of its branches.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Edge {
+pub(crate) struct NeedEdge {
     pub(crate) node: String,
     pub(crate) branch: Option<String>,
 }
 
-impl Edge {
+impl NeedEdge {
     pub(crate) fn to(node: &str) -> Self {
         Self { node: node.to_owned(), branch: None }
     }
@@ -85,13 +85,13 @@ impl TargetNode {
     }
 
     #[must_use]
-    pub(crate) fn needing(mut self, needs: Vec<Edge>) -> Self {
+    pub(crate) fn needing(mut self, needs: Vec<NeedEdge>) -> Self {
         self.need(needs);
         self
     }
 
     /// Sets what the node comes after: one of several exclusive ways.
-    pub(crate) fn need(&mut self, mut needs: Vec<Edge>) {
+    pub(crate) fn need(&mut self, mut needs: Vec<NeedEdge>) {
         needs.sort();
         needs.dedup();
         let mut sources: Vec<&str> = needs.iter().map(|edge| edge.node.as_str()).collect();

@@ -7,7 +7,7 @@ use super::{ADVICE, Converter, JobScope, Problem};
 use crate::expr::{Expr, Shape};
 use crate::names;
 use crate::report::shortened;
-use crate::script::{self, Language, Names};
+use crate::script::{self, Language, ScriptNames};
 
 impl Converter<'_, '_> {
     /// A value that becomes text, with expressions in it.
@@ -37,14 +37,12 @@ impl Converter<'_, '_> {
         if parts.is_empty() {
             return Ok(Shape::Constant(Value::from(text)));
         }
-        // What is alone stays a text, too.
+        // What is alone keeps its type; the environment takes numbers and booleans, too.
         if let [(before, Some(expr))] = &parts[..]
             && before.is_empty()
             && rest.is_empty()
         {
-            let is_secret = expr.text().starts_with("secrets.");
-            let expr = if is_secret { expr.clone() } else { expr.filter("string", &[]) };
-            return Ok(Shape::Expr(expr));
+            return Ok(Shape::Expr(expr.clone()));
         }
         parts.push((rest.to_owned(), None));
         Ok(Shape::Text(parts))
@@ -52,7 +50,7 @@ impl Converter<'_, '_> {
 
     pub(super) fn expression(&self, source: &str, scope: &JobScope) -> Result<Expr, String> {
         let resolve = |name: &str, fields: &[String]| self.context(name, fields, scope);
-        let names = Names { language: Language::Actions, dot: None, resolve: &resolve };
+        let names = ScriptNames { language: Language::Actions, dot: None, resolve: &resolve };
         let found =
             script::parse(source, Language::Actions).and_then(|ast| script::emit(&ast, &names));
         found.map_err(|message| format!("the expression `{}`: {message}", shortened(source)))
@@ -82,7 +80,7 @@ impl Converter<'_, '_> {
             self.report.different(at, message, "use `| lower` on both sides");
         }
         let resolve = |name: &str, fields: &[String]| self.context(name, fields, scope);
-        let names = Names { language: Language::Actions, dot: None, resolve: &resolve };
+        let names = ScriptNames { language: Language::Actions, dot: None, resolve: &resolve };
         let found = script::parse(source, Language::Actions).and_then(|ast| names.truth(&ast));
         found.map(Some).map_err(|message| {
             let message = format!("the condition `{}`: {message}", shortened(source));

@@ -7,12 +7,12 @@ use waypost_lang::Tree;
 
 use super::{ADVICE, Converter, Defaults, JobScope, Problem};
 use crate::expr::{Expr, Shape, literal_value};
-use crate::read::Fields;
+use crate::read::SourceFields;
 use crate::report::shortened;
-use crate::target::{Edge, TargetNode};
+use crate::target::{NeedEdge, TargetNode};
 
 /// Jobs of one workflow that are followed.
-const JOBS_MAX: usize = 1_000;
+const JOBS_MAX: usize = 500;
 
 impl<'f> Converter<'_, 'f> {
     /// All jobs, those that others need first.
@@ -21,7 +21,7 @@ impl<'f> Converter<'_, 'f> {
         jobs: &'f Tree,
         scope: &JobScope,
         defaults: &Defaults,
-        entry: &[Edge],
+        entry: &[NeedEdge],
         nodes: &mut Vec<TargetNode>,
     ) {
         let mut done: BTreeMap<&str, String> = BTreeMap::new();
@@ -29,7 +29,7 @@ impl<'f> Converter<'_, 'f> {
         let mut open: Vec<(&str, &Tree)> =
             jobs.entries().iter().take(JOBS_MAX).map(|e| (e.key.as_str(), &e.value)).collect();
         if jobs.entries().len() > JOBS_MAX {
-            self.report.lost(jobs, "there are more than 1,000 jobs", "split the workflow");
+            self.report.lost(jobs, "there are more than 500 jobs", "split the workflow");
         }
         while !open.is_empty() {
             let ready = open
@@ -69,10 +69,10 @@ impl<'f> Converter<'_, 'f> {
         job: &'f Tree,
         (scope, defaults): (&JobScope, &Defaults),
         needs: &[(&str, String)],
-        (entry, may_skip): (&[Edge], bool),
+        (entry, may_skip): (&[NeedEdge], bool),
         nodes: &mut Vec<TargetNode>,
     ) {
-        let mut before: Vec<Edge> = needs.iter().map(|(_, node)| Edge::to(node)).collect();
+        let mut before: Vec<NeedEdge> = needs.iter().map(|(_, node)| NeedEdge::to(node)).collect();
         if before.is_empty() {
             before = entry.to_vec();
         }
@@ -112,7 +112,7 @@ impl<'f> Converter<'_, 'f> {
             let mut ask = TargetNode::new(&asked, "condition").with("expression", condition.text());
             ask.needs = before;
             nodes.push(ask);
-            before = vec![Edge::on(&asked, "true")];
+            before = vec![NeedEdge::on(&asked, "true")];
         }
         if self.report.lost_count() > lost && !has_placeholder(&node) {
             let stop = self.ids.beside(id, "not_converted");
@@ -120,7 +120,7 @@ impl<'f> Converter<'_, 'f> {
                 TargetNode::placeholder(&stop, &format!("a part of {}", shortened(name)));
             placeholder.needs = before;
             nodes.push(placeholder);
-            before = vec![Edge::to(&stop)];
+            before = vec![NeedEdge::to(&stop)];
         }
         node.label = job.text("name").filter(|name| !name.contains("${{")).map(ToOwned::to_owned);
         node.needs = before;

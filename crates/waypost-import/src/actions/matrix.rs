@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 use waypost_lang::Tree;
 
 use super::{Converter, Problem};
-use crate::read::Fields;
+use crate::read::SourceFields;
 
 /// Combinations of one job: the limit of Actions.
 const COMBINATIONS_MAX: usize = 256;

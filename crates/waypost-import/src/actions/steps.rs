@@ -5,14 +5,28 @@ use waypost_lang::Tree;
 
 use super::{ADVICE, Converter, Defaults, JobScope, Problem};
 use crate::expr::Shape;
-use crate::read::Fields;
+use crate::read::SourceFields;
 use crate::report::shortened;
-use crate::target::{Edge, TargetNode};
+use crate::target::{NeedEdge, TargetNode};
 
+/// Steps of one job.
+const STEPS_MAX: usize = 1_000;
 /// Where a step writes its outputs.
 const OUTPUT_FILE: &str = "GITHUB_OUTPUT";
 /// Files that have no counterpart.
 const OTHER_FILES: &[&str] = &["GITHUB_ENV", "GITHUB_PATH", "GITHUB_STATE"];
+
+const STEP: &[&str] = &[
+    "id",
+    "name",
+    "if",
+    "run",
+    "shell",
+    "working-directory",
+    "env",
+    "timeout-minutes",
+    "continue-on-error",
+];
 
 impl<'f> Converter<'_, 'f> {
     /// The steps of a job, one after the other, and the edges behind the last one.
@@ -22,11 +36,14 @@ impl<'f> Converter<'_, 'f> {
         steps: &'f Tree,
         scope: &mut JobScope,
         defaults: &Defaults,
-    ) -> Result<(Vec<TargetNode>, Vec<Edge>), Problem<'f>> {
+    ) -> Result<(Vec<TargetNode>, Vec<NeedEdge>), Problem<'f>> {
         let mut nodes = Vec::new();
-        let mut before: Vec<Edge> = Vec::new();
+        let mut before: Vec<NeedEdge> = Vec::new();
         if steps.items().is_empty() {
             return Err(Problem::new(steps, "the job has no steps", "add one"));
+        }
+        if steps.items().len() > STEPS_MAX {
+            return Err(Problem::new(steps, "the job has more than 1,000 steps", "split it"));
         }
         for (number, step) in steps.items().iter().enumerate() {
             let name = step.text("id").or(step.text("name")).filter(|name| !name.contains("${{"));
@@ -53,20 +70,20 @@ impl<'f> Converter<'_, 'f> {
                 let stop = self.ids.beside(&id, "not_converted");
                 let what = format!("a part of step {}", number + 1);
                 nodes.push(TargetNode::placeholder(&stop, &what).needing(before));
-                before = vec![Edge::to(&stop)];
+                before = vec![NeedEdge::to(&stop)];
             }
             let mut skipped = None;
             if let Some(condition) = condition {
                 let asked = self.ids.beside(&id, "if");
                 let ask = TargetNode::new(&asked, "condition").with("expression", condition.text());
                 nodes.push(ask.needing(before));
-                before = vec![Edge::on(&asked, "true")];
-                skipped = Some(Edge::on(&asked, "false"));
+                before = vec![NeedEdge::on(&asked, "true")];
+                skipped = Some(NeedEdge::on(&asked, "false"));
             }
             node.need(before);
             node.label = step.text("name").filter(|name| **name != *id).map(ToOwned::to_owned);
             nodes.push(node);
-            before = std::iter::once(Edge::to(&id)).chain(skipped).collect();
+            before = std::iter::once(NeedEdge::to(&id)).chain(skipped).collect();
             if let Some(name) = step.text("id") {
                 scope.steps.insert(name.to_owned(), id.clone());
             }
@@ -89,18 +106,7 @@ impl<'f> Converter<'_, 'f> {
             );
             return Err(Problem::new(at, message, "write what it does as a command"));
         }
-        const KNOWN: &[&str] = &[
-            "id",
-            "name",
-            "if",
-            "run",
-            "shell",
-            "working-directory",
-            "env",
-            "timeout-minutes",
-            "continue-on-error",
-        ];
-        self.report.leftovers(step, KNOWN);
+        self.report.leftovers(step, STEP);
         let at = step
             .get("run")
             .ok_or_else(|| Problem::new(step, "the step runs nothing", "add `run`"))?;
@@ -115,37 +121,7 @@ impl<'f> Converter<'_, 'f> {
                 "pass values on as outputs, or write them in `env`",
             ));
         }
-        let script = self.text(at, &own)?.to_value();
-        let script = script.as_str().unwrap_or_default();
-        if script.contains("${{ secrets.") {
-            let message = "a secret may not be in a command, which every process can read";
-            return Err(Problem::new(at, message, "put it into `env`, and use the variable"));
-        }
-        if source.contains("${{") {
-            let message = "values become a part of the command, with their quotes";
-            self.report.different(at, message, "put them into `env`, and use the variables");
-        }
-        let script = match source.contains(OUTPUT_FILE) {
-            true => {
-                self.outputs(at, source);
-                with_outputs(script)
-            }
-            false => script.to_owned(),
-        };
-        let shell = step.text("shell").map(ToOwned::to_owned).or_else(|| defaults.shell.clone());
-        let program: &[&str] = match shell.as_deref() {
-            None => &["bash", "-e", "-c"],
-            Some("bash") => &["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c"],
-            Some("sh") => &["sh", "-e", "-c"],
-            Some("python") if !source.contains(OUTPUT_FILE) => &["python3", "-c"],
-            Some(other) => {
-                let place = step.get("shell").unwrap_or(step);
-                let message = format!("the shell `{}` has no counterpart", shortened(other));
-                return Err(Problem::new(place, message, "write `args` by hand"));
-            }
-        };
-        let mut args: Vec<String> = program.iter().map(|word| (*word).to_owned()).collect();
-        args.push(script);
+        let args = self.args(step, at, &own, defaults)?;
         let mut node = TargetNode::new(id, "shell").with("args", json!(args));
         if !own.env.is_empty() {
             let env: Vec<(String, Shape)> =
@@ -178,6 +154,49 @@ impl<'f> Converter<'_, 'f> {
             _ => {}
         }
         Ok(node)
+    }
+
+    /// The program of a step, and its script.
+    fn args(
+        &mut self,
+        step: &'f Tree,
+        at: &'f Tree,
+        scope: &JobScope,
+        defaults: &Defaults,
+    ) -> Result<Vec<String>, Problem<'f>> {
+        let source = at.as_text().unwrap_or_default();
+        let script = self.text(at, scope)?.to_value();
+        let script = script.as_str().unwrap_or_default();
+        if script.contains("${{ secrets.") {
+            let message = "a secret may not be in a command, which every process can read";
+            return Err(Problem::new(at, message, "put it into `env`, and use the variable"));
+        }
+        if source.contains("${{") {
+            let message = "values become a part of the command, with their quotes";
+            self.report.different(at, message, "put them into `env`, and use the variables");
+        }
+        let script = match source.contains(OUTPUT_FILE) {
+            true => {
+                self.outputs(at, source);
+                with_outputs(script)
+            }
+            false => script.to_owned(),
+        };
+        let shell = step.text("shell").map(ToOwned::to_owned).or_else(|| defaults.shell.clone());
+        let program: &[&str] = match shell.as_deref() {
+            None => &["bash", "-e", "-c"],
+            Some("bash") => &["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c"],
+            Some("sh") => &["sh", "-e", "-c"],
+            Some("python") if !source.contains(OUTPUT_FILE) => &["python3", "-c"],
+            Some(other) => {
+                let place = step.get("shell").unwrap_or(step);
+                let message = format!("the shell `{}` has no counterpart", shortened(other));
+                return Err(Problem::new(place, message, "write `args` by hand"));
+            }
+        };
+        let mut args: Vec<String> = program.iter().map(|word| (*word).to_owned()).collect();
+        args.push(script);
+        Ok(args)
     }
 
     fn outputs(&mut self, at: &Tree, source: &str) {

@@ -5,7 +5,7 @@ use waypost_lang::{Tree, TreeValue};
 
 use super::{ADVICE, Converter, JobScope};
 use crate::expr::{Expr, quoted};
-use crate::read::Fields;
+use crate::read::SourceFields;
 use crate::report::shortened;
 use crate::target::TargetDefinition;
 

@@ -5,8 +5,9 @@ use waypost_lang::Tree;
 
 use super::Problem;
 use super::data::StateView;
-use crate::expr::{Expr, quoted};
-use crate::read::Fields;
+use crate::expr::{EXPRESSION_BYTES_MAX, Expr, quoted};
+use crate::json_path::{self, PathStep};
+use crate::read::SourceFields;
 use crate::report::{Reporter, shortened};
 
 /// How deep rules may be nested.
@@ -34,6 +35,9 @@ pub(super) fn condition<'t>(
                 Some(all) if word == "and" => all.and(&part),
                 Some(all) => all.or(&part),
             });
+            if all.as_ref().is_some_and(|all| all.text().len() > EXPRESSION_BYTES_MAX) {
+                return Err(Problem::new(list, "the condition is too long", "split the state"));
+            }
         }
         return all.ok_or_else(|| Problem::new(list, "the list of rules is empty", ADVICE));
     }
@@ -59,6 +63,9 @@ fn comparison<'t>(
         return Err(Problem::new(rule, "a rule needs a comparison", ADVICE));
     };
     let (name, value) = (operator.key.as_str(), &operator.value);
+    if name == "IsPresent" {
+        return Ok(present(value, &variable, path, root));
+    }
     if let Some(type_test) = name.strip_prefix("Is") {
         return test(type_test, value, &variable)
             .ok_or_else(|| Problem::new(value, format!("`{name}` is unknown"), ADVICE));
@@ -111,11 +118,29 @@ fn comparison<'t>(
     Ok(if symbol == "==" { compared } else { variable.is(type_test).and(&compared) })
 }
 
-/// `IsPresent` and the like, which may be asked to be false.
+/// `IsPresent`: a field of something that is missing is missing, too.
+fn present(value: &Tree, variable: &Expr, path: &str, root: &Expr) -> Expr {
+    let wanted = value.as_flag().unwrap_or(true);
+    let test = if wanted { "defined" } else { "not defined" };
+    let steps = path.strip_prefix('$').map(json_path::parse);
+    let Some(Ok(steps)) = steps.filter(|_| !path.starts_with("$$")) else {
+        return variable.is(test);
+    };
+    let mut here = root.clone();
+    for (at, step) in steps.iter().enumerate() {
+        let PathStep::Key(key) = step else { return variable.is(test) };
+        if at > 0 {
+            here = here.or_default(&Value::Object(serde_json::Map::new()));
+        }
+        here = here.field(key);
+    }
+    here.is(test)
+}
+
+/// `IsNull` and the like, which may be asked to be false.
 fn test(name: &str, value: &Tree, variable: &Expr) -> Option<Expr> {
     let wanted = value.as_flag().unwrap_or(true);
     let test = match name {
-        "Present" => "defined",
         "Null" => "none",
         "String" | "Timestamp" => "string",
         "Numeric" => "number",

@@ -7,8 +7,8 @@ use super::data::StateView;
 use super::{Converter, MachineScope, Problem};
 use crate::expr::{Expr, Shape};
 use crate::machine::MachineStep;
-use crate::read::Fields;
-use crate::target::{Edge, TargetNode};
+use crate::read::SourceFields;
+use crate::target::{NeedEdge, TargetNode};
 
 /// Items of a map that may be open at once.
 const CONCURRENCY_MAX: f64 = 10_000.0;
@@ -21,7 +21,7 @@ impl Converter<'_, '_> {
     ) -> Result<MachineStep, Problem<'t>> {
         self.only(view.tree, &["Branches"]);
         let input = view.effective_input()?;
-        let branches = view.tree.get("Branches").map(Fields::items).unwrap_or_default();
+        let branches = view.tree.get("Branches").map(SourceFields::items).unwrap_or_default();
         if branches.is_empty() {
             return Err(Problem::new(
                 view.tree,
@@ -40,7 +40,7 @@ impl Converter<'_, '_> {
             outputs.push(Expr::output_of(&name));
             node.nodes.push(group);
         }
-        let needs = node.nodes.iter().map(|branch| Edge::to(&branch.id)).collect();
+        let needs = node.nodes.iter().map(|branch| NeedEdge::to(&branch.id)).collect();
         let value: Vec<Value> = outputs.iter().map(Expr::template).collect();
         let mut all =
             TargetNode::new(&self.ids.beside(id, "outputs"), "output").with("value", value);
@@ -61,7 +61,7 @@ impl Converter<'_, '_> {
         let scope = self.scope(machine, variable, outer.assigned.clone());
         let start = self.ids.beside(id, "start");
         let begin = TargetNode::new(&start, "noop").variable(&scope.data, data);
-        let (nodes, ends) = self.machine(machine, &scope, &[Edge::to(&start)]);
+        let (nodes, ends) = self.machine(machine, &scope, &[NeedEdge::to(&start)]);
         let mut body = vec![begin];
         body.extend(nodes);
         if !ends.is_empty() {
@@ -125,7 +125,7 @@ impl Converter<'_, '_> {
         // A map cannot be tried again as a whole; a group can.
         let results = results(&Expr::output_of(&map_id)).template();
         let output = TargetNode::new(&self.ids.beside(id, "results"), "output")
-            .needing(vec![Edge::to(&map_id)])
+            .needing(vec![NeedEdge::to(&map_id)])
             .with("value", results);
         let mut group = TargetNode::new(id, "group");
         group.nodes = vec![node, output];

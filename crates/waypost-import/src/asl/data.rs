@@ -8,10 +8,13 @@ use super::path::PathRoot;
 use super::{MachineScope, Problem};
 use crate::expr::{Expr, Shape};
 use crate::json_path::{self, PathStep};
-use crate::read::Fields;
+use crate::read::SourceFields;
 use crate::target::TargetNode;
 
 const ADVICE: &str = "write the expression by hand";
+
+/// Steps of a path that a result is put at.
+const PATH_STEPS_MAX: usize = 16;
 
 /// A state that is being converted.
 #[derive(Clone, Copy, Debug)]
@@ -118,6 +121,9 @@ impl<'t> StateView<'t> {
                 return Err(bad(format!("`{field}` may only have fields")));
             };
             keys.push(key);
+        }
+        if keys.len() > PATH_STEPS_MAX {
+            return Err(bad(format!("`{field}` has too many steps")));
         }
         Ok(insert(&self.scope.data(), &keys, result, true))
     }

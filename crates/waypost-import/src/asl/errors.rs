@@ -8,9 +8,9 @@ use super::{Converter, Problem, next_of};
 use crate::expr::{Expr, quoted};
 use crate::machine::MachineStep;
 use crate::names;
-use crate::read::Fields;
+use crate::read::SourceFields;
 use crate::report::Reporter;
-use crate::target::{Edge, TargetNode};
+use crate::target::{NeedEdge, TargetNode};
 
 /// The branch that a caught failure takes.
 const CAUGHT: &str = "caught";
@@ -47,7 +47,7 @@ pub(super) fn retry(state: &Tree, report: &mut Reporter<'_>) -> Option<Value> {
     for retrier in retriers {
         report.leftovers(retrier, RETRIER);
         attempts = attempts.max(retrier.number("MaxAttempts").unwrap_or(3.0));
-        for name in retrier.get("ErrorEquals").map(Fields::items).unwrap_or_default() {
+        for name in retrier.get("ErrorEquals").map(SourceFields::items).unwrap_or_default() {
             match meant(name.as_text().unwrap_or_default()) {
                 Meant::All => (all, no_timeout) = (true, false),
                 Meant::TaskFailed => (all, no_timeout) = (true, !all),
@@ -138,7 +138,7 @@ impl Converter<'_, '_> {
         step: &mut MachineStep,
         at: usize,
     ) -> Result<(), Problem<'t>> {
-        let Some(catchers) = view.tree.get("Catch").map(Fields::items) else { return Ok(()) };
+        let Some(catchers) = view.tree.get("Catch").map(SourceFields::items) else { return Ok(()) };
         if catchers.is_empty() {
             return Ok(());
         }
@@ -146,7 +146,7 @@ impl Converter<'_, '_> {
         step.nodes[at].set("onError", CAUGHT);
         let failure = Expr::atom("nodes").field(&id).field("failure");
         let mut cases: Vec<Value> = Vec::new();
-        let mut rest = Some(Edge::on(&id, CAUGHT));
+        let mut rest = Some(NeedEdge::on(&id, CAUGHT));
         let chooser = (!catches_all(&catchers[0])).then(|| self.ids.beside(&id, "error"));
         let mut handlers = Vec::new();
         for (number, catcher) in catchers.iter().enumerate() {
@@ -156,11 +156,11 @@ impl Converter<'_, '_> {
             let branch = format!("case_{}", number + 1);
             let edge = match &chooser {
                 None => rest.take(),
-                Some(chooser) if all => Some(Edge::on(chooser, "other")),
+                Some(chooser) if all => Some(NeedEdge::on(chooser, "other")),
                 Some(chooser) => {
                     let when = self.matches(catcher, &failure);
                     cases.push(json!({ "when": when.text(), "branch": branch }));
-                    Some(Edge::on(chooser, &branch))
+                    Some(NeedEdge::on(chooser, &branch))
                 }
             };
             let name =
@@ -172,7 +172,7 @@ impl Converter<'_, '_> {
                 node.variables.insert(view.scope.data.clone(), data);
             }
             view.assign(catcher, &error, &mut node)?;
-            step.outs.extend(next_of(catcher, view.states, Edge::to(&caught)));
+            step.outs.extend(next_of(catcher, view.states, NeedEdge::to(&caught)));
             handlers.push(node);
             if all {
                 break;
@@ -181,7 +181,7 @@ impl Converter<'_, '_> {
         if let Some(chooser) = chooser {
             step.nodes.push(
                 TargetNode::new(&chooser, "switch")
-                    .needing(vec![Edge::on(&id, CAUGHT)])
+                    .needing(vec![NeedEdge::on(&id, CAUGHT)])
                     .with("cases", cases)
                     .with("default", "other"),
             );
@@ -196,7 +196,7 @@ impl Converter<'_, '_> {
     /// The condition that a catcher takes a failure.
     fn matches(&mut self, catcher: &Tree, failure: &Expr) -> Expr {
         let kind = failure.field("kind");
-        let names = catcher.get("ErrorEquals").map(Fields::items).unwrap_or_default();
+        let names = catcher.get("ErrorEquals").map(SourceFields::items).unwrap_or_default();
         let mut kinds = Vec::new();
         let mut task_failed = false;
         for name in names {
@@ -227,14 +227,14 @@ impl Converter<'_, '_> {
         let message = "a failure that no catcher names fails the execution with the kind `failed`";
         self.report.different(at, message, "its kind is in the `details`");
         TargetNode::new(&self.ids.beside(id, "uncaught"), "fail")
-            .needing(vec![Edge::on(chooser, "other")])
+            .needing(vec![NeedEdge::on(chooser, "other")])
             .with("message", failure.field("message").template())
             .with("details", failure.template())
     }
 }
 
 fn catches_all(catcher: &Tree) -> bool {
-    let names = catcher.get("ErrorEquals").map(Fields::items).unwrap_or_default();
+    let names = catcher.get("ErrorEquals").map(SourceFields::items).unwrap_or_default();
     names.iter().any(|name| matches!(meant(name.as_text().unwrap_or_default()), Meant::All))
 }
 

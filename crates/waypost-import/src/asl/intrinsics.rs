@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::path::PathRoot;
-use crate::expr::{Binds, Expr};
+use crate::expr::{Binds, EXPRESSION_BYTES_MAX, Expr, Shape};
 use crate::report::shortened;
 
 /// How deep calls may be nested.
@@ -23,7 +23,10 @@ struct Reader<'t, 'r> {
 }
 
 /// The value of a call.
-pub(super) fn call(text: &str, root: &PathRoot<'_>) -> Result<Expr, String> {
+pub(super) fn call(text: &str, root: &PathRoot<'_>) -> Result<Shape, String> {
+    if text.len() > EXPRESSION_BYTES_MAX {
+        return Err("the call is too long".to_owned());
+    }
     let mut reader = Reader { rest: text.trim(), root, depth: 0 };
     let found = reader.call()?;
     match reader.rest.trim() {
@@ -33,7 +36,7 @@ pub(super) fn call(text: &str, root: &PathRoot<'_>) -> Result<Expr, String> {
 }
 
 impl Reader<'_, '_> {
-    fn call(&mut self) -> Result<Expr, String> {
+    fn call(&mut self) -> Result<Shape, String> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
             return Err(format!("calls are nested deeper than {DEPTH_MAX} levels"));
@@ -63,7 +66,10 @@ impl Reader<'_, '_> {
             }
         }
         self.depth -= 1;
-        apply(&name, &arguments)
+        match (name.as_str(), &arguments[..]) {
+            ("States.Format", [template, values @ ..]) => format(template, values),
+            _ => apply(&name, &arguments).map(Shape::Expr),
+        }
     }
 
     fn argument(&mut self) -> Result<Argument, String> {
@@ -74,7 +80,7 @@ impl Reader<'_, '_> {
             return Ok(Argument { expr, text: Some(text) });
         }
         if self.rest.starts_with("States.") {
-            return Ok(Argument { expr: self.call()?, text: None });
+            return Ok(Argument { expr: self.call()?.to_expr(), text: None });
         }
         let mut depth = 0_u32;
         let end = self.rest.find(|c: char| {
@@ -122,7 +128,6 @@ fn apply(name: &str, arguments: &[Argument]) -> Result<Expr, String> {
     let function = name.trim_start_matches("States.");
     let all: Vec<Expr> = arguments.iter().map(|argument| argument.expr.clone()).collect();
     match (function, &all[..]) {
-        ("Format", [_, values @ ..]) => format(&arguments[0], values),
         ("JsonToString", [value]) => Ok(value.filter("tojson", &[])),
         ("Array", items) => Ok(Expr::list(items)),
         ("ArrayPartition", [list, size]) => {
@@ -155,40 +160,28 @@ fn apply(name: &str, arguments: &[Argument]) -> Result<Expr, String> {
 }
 
 /// Each `{}` stands for a value.
-fn format(template: &Argument, values: &[Expr]) -> Result<Expr, String> {
+fn format(template: &Argument, values: &[Argument]) -> Result<Shape, String> {
     let template = template.text.as_deref().ok_or("`States.Format` without a constant text")?;
-    let mut parts = vec![String::new()];
+    let mut parts: Vec<(String, Option<Expr>)> = vec![(String::new(), None)];
+    let mut left = values.iter();
+    let mut places = 0;
     let mut characters = template.chars().peekable();
     while let Some(c) = characters.next() {
+        let Some((text, expr)) = parts.last_mut() else { break };
         match c {
-            '\\' => parts.last_mut().into_iter().for_each(|part| part.extend(characters.next())),
+            '\\' => text.extend(characters.next()),
             '{' if characters.peek() == Some(&'}') => {
                 characters.next();
-                parts.push(String::new());
+                places += 1;
+                *expr = left.next().map(|value| value.expr.clone());
+                parts.push((String::new(), None));
             }
-            c => parts.last_mut().into_iter().for_each(|part| part.push(c)),
+            c => text.push(c),
         }
     }
-    if parts.len() != values.len() + 1 {
-        return Err(format!(
-            "`States.Format` has {} places for {} values",
-            parts.len() - 1,
-            values.len()
-        ));
+    if places != values.len() {
+        let count = values.len();
+        return Err(format!("`States.Format` has {places} places for {count} values"));
     }
-    let mut pieces: Vec<Expr> = Vec::new();
-    for (at, part) in parts.iter().enumerate() {
-        if !part.is_empty() {
-            pieces.push(Expr::literal(&Value::from(part.as_str())));
-        }
-        pieces.extend(values.get(at).cloned());
-    }
-    let mut pieces = pieces.into_iter();
-    let first = match (pieces.next(), values.len()) {
-        (None, _) => return Ok(Expr::atom("''")),
-        // One value alone is a text, too.
-        (Some(first), 1) if pieces.len() == 0 => first.filter("string", &[]),
-        (Some(first), _) => first,
-    };
-    Ok(pieces.fold(first, |all, piece| all.binary("~", &piece, Binds::Concat)))
+    Ok(Shape::Text(parts))
 }

@@ -19,7 +19,14 @@ pub(super) struct PathRoot<'s> {
 impl PathRoot<'_> {
     /// The value of a path or an intrinsic function.
     pub(super) fn eval(&self, text: &str) -> Result<Expr, String> {
-        if text.starts_with('$') { self.path(text) } else { intrinsics::call(text, self) }
+        self.shape(text).map(|shape| shape.to_expr())
+    }
+
+    fn shape(&self, text: &str) -> Result<Shape, String> {
+        if text.starts_with('$') {
+            return self.path(text).map(Shape::Expr);
+        }
+        intrinsics::call(text, self)
     }
 
     pub(super) fn path(&self, text: &str) -> Result<Expr, String> {
@@ -69,7 +76,7 @@ impl PathRoot<'_> {
                 for (key, value) in map {
                     match (key.strip_suffix(".$"), value) {
                         (Some(key), Value::String(path)) => {
-                            fields.push((key.to_owned(), Shape::Expr(self.eval(path)?)));
+                            fields.push((key.to_owned(), self.shape(path)?));
                         }
                         (Some(_), _) => return Err(format!("`{}` is no path", shortened(key))),
                         (None, value) => fields.push((key.clone(), self.template(value)?)),

@@ -8,11 +8,11 @@ use super::{Converter, MachineScope, Problem, choice, next_of};
 use crate::expr::{Shape, literal_text};
 use crate::machine::{Goal, MachineStep, Transition};
 use crate::names;
-use crate::read::Fields;
+use crate::read::SourceFields;
 use crate::report::shortened;
-use crate::target::{Edge, TargetNode};
+use crate::target::{NeedEdge, TargetNode};
 
-/// Fields that most states have.
+/// SourceFields that most states have.
 const COMMON: &[&str] = &[
     "Type",
     "Comment",
@@ -60,7 +60,7 @@ impl Converter<'_, '_> {
             }
         };
         step.name = id.to_owned();
-        step.outs.extend(next_of(state, states, Edge::to(&step.nodes[0].id)));
+        step.outs.extend(next_of(state, states, NeedEdge::to(&step.nodes[0].id)));
         if matches!(state.text("Type"), Some("Task" | "Parallel" | "Map")) {
             if let Some(retry) = super::errors::retry(state, self.report) {
                 step.nodes[0].set("retry", retry);
@@ -126,20 +126,20 @@ impl Converter<'_, '_> {
         let mut after = Vec::new();
         let narrows = view.tree.has("InputPath") || view.tree.has("OutputPath");
         for (number, rule) in
-            view.tree.get("Choices").map(Fields::items).unwrap_or_default().iter().enumerate()
+            view.tree.get("Choices").map(SourceFields::items).unwrap_or_default().iter().enumerate()
         {
             let when = choice::condition(view, rule, &input, 0, self.report)?;
             let branch =
                 rule.text("Next").map_or_else(|| format!("case_{}", number + 1), names::identifier);
             cases.push(json!({ "when": when.text(), "branch": branch }));
-            let mut from = Edge::on(id, &branch);
+            let mut from = NeedEdge::on(id, &branch);
             if rule.has("Assign") || narrows {
                 let name = format!("case_{}", number + 1);
                 let mut node =
                     TargetNode::new(&self.ids.beside(id, &name), "noop").needing(vec![from]);
                 self.narrow(view, &mut node)?;
                 view.assign(rule, &input, &mut node)?;
-                from = Edge::to(&node.id);
+                from = NeedEdge::to(&node.id);
                 after.push(node);
             }
             step.outs.extend(next_of(rule, states, from));
@@ -150,13 +150,13 @@ impl Converter<'_, '_> {
         let mut node = TargetNode::new(id, "switch").with("cases", cases);
         if let Some(default) = view.tree.get("Default") {
             node = node.with("default", "default");
-            let mut from = Edge::on(id, "default");
+            let mut from = NeedEdge::on(id, "default");
             if view.tree.has("Assign") || narrows {
                 let mut node =
                     TargetNode::new(&self.ids.beside(id, "default"), "noop").needing(vec![from]);
                 self.narrow(view, &mut node)?;
                 view.assign(view.tree, &input, &mut node)?;
-                from = Edge::to(&node.id);
+                from = NeedEdge::to(&node.id);
                 after.push(node);
             }
             let to = states
@@ -189,7 +189,7 @@ impl Converter<'_, '_> {
         self.only(view.tree, &[]);
         let mut node = TargetNode::new(id, "noop");
         self.narrow(view, &mut node)?;
-        let outs = vec![Transition { from: Edge::to(id), to: Goal::End }];
+        let outs = vec![Transition { from: NeedEdge::to(id), to: Goal::End }];
         Ok(MachineStep { name: id.to_owned(), nodes: vec![node], outs })
     }
 
@@ -198,7 +198,7 @@ impl Converter<'_, '_> {
         let data = view.scope.data();
         let error = view.tree.text("Error");
         let message = match (view.path("CausePath", data.clone())?, view.tree.text("Cause")) {
-            (Some(cause), _) => cause.filter("string", &[]).template(),
+            (Some(cause), _) => cause.to_text().template(),
             (None, Some(cause)) if !cause.trim().is_empty() => literal_text(cause),
             _ => literal_text(error.filter(|error| !error.trim().is_empty()).unwrap_or("failed")),
         };

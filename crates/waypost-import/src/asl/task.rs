@@ -8,14 +8,14 @@ use super::{Converter, Problem};
 use crate::expr::{Expr, Shape};
 use crate::machine::MachineStep;
 use crate::names;
-use crate::read::Fields;
+use crate::read::SourceFields;
 use crate::report::shortened;
 use crate::target::TargetNode;
 
 const TOKEN: &str = ".waitForTaskToken";
 
 /// The node that does the work, and its result as the state sees it.
-struct Call {
+struct TaskCall {
     node: TargetNode,
     result: Shape,
 }
@@ -60,7 +60,7 @@ impl Converter<'_, '_> {
         if waits {
             call = wait_for_token(id, call);
         }
-        let Call { mut node, result } = call;
+        let TaskCall { mut node, result } = call;
         let is_wait = node.kind == "async-operation";
         if let Some(count) = view.tree.number("TimeoutSeconds") {
             match is_wait {
@@ -93,11 +93,11 @@ impl Converter<'_, '_> {
         view: StateView<'t>,
         resource: &str,
         input: &Shape,
-    ) -> Result<Call, Problem<'t>> {
+    ) -> Result<TaskCall, Problem<'t>> {
         let at = view.tree.get("Resource").unwrap_or(view.tree);
         let output = Shape::Expr(Expr::atom("output"));
         let parts: Vec<&str> = resource.split(':').collect();
-        let call = |handler: &str, input: Value, result: Shape| Call {
+        let call = |handler: &str, input: Value, result: Shape| TaskCall {
             node: TargetNode::new(id, "worker")
                 .with("handler", names::handler(handler))
                 .with("input", input),
@@ -128,7 +128,8 @@ impl Converter<'_, '_> {
             ["arn", _, "lambda", _, _, "function", name, ..] => {
                 Ok(call(name, input.to_value(), output))
             }
-            ["arn", _, "states", _, _, "activity", name] => {
+            // The kind of resource that a worker polls for.
+            ["arn", _, "states", _, _, kind, name] if kind.starts_with("activit") => {
                 Ok(call(name, input.to_value(), output))
             }
             ["arn", _, "states", _, _, ref service @ ..] if !service.is_empty() => {
@@ -159,7 +160,7 @@ impl Converter<'_, '_> {
         id: &str,
         view: StateView<'t>,
         input: &Shape,
-    ) -> Result<Call, Problem<'t>> {
+    ) -> Result<TaskCall, Problem<'t>> {
         let at = view.tree.get("Parameters").unwrap_or(view.tree);
         let bad = |field: &str| {
             Problem::new(at, format!("the request needs its `{field}`"), "write it in `Parameters`")
@@ -202,7 +203,7 @@ impl Converter<'_, '_> {
             ("StatusCode".to_owned(), Shape::Expr(output.field("status"))),
             ("Headers".to_owned(), Shape::Expr(output.field("headers"))),
         ]);
-        Ok(Call { node, result })
+        Ok(TaskCall { node, result })
     }
 
     /// `startExecution`, also with `.sync`.
@@ -212,7 +213,7 @@ impl Converter<'_, '_> {
         view: StateView<'t>,
         resource: &str,
         input: &Shape,
-    ) -> Result<Call, Problem<'t>> {
+    ) -> Result<TaskCall, Problem<'t>> {
         let at = view.tree.get("Parameters").unwrap_or(view.tree);
         let Some(arn) = at.text("StateMachineArn") else {
             let message = "the name of the machine is computed";
@@ -233,18 +234,18 @@ impl Converter<'_, '_> {
         };
         let message = "the result has the output of the execution, or its id, and nothing else";
         self.report.different(at, message, "deploy the other workflow under this name");
-        Ok(Call { node, result })
+        Ok(TaskCall { node, result })
     }
 }
 
 /// A node that starts something, and waits for its callback.
-fn wait_for_token(id: &str, call: Call) -> Call {
-    let Call { node, .. } = call;
+fn wait_for_token(id: &str, call: TaskCall) -> TaskCall {
+    let TaskCall { node, .. } = call;
     let mut start = Map::new();
     start.insert("type".to_owned(), json!(node.kind));
     start.insert("config".to_owned(), Value::Object(node.config));
     let node = TargetNode::new(id, "async-operation").with("start", Value::Object(start));
-    Call { node, result: Shape::Expr(Expr::atom("output")) }
+    TaskCall { node, result: Shape::Expr(Expr::atom("output")) }
 }
 
 /// A field of a template, if the template has its fields written out.

@@ -5,21 +5,21 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use waypost_lang::Tree;
 
-use super::{Converter, OutputForm, Reason, Referred, Upstream};
+use super::{Converter, OutputForm, Referred, TaskProblem, Upstream};
 use crate::expr::{Expr, Shape, quoted};
 use crate::names;
-use crate::read::Fields;
+use crate::read::SourceFields;
 use crate::script::Language;
-use crate::target::{Edge, TargetNode};
+use crate::target::{NeedEdge, TargetNode};
 
 impl Converter<'_, '_> {
     pub(super) fn switch(
         &mut self,
         task: &Tree,
-        exits: Vec<Edge>,
+        exits: Vec<NeedEdge>,
         upstream: &mut Upstream,
         nodes: &mut Vec<TargetNode>,
-    ) -> Vec<Edge> {
+    ) -> Vec<NeedEdge> {
         self.known(task);
         let value = match self.case_value(task, upstream) {
             Ok(value) => value,
@@ -28,15 +28,19 @@ impl Converter<'_, '_> {
         let id = self.id_of(task);
         let mut cases = Vec::new();
         let mut branches = vec![("default".to_owned(), task.get("defaultCase"))];
-        for case in task.get("decisionCases").map(Fields::entries).unwrap_or_default() {
+        for case in task.get("decisionCases").map(SourceFields::entries).unwrap_or_default() {
             let mut branch = names::identifier(&case.key);
             if branches.iter().any(|(known, _)| *known == branch) {
                 branch = names::identifier(&format!("case_{}_{branch}", branches.len()));
             }
             // Cases are compared as texts.
             let is_word = serde_json::from_str::<Value>(&case.key).is_err();
-            let text = if is_word { value.clone() } else { value.filter("string", &[]) };
-            let when = text.compare("==", &Expr::atom(quoted(&case.key)));
+            let when = if is_word {
+                value.compare("==", &Expr::atom(quoted(&case.key)))
+            } else {
+                let both = json!([case.key, json!(case.key).to_string()]);
+                value.filter("tojson", &[]).compare("in", &Expr::literal(&both))
+            };
             cases.push(json!({ "when": when.text(), "branch": branch }));
             branches.push((branch, Some(&case.value)));
         }
@@ -57,8 +61,8 @@ impl Converter<'_, '_> {
         branches.rotate_left(1);
         for (branch, list) in branches {
             let mut inside = before.clone();
-            let list = list.map(Fields::items).unwrap_or_default();
-            ends.extend(self.list(list, vec![Edge::on(&id, &branch)], &mut inside, nodes));
+            let list = list.map(SourceFields::items).unwrap_or_default();
+            ends.extend(self.list(list, vec![NeedEdge::on(&id, &branch)], &mut inside, nodes));
             for (name, referred) in inside.tasks {
                 if is_new(&name, &referred, &before) {
                     upstream.tasks.insert(name, Referred { uncertain: true, ..referred });
@@ -68,7 +72,7 @@ impl Converter<'_, '_> {
         ends
     }
 
-    fn case_value(&mut self, task: &Tree, upstream: &Upstream) -> Result<Expr, Reason> {
+    fn case_value(&mut self, task: &Tree, upstream: &Upstream) -> Result<Expr, TaskProblem> {
         let inputs = self.inputs(task, upstream)?;
         let script = match task.text("evaluatorType") {
             Some("value-param") => None,
@@ -76,7 +80,7 @@ impl Converter<'_, '_> {
             None => task.text("caseExpression"),
         };
         if let Some(source) = script {
-            return self.script(source, Language::JavaScript, &inputs);
+            return self.script(source, Language::JavaScript, &inputs).map(|shape| shape.to_expr());
         }
         let name = task.text("caseValueParam").or(task.text("expression")).ok_or_else(|| {
             ("there is no `expression`".to_owned(), "say what the cases are of".to_owned())
@@ -94,15 +98,15 @@ impl Converter<'_, '_> {
         &mut self,
         task: &Tree,
         join: Option<&Tree>,
-        exits: Vec<Edge>,
+        exits: Vec<NeedEdge>,
         upstream: &mut Upstream,
         nodes: &mut Vec<TargetNode>,
-    ) -> Vec<Edge> {
+    ) -> Vec<NeedEdge> {
         self.known(task);
-        let mut ends_of: BTreeMap<String, Vec<Edge>> = BTreeMap::new();
+        let mut ends_of: BTreeMap<String, Vec<NeedEdge>> = BTreeMap::new();
         let mut lasts = Vec::new();
         let before = upstream.clone();
-        for branch in task.get("forkTasks").map(Fields::items).unwrap_or_default() {
+        for branch in task.get("forkTasks").map(SourceFields::items).unwrap_or_default() {
             let mut inside = Upstream { inner: true, last: None, ..before.clone() };
             let mut here = exits.clone();
             for one in branch.items() {
@@ -124,18 +128,18 @@ impl Converter<'_, '_> {
             let mut node = TargetNode::new(&id, "noop");
             node.needs = needs;
             nodes.push(node);
-            return vec![Edge::to(&id)];
+            return vec![NeedEdge::to(&id)];
         };
         self.known(join);
         let id = self.id_of(join);
         let names: Vec<&str> = join
             .get("joinOn")
-            .map(Fields::items)
+            .map(SourceFields::items)
             .unwrap_or_default()
             .iter()
             .filter_map(Tree::as_text)
             .collect();
-        let mut ends: Vec<Vec<Edge>> =
+        let mut ends: Vec<Vec<NeedEdge>> =
             names.iter().filter_map(|name| ends_of.get(*name).cloned()).collect();
         if ends.len() < names.len() {
             let reason = (
@@ -153,7 +157,7 @@ impl Converter<'_, '_> {
                 before.tasks.contains_key(name) || names.contains(&name.as_str())
             });
         }
-        let mut needs: Vec<Edge> =
+        let mut needs: Vec<NeedEdge> =
             ends.into_iter().map(|ends| self.settled(&id, ends, nodes)).collect();
         needs.sort();
         needs.dedup();
@@ -165,26 +169,26 @@ impl Converter<'_, '_> {
         nodes.push(node);
         self.report.exact(task, format!("FORK_JOIN task, joined by `{id}`"));
         self.refer(join, &id, OutputForm::Join, upstream);
-        vec![Edge::to(&id)]
+        vec![NeedEdge::to(&id)]
     }
 
     /// One edge that is taken by all of several exclusive ways.
-    fn settled(&mut self, id: &str, ends: Vec<Edge>, nodes: &mut Vec<TargetNode>) -> Edge {
-        if let [Edge { node, branch: None }] = &ends[..] {
-            return Edge::to(node);
+    fn settled(&mut self, id: &str, ends: Vec<NeedEdge>, nodes: &mut Vec<TargetNode>) -> NeedEdge {
+        if let [NeedEdge { node, branch: None }] = &ends[..] {
+            return NeedEdge::to(node);
         }
         let merge = self.ids.beside(id, "way");
         nodes.push(TargetNode::new(&merge, "noop").needing(ends));
-        Edge::to(&merge)
+        NeedEdge::to(&merge)
     }
 
     pub(super) fn terminate(
         &mut self,
         task: &Tree,
-        exits: Vec<Edge>,
+        exits: Vec<NeedEdge>,
         upstream: &mut Upstream,
         nodes: &mut Vec<TargetNode>,
-    ) -> Vec<Edge> {
+    ) -> Vec<NeedEdge> {
         self.known(task);
         let inputs = match self.inputs(task, upstream) {
             Ok(inputs) => inputs,

@@ -3,24 +3,24 @@
 use serde_json::json;
 use waypost_lang::Tree;
 
-use super::{Converter, OutputForm, Reason, Referred, Upstream};
+use super::{Converter, OutputForm, Referred, TaskProblem, Upstream};
 use crate::expr::{Expr, Shape};
-use crate::read::Fields;
+use crate::read::SourceFields;
 use crate::report::shortened;
-use crate::script::{self, Language, Names};
-use crate::target::{Edge, TargetNode};
+use crate::script::{self, Language, ScriptNames};
+use crate::target::{NeedEdge, TargetNode};
 
 impl Converter<'_, '_> {
     pub(super) fn do_while(
         &mut self,
         task: &Tree,
-        exits: Vec<Edge>,
+        exits: Vec<NeedEdge>,
         upstream: &mut Upstream,
         nodes: &mut Vec<TargetNode>,
-    ) -> Vec<Edge> {
+    ) -> Vec<NeedEdge> {
         self.known(task);
         let id = self.id_of(task);
-        let body = task.get("loopOver").map(Fields::items).unwrap_or_default();
+        let body = task.get("loopOver").map(SourceFields::items).unwrap_or_default();
         let mut inside = Upstream { inner: true, ..upstream.clone() };
         // What the body has not done yet in this iteration, it did in the one before.
         let previous = Expr::atom("previous").or_default(&json!({}));
@@ -73,7 +73,7 @@ impl Converter<'_, '_> {
             let base = Expr::output_of(&id).field(&crate::names::identifier(&name));
             upstream.tasks.insert(name, Referred { base, form, uncertain: true });
         }
-        vec![Edge::to(&id)]
+        vec![NeedEdge::to(&id)]
     }
 
     /// Whether the loop goes on; it sees the outputs of its body as `previous`.
@@ -82,7 +82,7 @@ impl Converter<'_, '_> {
         task: &Tree,
         names: &[(String, OutputForm)],
         upstream: &Upstream,
-    ) -> Result<Expr, Reason> {
+    ) -> Result<Expr, TaskProblem> {
         let advice = || "write `until` by hand".to_owned();
         let source = task
             .text("loopCondition")
@@ -121,7 +121,7 @@ impl Converter<'_, '_> {
             }
             Ok((inputs.clone(), 0))
         };
-        let names = Names { language: Language::JavaScript, dot: None, resolve: &resolve };
+        let names = ScriptNames { language: Language::JavaScript, dot: None, resolve: &resolve };
         let found = script::parse(source, Language::JavaScript).and_then(|ast| names.truth(&ast));
         found.map_err(|message| (format!("the condition: {message}"), advice()))
     }
@@ -147,9 +147,9 @@ fn references(tasks: &[Tree], found: &mut Vec<(String, OutputForm)>, depth: usiz
         if let Some(name) = task.text("taskReferenceName") {
             found.push((name.to_owned(), form));
         }
-        let cases = task.get("decisionCases").map(Fields::entries).unwrap_or_default();
+        let cases = task.get("decisionCases").map(SourceFields::entries).unwrap_or_default();
         let lists = cases.iter().map(|case| &case.value).chain(task.get("defaultCase"));
-        let forks = task.get("forkTasks").map(Fields::items).unwrap_or_default();
+        let forks = task.get("forkTasks").map(SourceFields::items).unwrap_or_default();
         for list in lists.chain(forks) {
             references(list.items(), found, depth + 1);
         }

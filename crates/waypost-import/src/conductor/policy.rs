@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 use waypost_lang::Tree;
 
-use crate::read::{Fields, SourceFile};
+use crate::read::{SourceFields, SourceFile};
 use crate::report::{Reporter, shortened};
 use crate::target::TargetNode;
 

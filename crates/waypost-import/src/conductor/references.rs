@@ -3,7 +3,7 @@
 use serde_json::Value;
 use waypost_lang::{Tree, TreeValue};
 
-use super::{Converter, OutputForm, Reason, Referred, Upstream};
+use super::{Converter, OutputForm, Referred, TaskProblem, Upstream};
 use crate::expr::{Expr, Shape};
 use crate::json_path::{self, PathStep};
 use crate::names;
@@ -11,22 +11,22 @@ use crate::report::shortened;
 
 const ADVICE: &str = "write the expression by hand";
 
-fn bad(message: String) -> Reason {
+fn bad(message: String) -> TaskProblem {
     (message, ADVICE.to_owned())
 }
 
 impl Converter<'_, '_> {
     /// A value with references in it.
-    pub(super) fn template(&self, tree: &Tree, upstream: &Upstream) -> Result<Shape, Reason> {
+    pub(super) fn template(&self, tree: &Tree, upstream: &Upstream) -> Result<Shape, TaskProblem> {
         match &tree.value {
             TreeValue::Text { text, .. } => text_of(text, upstream),
             TreeValue::List(items) => {
-                let items: Result<Vec<Shape>, Reason> =
+                let items: Result<Vec<Shape>, TaskProblem> =
                     items.iter().map(|item| self.template(item, upstream)).collect();
                 Ok(Shape::list(items?))
             }
             TreeValue::Map(entries) => {
-                let fields: Result<Vec<(String, Shape)>, Reason> = entries
+                let fields: Result<Vec<(String, Shape)>, TaskProblem> = entries
                     .iter()
                     .map(|entry| Ok((entry.key.clone(), self.template(&entry.value, upstream)?)))
                     .collect();
@@ -38,7 +38,7 @@ impl Converter<'_, '_> {
 }
 
 /// A text with references in it.
-fn text_of(text: &str, upstream: &Upstream) -> Result<Shape, Reason> {
+fn text_of(text: &str, upstream: &Upstream) -> Result<Shape, TaskProblem> {
     let mut parts: Vec<(String, Option<Expr>)> = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find("${") {
@@ -62,7 +62,7 @@ fn text_of(text: &str, upstream: &Upstream) -> Result<Shape, Reason> {
 }
 
 /// What is between the braces.
-fn reference(text: &str, upstream: &Upstream) -> Result<Expr, Reason> {
+fn reference(text: &str, upstream: &Upstream) -> Result<Expr, TaskProblem> {
     let steps = json_path::parse(&format!(".{text}")).map_err(bad)?;
     let keys: Vec<&str> = steps
         .iter()
@@ -97,7 +97,12 @@ fn reference(text: &str, upstream: &Upstream) -> Result<Expr, Reason> {
 }
 
 /// The output of a task, or a part of it.
-fn output(task: &str, steps: &[PathStep], upstream: &Upstream, text: &str) -> Result<Expr, Reason> {
+fn output(
+    task: &str,
+    steps: &[PathStep],
+    upstream: &Upstream,
+    text: &str,
+) -> Result<Expr, TaskProblem> {
     let Some(referred) = upstream.tasks.get(task) else {
         let message =
             format!("`${{{}}}` refers to a task that has not run before", shortened(text));

@@ -3,15 +3,15 @@
 use serde_json::{Map, Value, json};
 use waypost_lang::Tree;
 
-use super::{Converter, OutputForm, Reason, Upstream, policy};
-use crate::expr::{Expr, Shape};
+use super::{Converter, OutputForm, TaskProblem, Upstream, policy};
+use crate::expr::Shape;
 use crate::names;
-use crate::read::Fields;
+use crate::read::SourceFields;
 use crate::report::shortened;
-use crate::script::{self, Language, Names};
-use crate::target::{Edge, TargetNode};
+use crate::script::{self, Language, ScriptNames};
+use crate::target::{NeedEdge, TargetNode};
 
-/// Fields that all tasks may have.
+/// SourceFields that all tasks may have.
 const COMMON: &[&str] = &[
     "name",
     "taskReferenceName",
@@ -57,10 +57,10 @@ impl Converter<'_, '_> {
         &mut self,
         kind: &str,
         task: &Tree,
-        exits: Vec<Edge>,
+        exits: Vec<NeedEdge>,
         upstream: &mut Upstream,
         nodes: &mut Vec<TargetNode>,
-    ) -> Vec<Edge> {
+    ) -> Vec<NeedEdge> {
         let lost = self.report.lost_count();
         self.known(task);
         let id = task.text("taskReferenceName").unwrap_or("task").to_owned();
@@ -96,12 +96,12 @@ impl Converter<'_, '_> {
             let stop = self.ids.beside(&node.id, "not_converted");
             let what = format!("a part of {}", shortened(name));
             nodes.push(TargetNode::placeholder(&stop, &what).needing(entry));
-            entry = vec![Edge::to(&stop)];
+            entry = vec![NeedEdge::to(&stop)];
         }
         let id = node.id.clone();
         nodes.push(node.needing(entry));
         self.refer(task, &id, form, upstream);
-        vec![Edge::to(&id)]
+        vec![NeedEdge::to(&id)]
     }
 
     /// Reports fields of a task that are unknown, or have no counterpart.
@@ -120,7 +120,7 @@ impl Converter<'_, '_> {
     }
 
     /// The inputs of a task.
-    pub(super) fn inputs(&self, task: &Tree, upstream: &Upstream) -> Result<Shape, Reason> {
+    pub(super) fn inputs(&self, task: &Tree, upstream: &Upstream) -> Result<Shape, TaskProblem> {
         match task.get("inputParameters") {
             Some(inputs) => self.template(inputs, upstream),
             None => Ok(Shape::Constant(Value::Object(Map::new()))),
@@ -133,7 +133,7 @@ impl Converter<'_, '_> {
         id: &str,
         task: &Tree,
         upstream: &Upstream,
-    ) -> Result<(TargetNode, OutputForm), Reason> {
+    ) -> Result<(TargetNode, OutputForm), TaskProblem> {
         let inputs = self.inputs(task, upstream)?;
         let new = |kind| TargetNode::new(id, kind);
         let worker = |handler: &str| {
@@ -176,7 +176,7 @@ impl Converter<'_, '_> {
         }
     }
 
-    fn http(&mut self, id: &str, task: &Tree, inputs: &Shape) -> Result<TargetNode, Reason> {
+    fn http(&mut self, id: &str, task: &Tree, inputs: &Shape) -> Result<TargetNode, TaskProblem> {
         let place = task.get("inputParameters").unwrap_or(task);
         let nested = place.get("http_request").is_some();
         let request = if nested { inputs.field("http_request") } else { inputs.clone() };
@@ -246,19 +246,20 @@ impl Converter<'_, '_> {
         source: &str,
         language: Language,
         inputs: &Shape,
-    ) -> Result<Expr, Reason> {
+    ) -> Result<Shape, TaskProblem> {
         let resolve = |name: &str, _: &[String]| match name {
             "$" => Ok((inputs.clone(), 0)),
             other => Err(format!("the name `{}` is unknown", shortened(other))),
         };
-        let names = Names { language, dot: Some(inputs.clone()), resolve: &resolve };
-        let found = script::parse(source, language).and_then(|ast| script::emit(&ast, &names));
+        let names = ScriptNames { language, dot: Some(inputs.clone()), resolve: &resolve };
+        let found =
+            script::parse(source, language).and_then(|ast| script::emit_shape(&ast, &names));
         found.map_err(|message| {
             (format!("the script: {message}"), "write the expression by hand".to_owned())
         })
     }
 
-    fn inline(&mut self, id: &str, task: &Tree, inputs: &Shape) -> Result<TargetNode, Reason> {
+    fn inline(&mut self, id: &str, task: &Tree, inputs: &Shape) -> Result<TargetNode, TaskProblem> {
         let place = task.get("inputParameters").unwrap_or(task);
         let source = place
             .text("expression")
@@ -276,16 +277,16 @@ impl Converter<'_, '_> {
             ));
         }
         let expr = self.script(source, Language::JavaScript, inputs)?;
-        Ok(TargetNode::new(id, "transform").with("value", expr.template()))
+        Ok(TargetNode::new(id, "transform").with("value", expr.to_value()))
     }
 
-    fn jq(&mut self, id: &str, task: &Tree, inputs: &Shape) -> Result<TargetNode, Reason> {
+    fn jq(&mut self, id: &str, task: &Tree, inputs: &Shape) -> Result<TargetNode, TaskProblem> {
         let place = task.get("inputParameters").unwrap_or(task);
         let source = place
             .text("queryExpression")
             .ok_or_else(|| ("there is no `queryExpression`".to_owned(), "write it".to_owned()))?;
         let expr = self.script(source, Language::Jq, inputs)?;
-        Ok(TargetNode::new(id, "transform").with("value", expr.template()))
+        Ok(TargetNode::new(id, "transform").with("value", expr.to_value()))
     }
 
     fn wait(
@@ -293,7 +294,7 @@ impl Converter<'_, '_> {
         id: &str,
         task: &Tree,
         inputs: &Shape,
-    ) -> Result<(TargetNode, OutputForm), Reason> {
+    ) -> Result<(TargetNode, OutputForm), TaskProblem> {
         let place = task.get("inputParameters").unwrap_or(task);
         let node = TargetNode::new(id, "delay");
         if let Some(text) = place.text("duration") {
@@ -321,97 +322,6 @@ impl Converter<'_, '_> {
             format!("it ends with the signal `{}`, whose body is its output", shortened(id));
         self.report.different(task, message, "send it with `waypost signal`, or use an `approval`");
         TargetNode::new(id, "wait-for-events").with("name", crate::expr::literal_text(id))
-    }
-
-    fn sub_workflow(
-        &mut self,
-        id: &str,
-        task: &Tree,
-        inputs: &Shape,
-    ) -> Result<(TargetNode, OutputForm), Reason> {
-        let parameters = task.get("subWorkflowParam").unwrap_or(task);
-        if parameters.has("workflowDefinition") {
-            let advice = "import it from a file of its own, and name it".to_owned();
-            return Err((
-                "a workflow that is defined in place has no counterpart".to_owned(),
-                advice,
-            ));
-        }
-        let name =
-            parameters.text("name").filter(|name| !name.contains("${")).ok_or_else(|| {
-                ("the name of the workflow is computed".to_owned(), "write it by hand".to_owned())
-            })?;
-        self.version(parameters);
-        let node = TargetNode::new(id, "workflow")
-            .with("workflow", names::workflow(name))
-            .with("input", inputs.to_value());
-        Ok((node, OutputForm::Same))
-    }
-
-    fn version(&mut self, parameters: &Tree) {
-        if let Some(at) = parameters.get("version") {
-            let message = "versions have other numbers here: the current one is started";
-            self.report.different(at, message, "deploy the version that is meant last");
-        }
-    }
-
-    fn start_workflow(
-        &mut self,
-        id: &str,
-        task: &Tree,
-        inputs: &Shape,
-    ) -> Result<(TargetNode, OutputForm), Reason> {
-        let start = task.get("inputParameters").and_then(|inputs| inputs.get("startWorkflow"));
-        let start = start.unwrap_or(task);
-        let name = start.text("name").filter(|name| !name.contains("${")).ok_or_else(|| {
-            ("the name of the workflow is computed".to_owned(), "write it by hand".to_owned())
-        })?;
-        self.version(start);
-        self.report.leftovers(
-            start,
-            &["name", "version", "input", "inputParameters", "type", "taskReferenceName"],
-        );
-        let input = match start.get("input") {
-            Some(_) => inputs.field("startWorkflow").field("input").to_value(),
-            None => json!({}),
-        };
-        let node = TargetNode::new(id, "workflow")
-            .with("workflow", names::workflow(name))
-            .with("wait", false)
-            .with("input", input);
-        Ok((node, OutputForm::Started))
-    }
-
-    /// One task or workflow for each of several inputs; forks over computed tasks have no counterpart.
-    fn dynamic_fork(
-        &mut self,
-        id: &str,
-        task: &Tree,
-        inputs: &Shape,
-    ) -> Result<(TargetNode, OutputForm), Reason> {
-        let place = task.get("inputParameters").unwrap_or(task);
-        let is_fixed = |name: &&str| !name.contains("${");
-        let item = self.ids.beside(&names::identifier(id), "item");
-        let inner = if let Some(name) = place.text("forkTaskWorkflow").filter(is_fixed) {
-            TargetNode::new(&item, "workflow").with("workflow", names::workflow(name))
-        } else if let Some(name) = place.text("forkTaskName").filter(is_fixed) {
-            let mut node = TargetNode::new(&item, "worker").with("handler", names::handler(name));
-            policy::apply(&mut node, task, self.policies.find(name));
-            node
-        } else {
-            let advice =
-                "use a `map` over the inputs, with a `switch` on the kind of task".to_owned();
-            return Err(("a fork over computed tasks has no counterpart".to_owned(), advice));
-        };
-        let items = place.get("forkTaskInputs").map(|_| inputs.field("forkTaskInputs").to_value());
-        let items = items.ok_or_else(|| {
-            ("there are no `forkTaskInputs`".to_owned(), "write the items of the `map`".to_owned())
-        })?;
-        let mut node = TargetNode::new(id, "map").with("items", items).with("stopOnFailure", true);
-        node.nodes = vec![inner.with("input", "${{ item }}")];
-        let message = "the outputs are a list, `results`, and not fields by the names of tasks";
-        self.report.different(task, message, "check references to the join");
-        Ok((node, OutputForm::Same))
     }
 }
 

@@ -3,14 +3,13 @@
 use serde_json::{Value, json};
 
 use super::{Ast, Language};
-use crate::expr::{Binds, Expr, Shape, quoted};
-use crate::report::shortened;
+use crate::expr::{Binds, EXPRESSION_BYTES_MAX, Expr, Shape};
 
 /// Gives a value for a name.
 pub(crate) type Resolve<'a> = dyn Fn(&str, &[String]) -> Result<(Shape, usize), String> + 'a;
 
 /// What the names of a source mean.
-pub(crate) struct Names<'a> {
+pub(crate) struct ScriptNames<'a> {
     pub(crate) language: Language,
     /// What jq works on.
     pub(crate) dot: Option<Shape>,
@@ -18,19 +17,33 @@ pub(crate) struct Names<'a> {
     pub(crate) resolve: &'a Resolve<'a>,
 }
 
-type Emitted = Result<Expr, String>;
+pub(super) type Emitted = Result<Expr, String>;
 
 /// The expression that means the same.
-pub(crate) fn emit(ast: &Ast, names: &Names<'_>) -> Emitted {
+pub(crate) fn emit(ast: &Ast, names: &ScriptNames<'_>) -> Emitted {
     names.value(ast)
 }
 
-fn no(what: impl std::fmt::Display) -> Emitted {
+/// The same as a template.
+pub(crate) fn emit_shape(ast: &Ast, names: &ScriptNames<'_>) -> Result<Shape, String> {
+    names.shape(ast)
+}
+
+pub(super) fn no(what: impl std::fmt::Display) -> Emitted {
     Err(format!("{what} has no counterpart"))
 }
 
-impl Names<'_> {
-    fn value(&self, ast: &Ast) -> Emitted {
+impl ScriptNames<'_> {
+    /// An operator may repeat its operand, so that each result is checked.
+    pub(super) fn value(&self, ast: &Ast) -> Emitted {
+        let found = self.value_of(ast)?;
+        if found.text().len() > EXPRESSION_BYTES_MAX {
+            return Err("it is too long".to_owned());
+        }
+        Ok(found)
+    }
+
+    fn value_of(&self, ast: &Ast) -> Emitted {
         match ast {
             Ast::Literal(value) => Ok(Expr::literal(value)),
             Ast::Dot | Ast::Name(_) | Ast::Field(..) => self.path(ast),
@@ -80,21 +93,34 @@ impl Names<'_> {
                 Ok(Expr::object(&fields?))
             }
             Ast::Collect(inner) => self.collect(inner),
-            Ast::Text(parts) => {
-                let mut all = Expr::atom("''");
-                for part in parts.iter().filter(|part| **part != Ast::Literal(json!(""))) {
-                    let part = self.value(part)?;
-                    let is_first = all.text() == "''";
-                    all = if is_first && matches!(parts[0], Ast::Literal(ref first) if first != "")
-                    {
-                        part
-                    } else {
-                        all.binary("~", &part, Binds::Concat)
-                    };
+            Ast::Text(parts) => Ok(Expr::concat(self.pieces(parts)?)),
+        }
+    }
+
+    /// Parts of a text, without empty ones.
+    fn pieces(&self, parts: &[Ast]) -> Result<Vec<Expr>, String> {
+        let empty = Ast::Literal(json!(""));
+        parts.iter().filter(|part| **part != empty).map(|part| self.value(part)).collect()
+    }
+
+    /// The value as a template: a text with values in it stays one.
+    fn shape(&self, ast: &Ast) -> Result<Shape, String> {
+        let mut parts = Vec::new();
+        if !joined(ast, &mut parts) {
+            return self.value(ast).map(Shape::Expr);
+        }
+        let mut texts: Vec<(String, Option<Expr>)> = vec![(String::new(), None)];
+        for part in parts {
+            let Some((text, expr)) = texts.last_mut() else { break };
+            match part {
+                Ast::Literal(Value::String(more)) => text.push_str(more),
+                part => {
+                    *expr = Some(self.value(part)?);
+                    texts.push((String::new(), None));
                 }
-                Ok(all)
             }
         }
+        Ok(Shape::Text(texts))
     }
 
     /// A name or the value of jq, and the fields after it.
@@ -194,7 +220,7 @@ impl Names<'_> {
                 Ok(value.filter("default", &[Expr::atom("none")]).is(test))
             }
             "+" if is_text(left) || is_text(right) => {
-                Ok(self.value(left)?.binary("~", &self.value(right)?, Binds::Concat))
+                Ok(Expr::concat([self.value(left)?, self.value(right)?]))
             }
             "+" | "*" if matches!(left, Ast::Object(_)) || matches!(right, Ast::Object(_)) => {
                 Ok(self.value(left)?.merged(&self.value(right)?))
@@ -211,174 +237,16 @@ impl Names<'_> {
     }
 
     /// The same names, where jq works on another value.
-    fn on(&self, dot: impl Into<Shape>) -> Names<'_> {
-        Names { language: self.language, dot: Some(dot.into()), resolve: self.resolve }
+    pub(super) fn on(&self, dot: impl Into<Shape>) -> ScriptNames<'_> {
+        ScriptNames { language: self.language, dot: Some(dot.into()), resolve: self.resolve }
     }
 
-    fn all(&self, arguments: &[Ast]) -> Result<Vec<Expr>, String> {
+    pub(super) fn all(&self, arguments: &[Ast]) -> Result<Vec<Expr>, String> {
         arguments.iter().map(|argument| self.value(argument)).collect()
     }
-
-    fn jq_call(&self, name: &str, arguments: &[Ast]) -> Emitted {
-        let dot = || -> Emitted { Ok(self.dot.clone().ok_or("`.` has no value here")?.to_expr()) };
-        let simple = match name {
-            "length" => Some("length"),
-            "tojson" => Some("tojson"),
-            "tostring" => Some("string"),
-            "ascii_downcase" => Some("lower"),
-            "ascii_upcase" => Some("upper"),
-            "first" => Some("first"),
-            "last" => Some("last"),
-            "min" => Some("min"),
-            "max" => Some("max"),
-            "add" => Some("sum"),
-            "abs" => Some("abs"),
-            "trim" => Some("trim"),
-            _ => None,
-        };
-        match (simple, name, arguments) {
-            (Some(filter), _, []) => Ok(dot()?.filter(filter, &[])),
-            (_, "reverse" | "sort" | "unique", []) => {
-                Ok(dot()?.filter(name, &[]).filter("list", &[]))
-            }
-            (_, "keys", []) => Ok(dot()?.filter("list", &[]).filter("sort", &[])),
-            (_, "tonumber", []) => Ok(dot()?.filter("float", &[])),
-            (_, "not", []) => Ok(self.truth(&Ast::Dot)?.negated()),
-            (_, "join", [separator]) => Ok(dot()?.filter("join", &[self.value(separator)?])),
-            (_, "split", [separator]) => Ok(dot()?.filter("split", &[self.value(separator)?])),
-            (_, "startswith" | "endswith", [part]) => {
-                let test = if name == "startswith" { "startingwith" } else { "endingwith" };
-                Ok(dot()?.is(&format!("{test}({})", self.value(part)?.text())))
-            }
-            (_, "contains", [part @ Ast::Literal(Value::String(_))]) => {
-                Ok(self.value(part)?.compare("in", &dot()?))
-            }
-            (_, "has", [Ast::Literal(Value::String(key))]) => Ok(dot()?.field(key).is("defined")),
-            (_, "map", [inner]) => self.map(dot()?, inner),
-            (_, "range", [to]) => Ok(Expr::atom(format!("range({})", self.value(to)?.text()))),
-            _ => no(format!("`{}` of jq", shortened(name))),
-        }
-    }
-
-    /// `[.[] | …]`, `[.a[].b]`.
-    fn collect(&self, inner: &Ast) -> Emitted {
-        match inner {
-            Ast::Each(list) => Ok(self.value(list)?.filter("list", &[])),
-            Ast::Field(base, field) if has_each(base) => Ok(pick(&self.collect(base)?, field)),
-            Ast::Binary("|", first, rest) if has_each(first) => {
-                let list = self.collect(first)?;
-                self.map(list, rest)
-            }
-            _ => no("this list"),
-        }
-    }
-
-    /// `map(…)`: a field of each, or those for which a comparison holds.
-    fn map(&self, list: Expr, inner: &Ast) -> Emitted {
-        match inner {
-            Ast::Dot => Ok(list),
-            Ast::Binary("|", first, rest) => {
-                let picked = self.map(list, first)?;
-                self.map(picked, rest)
-            }
-            Ast::Field(base, field) => Ok(pick(&self.map(list, base)?, field)),
-            Ast::Call(name, arguments) if name == "select" && arguments.len() == 1 => {
-                let Ast::Binary(operator, left, right) = &arguments[0] else {
-                    return no("this condition of `select`");
-                };
-                let test = match *operator {
-                    "==" | "!=" | "<" | ">" | "<=" | ">=" => *operator,
-                    _ => return no("this condition of `select`"),
-                };
-                let Ast::Literal(_) = **right else { return no("this condition of `select`") };
-                let value = self.value(right)?;
-                match &**left {
-                    Ast::Dot => {
-                        let arguments = [Expr::atom(quoted(test)), value];
-                        Ok(list.filter("select", &arguments).filter("list", &[]))
-                    }
-                    Ast::Field(base, field) if **base == Ast::Dot && !field.contains('.') => {
-                        let arguments =
-                            [Expr::atom(quoted(field)), Expr::atom(quoted(test)), value];
-                        Ok(list.filter("selectattr", &arguments).filter("list", &[]))
-                    }
-                    _ => no("this condition of `select`"),
-                }
-            }
-            Ast::Call(name, arguments) if arguments.is_empty() => {
-                let filter = match name.as_str() {
-                    "length" => "length",
-                    "ascii_downcase" => "lower",
-                    "ascii_upcase" => "upper",
-                    "tostring" => "string",
-                    "tojson" => "tojson",
-                    _ => return no(format!("`{}` for each item", shortened(name))),
-                };
-                Ok(list.filter("map", &[Expr::atom(quoted(filter))]).filter("list", &[]))
-            }
-            _ => no("this expression for each item"),
-        }
-    }
-
-    fn actions_call(&self, name: &str, arguments: &[Ast]) -> Emitted {
-        match (name.to_ascii_lowercase().as_str(), &self.all(arguments)?[..]) {
-            ("contains", [all, one]) => Ok(one.compare("in", all)),
-            ("startswith", [text, part]) => Ok(text.is(&format!("startingwith({})", part.text()))),
-            ("endswith", [text, part]) => Ok(text.is(&format!("endingwith({})", part.text()))),
-            ("join", [list]) => Ok(list.filter("join", &[Expr::atom("','")])),
-            ("join", [list, separator]) => Ok(list.filter("join", std::slice::from_ref(separator))),
-            ("tojson", [value]) => Ok(value.filter("tojson", &[])),
-            ("format", [_, values @ ..]) => match &arguments[0] {
-                Ast::Literal(Value::String(template)) => format(template, values),
-                _ => no("`format` with a computed text"),
-            },
-            _ => no(format!("the function `{}`", shortened(name))),
-        }
-    }
-
-    fn script_call(&self, name: &str, arguments: &[Ast]) -> Emitted {
-        match (name, &self.all(arguments)?[..]) {
-            ("String", [value]) => Ok(value.filter("string", &[])),
-            ("Number" | "parseFloat", [value]) => Ok(value.filter("float", &[])),
-            ("parseInt", [value, ..]) => Ok(value.filter("int", &[])),
-            ("Boolean", [_]) => self.truth(&arguments[0]),
-            _ => no(format!("the function `{}`", shortened(name))),
-        }
-    }
-
-    fn method(&self, object: &Ast, name: &str, arguments: &[Ast]) -> Emitted {
-        let given = self.all(arguments)?;
-        if let Ast::Name(object) = object {
-            match (object.as_str(), name, &given[..]) {
-                ("JSON", "stringify", [value]) => return Ok(value.filter("tojson", &[])),
-                ("Math", "abs" | "round", [value]) => return Ok(value.filter(name, &[])),
-                ("Math", "min" | "max", all) => return Ok(Expr::list(all).filter(name, &[])),
-                _ => {}
-            }
-        }
-        let object = self.value(object)?;
-        match (name, &given[..]) {
-            ("includes", [part]) => Ok(part.compare("in", &object)),
-            ("startsWith", [part]) => Ok(object.is(&format!("startingwith({})", part.text()))),
-            ("endsWith", [part]) => Ok(object.is(&format!("endingwith({})", part.text()))),
-            ("toUpperCase", []) => Ok(object.filter("upper", &[])),
-            ("toLowerCase", []) => Ok(object.filter("lower", &[])),
-            ("trim", []) => Ok(object.filter("trim", &[])),
-            ("toString", []) => Ok(object.filter("string", &[])),
-            ("split" | "join", [separator]) => {
-                Ok(object.filter(name, std::slice::from_ref(separator)))
-            }
-            _ => no(format!("the method `{}`", shortened(name))),
-        }
-    }
 }
 
-fn pick(list: &Expr, field: &str) -> Expr {
-    let attribute = Expr::atom(format!("attribute={}", quoted(field)));
-    list.filter("map", &[attribute]).filter("list", &[])
-}
-
-fn has_each(ast: &Ast) -> bool {
+pub(super) fn has_each(ast: &Ast) -> bool {
     match ast {
         Ast::Each(_) => true,
         Ast::Field(base, _) | Ast::Index(base, _) | Ast::Slice(base, ..) => has_each(base),
@@ -387,38 +255,26 @@ fn has_each(ast: &Ast) -> bool {
     }
 }
 
-/// `format('{0} of {1}', …)`.
-fn format(template: &str, values: &[Expr]) -> Emitted {
-    let mut all: Option<Expr> = None;
-    let mut add = |piece: Expr| {
-        all = Some(match all.take() {
-            None => piece,
-            Some(all) => all.binary("~", &piece, Binds::Concat),
-        });
-    };
-    let mut rest = template;
-    while let Some(at) = rest.find(['{', '}']) {
-        if at > 0 {
-            add(Expr::literal(&json!(rest[..at])));
+/// The parts of a text that is put together, beginning with a constant one.
+fn joined<'a>(ast: &'a Ast, parts: &mut Vec<&'a Ast>) -> bool {
+    match ast {
+        Ast::Text(all) => {
+            parts.extend(all);
+            true
         }
-        rest = &rest[at..];
-        if rest.starts_with("{{") || rest.starts_with("}}") {
-            add(Expr::literal(&json!(rest[..1])));
-            rest = &rest[2..];
-            continue;
+        Ast::Binary("+", left, right) => {
+            let is_text = matches!(**left, Ast::Literal(Value::String(_)));
+            if is_text {
+                parts.push(left);
+            }
+            if !is_text && !joined(left, parts) {
+                return false;
+            }
+            parts.push(right);
+            true
         }
-        let end = rest.find('}').filter(|_| rest.starts_with('{'));
-        let number = end.and_then(|end| rest[1..end].parse::<usize>().ok());
-        let (Some(end), Some(value)) = (end, number.and_then(|number| values.get(number))) else {
-            return no("this text of `format`");
-        };
-        add(value.clone());
-        rest = &rest[end + 1..];
+        _ => false,
     }
-    if !rest.is_empty() {
-        add(Expr::literal(&json!(rest)));
-    }
-    Ok(all.unwrap_or_else(|| Expr::atom("''")))
 }
 
 /// Is the value surely a boolean?

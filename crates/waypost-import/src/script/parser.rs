@@ -4,20 +4,31 @@ use serde_json::Value;
 
 use super::lexer::{Token, tokens};
 use super::{Ast, Language};
+use crate::expr::EXPRESSION_BYTES_MAX;
 
 /// How deep expressions may be nested.
 const DEPTH_MAX: u32 = 60;
+/// Operators, or fields, one after the other.
+const LINKS_MAX: u32 = 100;
 
-struct Parser {
+pub(super) struct Parser {
     tokens: Vec<Token>,
     at: usize,
-    language: Language,
-    depth: u32,
+    pub(super) language: Language,
+    pub(super) depth: u32,
 }
 
 /// Reads one expression.
 pub(crate) fn parse(source: &str, language: Language) -> Result<Ast, String> {
-    let mut parser = Parser { tokens: tokens(source, language)?, at: 0, language, depth: 0 };
+    if source.len() > EXPRESSION_BYTES_MAX {
+        return Err("it is too long".to_owned());
+    }
+    parse_at(source, language, 0)
+}
+
+/// Reads one expression inside of so many others.
+pub(super) fn parse_at(source: &str, language: Language, depth: u32) -> Result<Ast, String> {
+    let mut parser = Parser { tokens: tokens(source, language)?, at: 0, language, depth };
     let ast = match language {
         Language::JavaScript => parser.script()?,
         Language::Jq | Language::Actions => parser.expression(0)?,
@@ -28,7 +39,7 @@ pub(crate) fn parse(source: &str, language: Language) -> Result<Ast, String> {
     }
 }
 
-fn name_of(token: &Token) -> String {
+pub(super) fn name_of(token: &Token) -> String {
     match token {
         Token::Name(name) => format!("`{name}`"),
         Token::Symbol(symbol) => format!("`{symbol}`"),
@@ -39,17 +50,17 @@ fn name_of(token: &Token) -> String {
 }
 
 impl Parser {
-    fn peek(&self) -> &Token {
+    pub(super) fn peek(&self) -> &Token {
         self.tokens.get(self.at).unwrap_or(&Token::End)
     }
 
-    fn next(&mut self) -> Token {
+    pub(super) fn next(&mut self) -> Token {
         let token = self.peek().clone();
         self.at += 1;
         token
     }
 
-    fn is(&self, symbol: &str) -> bool {
+    pub(super) fn is(&self, symbol: &str) -> bool {
         matches!(self.peek(), Token::Symbol(found) if *found == symbol)
     }
 
@@ -57,13 +68,13 @@ impl Parser {
         matches!(self.peek(), Token::Name(found) if found == word)
     }
 
-    fn takes(&mut self, symbol: &str) -> bool {
+    pub(super) fn takes(&mut self, symbol: &str) -> bool {
         let found = self.is(symbol);
         self.at += usize::from(found);
         found
     }
 
-    fn takes_word(&mut self, word: &str) -> bool {
+    pub(super) fn takes_word(&mut self, word: &str) -> bool {
         let found = self.is_word(word);
         self.at += usize::from(found);
         found
@@ -144,7 +155,7 @@ impl Parser {
         })
     }
 
-    fn deeper<T>(
+    pub(super) fn deeper<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T, String>,
     ) -> Result<T, String> {
@@ -188,7 +199,7 @@ impl Parser {
         Some((name, binds))
     }
 
-    fn expression(&mut self, least: u8) -> Result<Ast, String> {
+    pub(super) fn expression(&mut self, least: u8) -> Result<Ast, String> {
         self.deeper(|parser| {
             let mut left = parser.unary()?;
             let mut links = 0;
@@ -196,7 +207,7 @@ impl Parser {
                 parser.operator().filter(|(_, binds)| *binds > least)
             {
                 links += 1;
-                if links > 1_000 {
+                if links > LINKS_MAX {
                     return Err("it is too long".to_owned());
                 }
                 parser.at += 1;
@@ -226,7 +237,7 @@ impl Parser {
 
     fn postfix(&mut self, first: Ast) -> Result<Ast, String> {
         let mut here = first;
-        loop {
+        for _ in 0..LINKS_MAX {
             if self.takes("[") {
                 here = self.brackets(here)?;
             } else if self.takes(".") {
@@ -247,6 +258,7 @@ impl Parser {
                 return Ok(here);
             }
         }
+        Err("it is too long".to_owned())
     }
 
     fn brackets(&mut self, base: Ast) -> Result<Ast, String> {
@@ -276,7 +288,7 @@ impl Parser {
         Ok(Ast::Index(Box::new(base), Box::new(at)))
     }
 
-    fn arguments(&mut self, separator: &str) -> Result<Vec<Ast>, String> {
+    pub(super) fn arguments(&mut self, separator: &str) -> Result<Vec<Ast>, String> {
         let mut all = Vec::new();
         while !self.takes(")") {
             all.push(self.expression(0)?);
@@ -320,113 +332,9 @@ impl Parser {
             token => Err(format!("{} is not expected", name_of(&token))),
         }
     }
-
-    fn template(&mut self, parts: &[String]) -> Result<Ast, String> {
-        let mut all = Vec::new();
-        for (at, part) in parts.iter().enumerate() {
-            if at % 2 == 0 {
-                all.push(Ast::Literal(Value::String(part.clone())));
-            } else {
-                all.push(self.deeper(|_| parse(part, Language::Jq))?);
-            }
-        }
-        Ok(Ast::Text(all))
-    }
-
-    fn name(&mut self, name: String) -> Result<Ast, String> {
-        match name.as_str() {
-            "true" | "false" => return Ok(Ast::Literal(Value::Bool(name == "true"))),
-            "null" | "undefined" => return Ok(Ast::Literal(Value::Null)),
-            "if" if self.language == Language::Jq => return self.jq_if(),
-            "new" | "var" | "let" | "const" | "function" | "for" | "while" | "reduce"
-            | "foreach" | "def" | "try" | "import" => {
-                return Err(format!("`{name}` has no counterpart"));
-            }
-            _ => {}
-        }
-        if self.takes("(") {
-            let separator = if self.language == Language::Jq { ";" } else { "," };
-            return Ok(Ast::Call(name, self.arguments(separator)?));
-        }
-        if self.language == Language::Jq && !name.starts_with('$') {
-            return Ok(Ast::Call(name, Vec::new()));
-        }
-        Ok(Ast::Name(name))
-    }
-
-    fn jq_if(&mut self) -> Result<Ast, String> {
-        self.deeper(|parser| {
-            let condition = parser.expression(0)?;
-            if !parser.takes_word("then") {
-                return Err("`then` is missing".to_owned());
-            }
-            let then = parser.expression(0)?;
-            let otherwise = if parser.takes_word("elif") {
-                parser.jq_if()?
-            } else if parser.takes_word("else") {
-                let otherwise = parser.expression(0)?;
-                if !parser.takes_word("end") {
-                    return Err("`end` is missing".to_owned());
-                }
-                otherwise
-            } else if parser.takes_word("end") {
-                Ast::Dot
-            } else {
-                return Err("`end` is missing".to_owned());
-            };
-            Ok(Ast::Choice(Box::new(condition), Box::new(then), Box::new(otherwise)))
-        })
-    }
-
-    fn list(&mut self) -> Result<Ast, String> {
-        let mut items = Vec::new();
-        while !self.takes("]") {
-            items.push(self.expression(0)?);
-            if !self.takes(",") && !self.is("]") {
-                return Err(format!("`]` is missing before {}", name_of(self.peek())));
-            }
-        }
-        match &items[..] {
-            [one] if self.language == Language::Jq && has_each(one) => {
-                Ok(Ast::Collect(Box::new(items.remove(0))))
-            }
-            _ => Ok(Ast::List(items)),
-        }
-    }
-
-    fn object(&mut self) -> Result<Ast, String> {
-        let mut fields = Vec::new();
-        while !self.takes("}") {
-            let key = match self.next() {
-                Token::Name(name) | Token::Text(name) => name,
-                token => return Err(format!("a field is missing before {}", name_of(&token))),
-            };
-            let value = if self.takes(":") {
-                self.expression(2)?
-            } else if self.language == Language::Jq && !key.starts_with('$') {
-                Ast::Field(Box::new(Ast::Dot), key.clone())
-            } else {
-                Ast::Name(key.clone())
-            };
-            fields.push((key.trim_start_matches('$').to_owned(), value));
-            if !self.takes(",") && !self.is("}") {
-                return Err(format!("`}}` is missing before {}", name_of(self.peek())));
-            }
-        }
-        Ok(Ast::Object(fields))
-    }
 }
 
 /// Words that end what is before them: `if . then`.
 fn is_jq_word(name: &str) -> bool {
     ["then", "else", "elif", "end", "and", "or"].contains(&name)
-}
-
-fn has_each(ast: &Ast) -> bool {
-    match ast {
-        Ast::Each(_) => true,
-        Ast::Field(base, _) | Ast::Index(base, _) | Ast::Slice(base, ..) => has_each(base),
-        Ast::Binary("|", first, rest) => has_each(first) || has_each(rest),
-        _ => false,
-    }
 }

@@ -7,7 +7,7 @@ use super::tasks::{Made, output};
 use super::{Converter, Problem, TaskView};
 use crate::expr::{Expr, Shape};
 use crate::names;
-use crate::read::Fields;
+use crate::read::SourceFields;
 use crate::report::shortened;
 use crate::target::TargetNode;
 
@@ -77,7 +77,9 @@ impl<'f> Converter<'_, 'f> {
             }
         }
         if with.flag("redirect") != Some(true) {
-            node = node.with("followRedirects", false);
+            // A redirect that is not followed is an error.
+            let redirected = "response.status >= 300 and response.status < 400";
+            node = node.with("followRedirects", false).with("failWhen", redirected);
         }
         if let Some(policy) = endpoint.get("authentication") {
             self.authenticate(policy, view, input, &mut node)?;

@@ -6,8 +6,8 @@ use waypost_lang::Tree;
 use super::tasks::{Made, output};
 use super::{Converter, EXPRESSION, ListScope, Problem, TaskView};
 use crate::expr::{Binds, Expr, Shape};
-use crate::read::Fields;
-use crate::target::{Edge, TargetNode};
+use crate::read::SourceFields;
+use crate::target::{NeedEdge, TargetNode};
 
 impl<'f> Converter<'_, 'f> {
     /// A list in a body, which begins with these variables (one without a name is its data), and whose
@@ -27,7 +27,7 @@ impl<'f> Converter<'_, 'f> {
             let name = name.unwrap_or(&scope.data);
             begin.variables.insert(name.to_owned(), value.to_value());
         }
-        let (nodes, ends) = self.list(list.0, list.1, &scope, vec![Edge::to(&start)]);
+        let (nodes, ends) = self.list(list.0, list.1, &scope, vec![NeedEdge::to(&start)]);
         let mut body = vec![begin];
         body.extend(nodes);
         if !ends.is_empty() {
@@ -64,8 +64,10 @@ impl<'f> Converter<'_, 'f> {
         let source = at.get("in").unwrap_or(at);
         let text = source.as_text().unwrap_or_default();
         let text = super::expressions::expression_of(text).unwrap_or(text);
-        let items =
-            self.jq(text, input, view.scope, view.name).map_err(|message| bad(source, message))?;
+        let items = self
+            .jq(text, input, view.scope, view.name)
+            .map_err(|message| bad(source, message))?
+            .to_expr();
         let (each, number) = (at.text("each").unwrap_or("item"), at.text("at").unwrap_or("index"));
         let kept = self.ids.beside(id, "items");
         let list_of = Expr::variable(&kept);
@@ -92,7 +94,7 @@ impl<'f> Converter<'_, 'f> {
         let mut node = TargetNode::new(id, "loop")
             .with("while", goes_on.text())
             .with("maxIterations", 1_000_000_000)
-            .needing(vec![Edge::to(&kept)]);
+            .needing(vec![NeedEdge::to(&kept)]);
         let first = Expr::atom("iteration").compare("==", &Expr::atom("1"));
         let data = input.to_expr().when(&first, &Expr::atom("previous"));
         let variables = [
@@ -117,7 +119,7 @@ impl<'f> Converter<'_, 'f> {
         input: &Shape,
     ) -> Result<Made, Problem<'f>> {
         self.report.leftovers(at, &["branches", "compete"]);
-        let branches = at.get("branches").map(Fields::items).unwrap_or_default();
+        let branches = at.get("branches").map(SourceFields::items).unwrap_or_default();
         if branches.is_empty() {
             return Err(Problem::new(at, "a fork needs `branches`", "add one"));
         }
@@ -146,7 +148,7 @@ impl<'f> Converter<'_, 'f> {
         };
         let mut all =
             TargetNode::new(&self.ids.beside(id, "outputs"), "output").with("value", value);
-        all.needs = outputs.iter().map(|name| Edge::to(name)).collect();
+        all.needs = outputs.iter().map(|name| NeedEdge::to(name)).collect();
         if races && outputs.len() > 1 {
             all.join = Some(json!({ "count": "any", "cancelRest": true }));
         }

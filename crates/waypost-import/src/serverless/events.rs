@@ -6,7 +6,7 @@ use waypost_lang::{Tree, TreeValue};
 use super::tasks::{Made, output};
 use super::{Converter, EXPRESSION, Problem, TaskView, constant_duration};
 use crate::expr::{Expr, Shape};
-use crate::read::Fields;
+use crate::read::SourceFields;
 use crate::target::{TargetDefinition, TargetNode};
 
 impl<'f> Converter<'_, 'f> {
@@ -140,7 +140,7 @@ impl<'f> Converter<'_, 'f> {
             triggers.push(json!({ "schedule": "cron", "cron": cron }));
         }
         if let Some(on) = schedule.get("on") {
-            let any = on.get("any").map(Fields::items).unwrap_or_default();
+            let any = on.get("any").map(SourceFields::items).unwrap_or_default();
             let filters: Vec<&Tree> = on.get("one").into_iter().chain(any).collect();
             if filters.is_empty() || on.has("all") || on.has("until") {
                 let message = "executions that begin with several events have no counterpart";

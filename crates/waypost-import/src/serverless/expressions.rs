@@ -7,7 +7,7 @@ use super::{CONTEXT, Converter, ListScope};
 use crate::expr::{Expr, Shape};
 use crate::names;
 use crate::report::shortened;
-use crate::script::{self, Language, Names};
+use crate::script::{self, Language, ScriptNames};
 
 impl Converter<'_, '_> {
     /// A value, which may be an expression or have some in it, of this data.
@@ -20,7 +20,7 @@ impl Converter<'_, '_> {
     ) -> Result<Shape, String> {
         match &tree.value {
             TreeValue::Text { text, .. } => match expression_of(text) {
-                Some(source) => self.jq(source, data, scope, task).map(Shape::Expr),
+                Some(source) => self.jq(source, data, scope, task),
                 None => Ok(Shape::Constant(Value::from(text.as_str()))),
             },
             TreeValue::List(items) => {
@@ -46,10 +46,12 @@ impl Converter<'_, '_> {
         data: &Shape,
         scope: &ListScope,
         task: &str,
-    ) -> Result<Expr, String> {
+    ) -> Result<Shape, String> {
         let resolve = |name: &str, fields: &[String]| self.name(name, fields, data, scope, task);
-        let names = Names { language: Language::Jq, dot: Some(data.clone()), resolve: &resolve };
-        let found = script::parse(source, Language::Jq).and_then(|ast| script::emit(&ast, &names));
+        let names =
+            ScriptNames { language: Language::Jq, dot: Some(data.clone()), resolve: &resolve };
+        let found =
+            script::parse(source, Language::Jq).and_then(|ast| script::emit_shape(&ast, &names));
         found.map_err(|message| format!("the expression `{}`: {message}", shortened(source)))
     }
 
@@ -63,7 +65,8 @@ impl Converter<'_, '_> {
     ) -> Result<Expr, String> {
         let source = expression_of(source).unwrap_or(source);
         let resolve = |name: &str, fields: &[String]| self.name(name, fields, data, scope, task);
-        let names = Names { language: Language::Jq, dot: Some(data.clone()), resolve: &resolve };
+        let names =
+            ScriptNames { language: Language::Jq, dot: Some(data.clone()), resolve: &resolve };
         let found = script::parse(source, Language::Jq).and_then(|ast| names.truth(&ast));
         found.map_err(|message| format!("the condition `{}`: {message}", shortened(source)))
     }

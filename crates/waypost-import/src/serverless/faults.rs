@@ -7,9 +7,9 @@ use super::tasks::{Made, output};
 use super::{Converter, EXPRESSION, Problem, TaskView, constant_duration};
 use crate::expr::{Expr, Shape, quoted};
 use crate::names;
-use crate::read::Fields;
+use crate::read::SourceFields;
 use crate::report::shortened;
-use crate::target::{Edge, TargetNode};
+use crate::target::{NeedEdge, TargetNode};
 
 const CAUGHT: &str = "caught";
 
@@ -97,7 +97,7 @@ impl<'f> Converter<'_, 'f> {
         let mut scope = view.scope.clone();
         scope.names.insert(catch.text("as").unwrap_or("error").to_owned(), error);
         made.main.set("onError", CAUGHT);
-        let mut edge = Edge::on(id, CAUGHT);
+        let mut edge = NeedEdge::on(id, CAUGHT);
         if let Some(condition) = self.caught(catch, filter, view, input, &scope, &failure)? {
             let asked = self.ids.beside(id, "is_caught");
             made.after.push(
@@ -107,18 +107,18 @@ impl<'f> Converter<'_, 'f> {
             );
             made.after.push(
                 TargetNode::new(&self.ids.beside(id, "uncaught"), "fail")
-                    .needing(vec![Edge::on(&asked, "false")])
+                    .needing(vec![NeedEdge::on(&asked, "false")])
                     .with("message", failure.field("message").template())
                     .with("details", failure.template()),
             );
             let message = "a failure that is not caught fails the execution with the kind `failed`";
             self.report.different(catch, message, "its kind is in the `details`");
-            edge = Edge::on(&asked, "true");
+            edge = NeedEdge::on(&asked, "true");
         }
         let Some(list) = catch.get("do") else {
             let caught = self.ids.beside(id, "ignored");
             made.after.push(TargetNode::new(&caught, "noop").needing(vec![edge]));
-            made.exits.push(Edge::to(&caught));
+            made.exits.push(NeedEdge::to(&caught));
             return Ok(made);
         };
         let handler = self.ids.beside(id, "catch");
@@ -126,7 +126,7 @@ impl<'f> Converter<'_, 'f> {
         group.nodes = self.body(&handler, (list, list.items()), &[(None, input.clone())], &scope);
         group.variables.insert(view.scope.data.clone(), output().to_value());
         made.after.push(group);
-        made.exits.push(Edge::to(&handler));
+        made.exits.push(NeedEdge::to(&handler));
         Ok(made)
     }
 

@@ -6,9 +6,9 @@ use waypost_lang::Tree;
 use super::{CONTEXT, Converter, EXPRESSION, Problem, TaskView, constant_duration};
 use crate::expr::{Expr, Shape};
 use crate::machine::{Goal, MachineStep, Transition};
-use crate::read::Fields;
+use crate::read::SourceFields;
 use crate::report::shortened;
-use crate::target::{Edge, TargetNode};
+use crate::target::{NeedEdge, TargetNode};
 
 /// The nodes of a task: those before its main node, that one, and what is behind it.
 pub(super) struct Made {
@@ -18,7 +18,7 @@ pub(super) struct Made {
     /// The result, as the variables of the main node see it; without one, the data stays as it is.
     pub(super) result: Option<Shape>,
     /// Further ways to what follows.
-    pub(super) exits: Vec<Edge>,
+    pub(super) exits: Vec<NeedEdge>,
     /// Does the main node itself lead on?
     pub(super) goes_on: bool,
 }
@@ -73,7 +73,7 @@ impl<'f> Converter<'_, 'f> {
             step.outs.push(Transition { from: exit, to: goal });
         }
         if made.goes_on {
-            step.outs.push(Transition { from: Edge::to(&made.main.id), to: goal });
+            step.outs.push(Transition { from: NeedEdge::to(&made.main.id), to: goal });
         }
         step.nodes = made.before;
         step.nodes.push(made.main);
@@ -84,9 +84,9 @@ impl<'f> Converter<'_, 'f> {
             let condition = condition.map_err(|message| bad(at, message))?;
             let asked = self.ids.beside(id, "if");
             let node = TargetNode::new(&asked, "condition").with("expression", condition.text());
-            step.nodes[0].need(vec![Edge::on(&asked, "true")]);
+            step.nodes[0].need(vec![NeedEdge::on(&asked, "true")]);
             step.nodes.insert(0, node);
-            step.outs.push(Transition { from: Edge::on(&asked, "false"), to: next });
+            step.outs.push(Transition { from: NeedEdge::on(&asked, "false"), to: next });
         }
         Ok(step)
     }
@@ -251,12 +251,13 @@ impl<'f> Converter<'_, 'f> {
             let when = self.condition(source, input, view.scope, view.name);
             let when = when.map_err(|message| Problem::new(at, message, EXPRESSION))?;
             written.push(json!({ "when": when.text(), "branch": branch }));
-            step.outs.push(Transition { from: Edge::on(id, &branch), to: goal });
+            step.outs.push(Transition { from: NeedEdge::on(id, &branch), to: goal });
         }
         if written.is_empty() {
             return Err(Problem::new(cases, "a `switch` needs a case with `when`", "add one"));
         }
-        step.outs.push(Transition { from: Edge::on(id, "default"), to: default.unwrap_or(next) });
+        step.outs
+            .push(Transition { from: NeedEdge::on(id, "default"), to: default.unwrap_or(next) });
         step.nodes
             .push(TargetNode::new(id, "switch").with("cases", written).with("default", "default"));
         Ok(step)

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Edge, TargetDefinition, TargetNode};
+use super::{NeedEdge, TargetDefinition, TargetNode};
 
 /// Columns that a value in one line may fill.
 const WIDTH: usize = 100;
@@ -55,11 +55,11 @@ fn write_node(node: &TargetNode, indent: usize, out: &mut String) {
     out.replace_range(start + indent..start + indent + 1, "-");
 }
 
-fn needs(edges: &[Edge], indent: usize, out: &mut String) {
+fn needs(edges: &[NeedEdge], indent: usize, out: &mut String) {
     if edges.is_empty() {
         return;
     }
-    let one = |edge: &Edge| match &edge.branch {
+    let one = |edge: &NeedEdge| match &edge.branch {
         None => inline(&Value::from(edge.node.as_str())),
         Some(branch) => {
             let text = |text: &str| inline(&Value::from(text));
@@ -137,7 +137,23 @@ fn object(value: &Value, map: &Map<String, Value>, indent: usize, used: usize, o
 
 /// Does the value fit into the rest of a line?
 fn fits(value: &Value, used: usize) -> bool {
-    !has_block_text(value) && used + inline(value).len() < WIDTH
+    let mut left = WIDTH.saturating_sub(used);
+    is_short(value, &mut left) && !has_block_text(value) && used + inline(value).len() < WIDTH
+}
+
+/// Has the value few enough characters that writing it in one line is worth a try?
+fn is_short(value: &Value, left: &mut usize) -> bool {
+    let own = match value {
+        Value::String(text) => text.len(),
+        _ => 1,
+    };
+    let Some(rest) = left.checked_sub(own) else { return false };
+    *left = rest;
+    match value {
+        Value::Array(items) => items.iter().all(|item| is_short(item, left)),
+        Value::Object(map) => map.values().all(|value| is_short(value, left)),
+        _ => true,
+    }
 }
 
 fn has_block_text(value: &Value) -> bool {

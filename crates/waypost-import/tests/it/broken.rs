@@ -147,3 +147,41 @@ fn import_deep_nesting_is_refused_before_it_is_converted() {
     let deep = format!("{}{}", "{\"StartAt\":\"A\",\"States\":".repeat(5_000), "1");
     assert_eq!(import_all(deep.as_bytes()), 0);
 }
+
+/// Each of these would take for ever, or overflow the stack, without a limit.
+#[test]
+fn import_hostile_sources_ends_soon() {
+    let jq = |source: &str| {
+        let source = serde_json::to_string(&format!("${{ {source} }}")).unwrap();
+        format!(
+            "{{\"document\": {{\"dsl\": \"1.0.0\", \"name\": \"a\"}}, \"do\": [{{\"a\": {{\"set\": {{\"x\": {source}}}}}}}]}}"
+        )
+    };
+    let pass = |path: &str| {
+        let path = serde_json::to_string(path).unwrap();
+        format!(
+            "{{\"StartAt\": \"A\", \"States\": {{\"A\": {{\"Type\": \"Pass\", \"ResultPath\": {path}, \"End\": true}}}}}}"
+        )
+    };
+    let states: Vec<String> = (0..40_000)
+        .map(|at| format!("\"s{at}\":{{\"Type\":\"Pass\",\"Next\":\"s{}\"}}", at + 1))
+        .collect();
+    let tasks: Vec<String> = (0..20_000)
+        .map(|at| format!("{{\"taskReferenceName\":\"t{at}\",\"type\":\"SIMPLE\",\"name\":\"n\"}}"))
+        .collect();
+    for source in [
+        jq(&".a // ".repeat(500)),
+        jq(&format!("{}.b", ".a // ".repeat(60))),
+        jq(&format!(".{}", "a.".repeat(2_000))),
+        jq(&"(".repeat(5_000)),
+        jq(&format!("{}.a", "\"\\(".repeat(2_000))),
+        jq(&"not not ".repeat(900)),
+        jq(&".a and ".repeat(1_000)),
+        pass(&format!("${}", ".a".repeat(3_000))),
+        pass(&format!("${}", ".a".repeat(1_000_000))),
+        format!("{{\"StartAt\":\"s0\",\"States\":{{{}}}}}", states.join(",")),
+        format!("{{\"name\":\"w\",\"tasks\":[{}]}}", tasks.join(",")),
+    ] {
+        import_all(source.as_bytes());
+    }
+}

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use waypost_import::{ImportSource, Level, import};
+use waypost_import::{ImportLevel, ImportSource, import};
 
 /// The files of a folder of fixtures, sorted.
 pub(crate) fn fixtures(folder: &str) -> Vec<PathBuf> {
@@ -32,7 +32,7 @@ fn check(folder: &str) {
                 writeln!(text, "# warnings\n{}\n", compiled.warnings).unwrap();
             }
         }
-        for finding in imported.report.findings.iter().filter(|f| f.level == Level::Exact) {
+        for finding in imported.report.findings.iter().filter(|f| f.level == ImportLevel::Exact) {
             writeln!(text, "exact {}:{} {}", finding.line, finding.column, finding.message)
                 .unwrap();
         }

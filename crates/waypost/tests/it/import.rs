@@ -62,7 +62,7 @@ fn imported_definitions_run_to_the_right_output() {
             json!({
                 "list": [1, "b", 3, true], "part": [[1, 2], [1]], "has": true,
                 "range": [1, 3, 5, 7, 9], "second": 2, "count": 3, "once": [1, 2],
-                "both": { "x": 1, "y": 2 }, "text": "{\"x\":1}", "words": ["a", "b", "c"],
+                "both": { "x": 1, "y": 2 }, "text": "{\"x\": 1}", "words": ["a", "b", "c"],
                 "nested": "1 {} 3", "slice": [1], "odd": 8, "name": "Compute",
             }),
         ),

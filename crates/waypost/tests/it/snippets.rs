@@ -43,6 +43,7 @@ pages! {
     http "docs/guides/http.md"
     language_models "docs/guides/language-models.md"
     people "docs/guides/people.md"
+    importing "docs/guides/importing.md"
     large_data "docs/guides/large-data.md"
     loops "docs/guides/loops.md"
     maps "docs/guides/maps.md"
