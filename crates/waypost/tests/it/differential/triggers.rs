@@ -181,6 +181,7 @@ impl Workload {
             next_due: is_due.then(|| self.world.clock_plus(4_000)),
             enabled: self.percent(85),
             topics: vec![topic.as_str().into(), "o'*".into()],
+            throttle: None,
             ends: listens.then(|| EndsWanted { workflow: Some(topic.as_str().into()), kinds }),
         }
     }
@@ -505,7 +506,7 @@ impl Workload {
             1 => TriggerChange::Break { reason: "it cannot go on".into() },
             2 => {
                 let again = self.percent(50);
-                TriggerChange::Move { cursor: self.cursor(), next_due, again }
+                TriggerChange::Move { seq: None, cursor: self.cursor(), next_due, again }
             }
             _ => TriggerChange::Resume { cursor: self.cursor(), next_due },
         };
