@@ -181,6 +181,7 @@ impl Workload {
             next_due: is_due.then(|| self.world.clock_plus(4_000)),
             enabled: self.percent(85),
             topics: vec![topic.as_str().into(), "o'*".into()],
+            throttle: None,
             ends: listens.then(|| EndsWanted { workflow: Some(topic.as_str().into()), kinds }),
         }
     }
