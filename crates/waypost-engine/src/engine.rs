@@ -92,7 +92,7 @@ pub struct Started {
     /// The execution that this submission created; absent if the same submission was accepted
     /// before.
     pub new: Option<NewExecution>,
-    /// Absent where nobody may ask for it.
+    /// Absent where it cannot be asked for.
     end: Option<AwaitedEnd>,
 }
 

@@ -1,5 +1,5 @@
 //! What triggers need of the process that they fire in: the engine with its runtime, or the simulator, whose
-//! calls take virtual time. Whoever implements it decides when a call is made and when its caller goes on.
+//! calls take virtual time. An implementation decides when a call is made and when its caller goes on.
 
 use std::sync::Arc;
 

@@ -7,18 +7,19 @@
 //!
 //! | file | owns |
 //! | --- | --- |
-//! | `executor` | tasks in virtual time |
+//! | `virtual_tasks`, `tasks` | tasks in virtual time; what they ask of the world |
 //! | `flows`, `sources` | the workflows, drawn at random; what polls read |
 //! | `asks` | people: deliveries, events, deploys, pauses, rewinds, backfills |
 //! | `watch`, `steps` | what must be true after every call of the store |
 //! | `settled` | what must be true in the end |
 
 mod asks;
-mod executor;
 mod flows;
 mod settled;
 mod sources;
 mod steps;
+mod tasks;
+mod virtual_tasks;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -29,8 +30,6 @@ use waypost_core::event::LOG_FORMAT;
 use waypost_core::outbox::delivery::{Delivered, Jitter};
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::{Millis, Timestamp};
-use waypost_engine::StartRequest;
-use waypost_engine::driver::{Input, Start};
 use waypost_engine::triggers::{
     EndedTriggers, Firing, Surroundings, TriggerBook, TriggerControl, TriggerWakeups, TriggerWork,
     registrations,
@@ -38,19 +37,18 @@ use waypost_engine::triggers::{
 use waypost_ports::clock::Clock;
 use waypost_ports::outbox::{EndpointRow, MessageResult, OutboxMessage};
 use waypost_ports::source::PageRequest;
-use waypost_ports::store::{LEASE, NewDefinition};
+use waypost_ports::store::NewDefinition;
 use waypost_ports::triggers::{ClaimedTriggers, DueGroup, TriggerNo};
 
-use self::asks::{Ask, AskEnd};
-use self::executor::{Executor, NoStreams, Polled, SimPages, SimSurroundings, Wish};
-pub(super) use self::executor::{PageAnswer, StoreCall};
-pub(super) use self::executor::{StartAnswer, TaskNo};
+use self::asks::{AskEnd, TriggerAsk};
 use self::flows::{Flow, FlowKind};
+use self::virtual_tasks::{NoStreams, SimPages, SimSurroundings, VirtualTasks};
+pub(super) use self::virtual_tasks::{PageAnswer, StoreCall};
+pub(super) use self::virtual_tasks::{StartAnswer, TaskNo};
 use self::watch::Watch;
 use super::people::compile;
 use super::{Simulation, WorldEvent};
 use crate::clock::START;
-use crate::fault::Fault;
 use crate::process::Life;
 use crate::random::Random;
 use crate::store::Connection;
@@ -61,10 +59,10 @@ pub(super) struct TriggerWorld {
     /// How long claims last.
     lease: Millis,
     flows: Vec<Flow>,
-    executor: Executor<TaskEnd>,
+    tasks: VirtualTasks<TaskEnd>,
     instances: BTreeMap<Life, TriggerInstance>,
     /// What people ask, by its number.
-    asks: Vec<Ask>,
+    asks: Vec<TriggerAsk>,
     watch: Watch,
 }
 
@@ -109,17 +107,18 @@ enum TaskEnd {
 }
 
 impl TriggerWorld {
-    /// Most worlds have none. From a stream of its own, so that these do not change.
+    /// Most worlds have none. From streams of their own, so that these do not change.
     pub(super) fn new(seed: &Random) -> Self {
         let mut random = seed.split("triggers");
-        let count = if random.percent(12) { 1 + random.index(3) } else { 0 };
+        let has_some = seed.split("workflows with triggers").percent(12);
+        let count = if has_some { 1 + random.index(3) } else { 0 };
         let flows = (0..count).map(|at| Flow::draw(at, &mut random)).collect();
         let lease = Millis(*random.pick(&[300, 2_000, 30_000]));
         Self {
             random,
             lease,
             flows,
-            executor: Executor::default(),
+            tasks: VirtualTasks::default(),
             instances: BTreeMap::new(),
             asks: Vec::new(),
             watch: Watch::default(),
@@ -225,7 +224,7 @@ impl Simulation {
 
     pub(super) fn stop_triggers(&mut self, life: Life) {
         self.triggers.instances.remove(&life);
-        self.triggers.executor.drop_all_of(life);
+        self.triggers.tasks.drop_all_of(life);
     }
 
     /// A runner looks for what is due, unless it looks already.
@@ -249,7 +248,7 @@ impl Simulation {
             return;
         }
         let (work, lease) = (Arc::clone(&instance.work), self.triggers.lease);
-        self.triggers.executor.spawn(life, async move {
+        self.triggers.tasks.spawn(life, async move {
             let Ok(claimed) = work.claim(limit, lease).await else { return TaskEnd::Claimed(None) };
             let has_groups = claimed.next_group.is_some_and(|next| next <= claimed.at);
             let groups = match has_groups {
@@ -258,74 +257,6 @@ impl Simulation {
             };
             TaskEnd::Claimed(Some((claimed, groups, limit)))
         });
-    }
-
-    fn poll_trigger_task(&mut self, life: Life, task: TaskNo) {
-        let Some(process) = self.processes.get_mut(&life) else { return };
-        if let Some(later) = &mut process.suspended {
-            return later.push(WorldEvent::Triggers(TriggerEvent::Poll(life, task)));
-        }
-        let now = process.now().least;
-        let Some(instance) = self.triggers.instances.get(&life) else { return };
-        let surroundings = Arc::clone(&instance.surroundings);
-        surroundings.tell_time(now);
-        let polled = self.triggers.executor.poll(task);
-        for wish in surroundings.take_wishes() {
-            self.grant(life, task, wish);
-        }
-        if let Some(Polled::Ended(end)) = polled {
-            self.trigger_task_ended(life, end);
-        }
-    }
-
-    fn grant(&mut self, life: Life, task: TaskNo, wish: Wish) {
-        match wish {
-            Wish::Call(call) => {
-                let latency = self.trigger_latency();
-                let call = TriggerEvent::Call(life, task, call);
-                self.after(latency, WorldEvent::Triggers(call));
-            }
-            Wish::Read(request, answer) => {
-                let latency = self.trigger_latency();
-                let read = TriggerEvent::Read(life, request, answer);
-                self.after(latency, WorldEvent::Triggers(read));
-            }
-            Wish::Start(request, answer) => {
-                self.tempt_to_change(&request);
-                let ticket = self.people.ask_start(life, answer);
-                let start = Start { request: *request, ticket, await_end: None };
-                self.inputs(life, vec![Input::Start(start)]);
-            }
-            Wish::Announce(owners) => owners.into_iter().flatten().for_each(|owner| {
-                self.nudge(owner);
-            }),
-        }
-    }
-
-    /// A fire is on its way: a bad moment to change its trigger. People may choose it.
-    fn tempt_to_change(&mut self, request: &StartRequest) {
-        let Some(fire) = &request.fire else { return };
-        if !self.faults_over && self.triggers.random.percent(15) {
-            let soon = self.triggers.random.below(20);
-            let tempted = TriggerEvent::Tempted(fire.1.at.trigger);
-            self.after(soon, WorldEvent::Triggers(tempted));
-        }
-    }
-
-    fn trigger_latency(&mut self) -> u64 {
-        let random = &mut self.triggers.random;
-        match self.store.inner().weather.strikes_apart(Fault::Slow, random) {
-            true => random.between(50, 2 * LEASE.0),
-            false => random.below(8),
-        }
-    }
-
-    /// Tasks that can go on do so soon.
-    pub(super) fn wake_trigger_tasks(&mut self) {
-        for (task, life) in self.triggers.executor.take_woken() {
-            let soon = self.triggers.random.below(3);
-            self.after(soon, WorldEvent::Triggers(TriggerEvent::Poll(life, task)));
-        }
     }
 
     fn trigger_task_ended(&mut self, life: Life, end: TaskEnd) {
@@ -376,13 +307,13 @@ impl Simulation {
         for row in rows {
             let (work, number) = (Arc::clone(&work), row.number);
             self.triggers.watch.decides(life, number, at);
-            self.triggers.executor.spawn(life, async move {
+            self.triggers.tasks.spawn(life, async move {
                 TaskEnd::Trigger(number, work.on_trigger(row, at).await.unwrap_or_default())
             });
         }
         for group in groups {
             let work = Arc::clone(&work);
-            self.triggers.executor.spawn(life, async move {
+            self.triggers.tasks.spawn(life, async move {
                 // A window that could not be fired is claimed again.
                 drop(work.flush(&group).await);
                 TaskEnd::Group
@@ -418,19 +349,9 @@ impl Simulation {
     ) {
         let Some(instance) = self.triggers.instances.get(&life) else { return };
         let ends = instance.control.ends.clone();
-        self.triggers.executor.spawn(life, async move {
+        self.triggers.tasks.spawn(life, async move {
             let delivered = ends.deliver(&message, &endpoint).await;
             TaskEnd::End(claim, Box::new(message), delivered)
         });
-    }
-
-    fn read_source(&mut self, life: Life, request: &PageRequest, answer: PageAnswer) {
-        let now_ms = self.ms();
-        let TriggerWorld { random, flows, watch, .. } = &mut self.triggers;
-        let flow = flows.iter().find(|flow| flow.name == request.workflow);
-        let Some(FlowKind::Poll(source)) = flow.map(|flow| &flow.kind) else { return };
-        let page = source.read(request, now_ms, &mut self.store.inner().weather, random);
-        watch.reads(life, &request.workflow, page.as_ref().ok());
-        drop(answer.send(page));
     }
 }

@@ -26,10 +26,10 @@ use crate::simulation::{Simulation, WorldEvent};
 const TRIES: usize = 3;
 
 /// Something that is asked.
-pub(super) struct Ask {
+pub(super) struct TriggerAsk {
     pub(super) flow: Arc<str>,
     pub(super) what: Asked,
-    /// Is there an answer, after which nobody asks again?
+    /// Is there an answer, after which it is not asked again?
     pub(super) is_over: bool,
     /// Did the trigger take it?
     pub(super) is_taken: bool,
@@ -89,7 +89,7 @@ impl Simulation {
                 let flow = Arc::clone(&flow.name);
                 asks.push((
                     random.below(38_000),
-                    Ask { flow, what, is_over: false, is_taken: false },
+                    TriggerAsk { flow, what, is_over: false, is_taken: false },
                 ));
             }
         }
@@ -138,7 +138,7 @@ impl Simulation {
     }
 
     fn ask_trigger(&mut self, flow: Arc<str>, what: Asked) {
-        self.triggers.asks.push(Ask { flow, what, is_over: false, is_taken: false });
+        self.triggers.asks.push(TriggerAsk { flow, what, is_over: false, is_taken: false });
         self.send_ask(self.triggers.asks.len() - 1);
     }
 
@@ -204,7 +204,7 @@ impl Simulation {
         let cause = what.clone();
         let task = self
             .triggers
-            .executor
+            .tasks
             .spawn(life, async move { TaskEnd::Asked(at, answer(&control, &flow, what).await) });
         self.triggers.watch.causes(task, cause);
     }

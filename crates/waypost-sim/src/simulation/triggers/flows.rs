@@ -7,7 +7,7 @@ use waypost_core::schedule::{CatchUp, Missed};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_core::trigger::{Overlap, WindowMode};
 
-use super::sources::Source;
+use super::sources::SimSource;
 use crate::clock::START;
 use crate::program::NAME;
 use crate::random::Random;
@@ -33,7 +33,7 @@ pub(super) struct Flow {
 
 pub(super) enum FlowKind {
     Schedule(Timing),
-    Poll(Source),
+    Poll(SimSource),
     Webhook,
     Event(Option<WindowMode>),
     Ended,
@@ -55,7 +55,7 @@ impl Flow {
     pub(super) fn draw(at: usize, random: &mut Random) -> Self {
         let kind = match random.below(20) {
             0..7 => FlowKind::Schedule(Timing::draw(random)),
-            7..11 => FlowKind::Poll(Source::draw(random)),
+            7..11 => FlowKind::Poll(SimSource::draw(random)),
             11 | 12 => FlowKind::Webhook,
             13..17 => FlowKind::Event(window(random)),
             _ => FlowKind::Ended,

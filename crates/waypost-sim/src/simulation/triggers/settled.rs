@@ -17,7 +17,7 @@ impl Simulation {
         if self.triggers.is_empty() {
             return None;
         }
-        let unanswered = |ask: &&super::Ask| {
+        let unanswered = |ask: &&super::TriggerAsk| {
             !ask.is_over && matches!(ask.what, Asked::Delivery { .. } | Asked::Event { .. })
         };
         if let Some(ask) = self.triggers.asks.iter().find(unanswered) {

@@ -17,7 +17,7 @@ pub(super) const BEGINNING: Timestamp = Timestamp(START.0 - 3_600_000);
 const BACK_MS: u64 = 10_000;
 
 /// A source.
-pub(super) struct Source {
+pub(super) struct SimSource {
     /// In the order of their times, no two of which are equal.
     pub(super) items: Vec<SourceItem>,
     every_s: u64,
@@ -35,7 +35,7 @@ pub(super) struct SourceItem {
     pub(super) is_poison: bool,
 }
 
-impl Source {
+impl SimSource {
     pub(super) fn draw(random: &mut Random) -> Self {
         let mut at_ms = 0;
         let items = (0..random.between(3, 25)).map(|at| {

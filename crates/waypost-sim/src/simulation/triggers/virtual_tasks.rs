@@ -41,14 +41,14 @@ pub(super) enum Wish {
 }
 
 /// The tasks of all processes.
-pub(super) struct Executor<T> {
+pub(super) struct VirtualTasks<T> {
     tasks: BTreeMap<TaskNo, (Life, BoxFuture<'static, T>)>,
     last: TaskNo,
     woken: Arc<Mutex<BTreeSet<TaskNo>>>,
 }
 
 /// How far a task got.
-pub(super) enum Polled<T> {
+pub(super) enum TaskStep<T> {
     Ended(T),
     Waits,
 }
@@ -64,13 +64,13 @@ impl Wake for TaskWaker {
     }
 }
 
-impl<T> Default for Executor<T> {
+impl<T> Default for VirtualTasks<T> {
     fn default() -> Self {
         Self { tasks: BTreeMap::new(), last: 0, woken: Arc::default() }
     }
 }
 
-impl<T> Executor<T> {
+impl<T> VirtualTasks<T> {
     /// A task of a process, to be polled.
     pub(super) fn spawn(
         &mut self,
@@ -90,14 +90,14 @@ impl<T> Executor<T> {
         woken.into_iter().filter_map(alive).collect()
     }
 
-    pub(super) fn poll(&mut self, task: TaskNo) -> Option<Polled<T>> {
+    pub(super) fn poll(&mut self, task: TaskNo) -> Option<TaskStep<T>> {
         let (life, mut future) = self.tasks.remove(&task)?;
         let waker = Waker::from(Arc::new(TaskWaker { task, woken: Arc::clone(&self.woken) }));
         match Pin::new(&mut future).poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(end) => Some(Polled::Ended(end)),
+            Poll::Ready(end) => Some(TaskStep::Ended(end)),
             Poll::Pending => {
                 self.tasks.insert(task, (life, future));
-                Some(Polled::Waits)
+                Some(TaskStep::Waits)
             }
         }
     }
@@ -126,7 +126,7 @@ impl SimSurroundings {
         }
     }
 
-    /// The process's estimate of the store's time, until it is told another one.
+    /// The process's estimate of the store's time, until it changes.
     pub(super) fn tell_time(&self, now: Timestamp) {
         *self.now.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }
