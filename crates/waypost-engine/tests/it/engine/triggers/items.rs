@@ -5,7 +5,6 @@ use uuid::Uuid;
 use waypost_core::failure::{Failure, kind};
 use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_core::json::Json;
-use waypost_core::json::Json;
 use waypost_core::outbox::delivery::{Delivered, Jitter};
 use waypost_core::time::Millis;
 use waypost_core::trigger::{Payload, TriggerCursor};
