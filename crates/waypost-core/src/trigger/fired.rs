@@ -61,8 +61,19 @@ impl ItemKey {
 
     /// By which the store knows it.
     pub fn digest(&self) -> ItemDigest {
+        self.digest_after(&[])
+    }
+
+    /// By which the store knows an item that Waypost itself has named: a group of a window, a fire by hand. No key
+    /// from outside has this digest, because this byte is in no text.
+    pub fn digest_of_own(&self) -> ItemDigest {
+        self.digest_after(&[0xff])
+    }
+
+    fn digest_after(&self, mark: &[u8]) -> ItemDigest {
         let mut hash = blake3::Hasher::new();
         hash.update(&self.incarnation.to_le_bytes());
+        hash.update(mark);
         hash.update(self.key.as_bytes());
         ItemDigest(*hash.finalize().as_bytes())
     }

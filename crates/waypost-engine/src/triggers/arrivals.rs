@@ -48,7 +48,7 @@ pub fn arrival(
     Ok(Some(Arrival {
         at: row.at(),
         group,
-        item: occurrence.item(row).digest(),
+        item: occurrence.item(row),
         label: Arc::clone(&occurrence.label),
         rule: window.mode,
         payload: event.text().into(),

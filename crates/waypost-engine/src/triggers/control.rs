@@ -93,7 +93,7 @@ impl TriggerControl {
         }
         self.retrying(workflow, name, |_, PlannedTrigger { trigger, .. }| {
             let payload = by_hand.payload_of(&trigger.kind).map_err(ControlError::Invalid)?;
-            Ok(Occurrence::new(&format!("by hand {key}"), payload))
+            Ok(Occurrence::new(&format!("by hand {key}"), payload).own())
         })
         .await
     }

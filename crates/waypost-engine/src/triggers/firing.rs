@@ -125,7 +125,7 @@ impl Firing {
         let PreparedStart { input, id, labels } = *start;
         let fire = Fire {
             at: row.at(),
-            item: occurrence.item(row).digest(),
+            item: occurrence.item(row),
             label: Arc::clone(&occurrence.label),
             nominal: occurrence.nominal,
             advance,

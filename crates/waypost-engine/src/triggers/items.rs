@@ -195,7 +195,7 @@ impl TriggerWork {
         if items.is_empty() {
             return Ok(items);
         }
-        let digests: Vec<_> = items.iter().map(|item| item.occurrence.item(row).digest()).collect();
+        let digests: Vec<_> = items.iter().map(|item| item.occurrence.item(row)).collect();
         let number = row.number;
         let known = self.firing.call(move |triggers| triggers.fired(number, &digests)).await?;
         let unknown = items.into_iter().zip(known).filter(|(_, known)| known.is_none());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use waypost_core::json::{BadJson, Json};
 use waypost_core::time::Timestamp;
-use waypost_core::trigger::{Fired, ItemKey, Payload, Trigger};
+use waypost_core::trigger::{Fired, ItemDigest, ItemKey, Payload, Trigger};
 use waypost_ports::triggers::{DeadFire, DeadFireRow, FireOutcome, SettledFire, TriggerRow};
 
 /// Bytes of an item's key.
@@ -20,6 +20,8 @@ pub struct Occurrence {
     /// What identifies it among those of its trigger, at most [`ITEM_KEY_BYTES_MAX`]: a second one with this
     /// key starts nothing.
     pub key: Arc<str>,
+    /// Has Waypost itself made up the key? Then no key from outside means the same item.
+    pub is_own: bool,
     /// The key as people read it.
     pub label: Arc<str>,
     /// The nominal time of a schedule.
@@ -46,6 +48,7 @@ impl Occurrence {
         };
         Self {
             key,
+            is_own: false,
             label,
             nominal: None,
             previous_at: None,
@@ -75,6 +78,12 @@ impl Occurrence {
         Self { nominal: Some(nominal), ..Self::new(&nominal.to_string(), Payload::nothing()) }
     }
 
+    /// Under a key that Waypost itself has made up.
+    #[must_use]
+    pub(super) fn own(self) -> Self {
+        Self { is_own: true, ..self }
+    }
+
     /// With what the execution knows of it besides.
     #[must_use]
     pub fn with_details(self, details: Json) -> Self {
@@ -82,8 +91,9 @@ impl Occurrence {
     }
 
     /// The item that this is, of a trigger.
-    pub fn item(&self, row: &TriggerRow) -> ItemKey {
-        ItemKey { key: Arc::clone(&self.key), incarnation: row.incarnation }
+    pub fn item(&self, row: &TriggerRow) -> ItemDigest {
+        let key = ItemKey { key: Arc::clone(&self.key), incarnation: row.incarnation };
+        if self.is_own { key.digest_of_own() } else { key.digest() }
     }
 
     /// What the execution knows of it.
@@ -111,7 +121,7 @@ impl Occurrence {
     ) -> SettledFire {
         let dead = (outcome == FireOutcome::Dead).then(|| self.keep());
         SettledFire {
-            item: self.item(row).digest(),
+            item: self.item(row),
             label: Arc::clone(&self.label),
             nominal: self.nominal,
             outcome,
@@ -157,7 +167,7 @@ impl Occurrence {
             // An event whose window is gone: the store has nothing but the event.
             let event = Json::parse_own(&dead.payload).ok()?;
             let again = Self::of_event(&key, &event);
-            return Some(Self { label: Arc::clone(&dead.label), ..again });
+            return Some(Self { label: Arc::clone(&dead.label), ..again.own() });
         };
         let payload = Payload::kept(kept.payload.text())?;
         Some(Self {
@@ -166,7 +176,7 @@ impl Occurrence {
             previous_at: kept.previous.map(Timestamp),
             details: kept.details,
             depth: kept.depth,
-            ..Self::new(&key, payload)
+            ..Self::new(&key, payload).own()
         })
     }
 }

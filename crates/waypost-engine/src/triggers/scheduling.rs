@@ -139,7 +139,7 @@ impl TriggerWork {
         if times.is_empty() {
             return Ok(times);
         }
-        let item = |time: &Timestamp| Occurrence::of_time(*time).item(row).digest();
+        let item = |time: &Timestamp| Occurrence::of_time(*time).item(row);
         let (number, items) = (row.number, times.iter().map(item).collect::<Vec<_>>());
         let known = self.firing.call(move |triggers| triggers.fired(number, &items)).await?;
         let known = times.into_iter().zip(known).filter(|(_, row)| row.is_some());

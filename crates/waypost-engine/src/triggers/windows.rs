@@ -53,7 +53,7 @@ impl Firing {
                 }
             };
             let occurrence = occurrence
-                .unwrap_or_else(|_| Occurrence::new(&item_key(group), Payload::nothing()));
+                .unwrap_or_else(|_| Occurrence::new(&item_key(group), Payload::nothing()).own());
             let settled = |outcome| occurrence.settled(&row, outcome, reason.as_deref());
             let settlement = Settlement {
                 at: row.at(),
@@ -94,10 +94,11 @@ impl Firing {
                 (Some(WindowMode::Throttle(_)) | None, _) => None,
             };
             let key = item_key(group);
-            let mut occurrence = match single {
+            let occurrence = match single {
                 Some(event) => Occurrence::of_event(&key, event),
                 None => Occurrence::new(&key, Payload::events(&events)?),
             };
+            let mut occurrence = occurrence.own();
             if let [(_, label)] = &group.payloads[..] {
                 occurrence.label = Arc::clone(label);
             }

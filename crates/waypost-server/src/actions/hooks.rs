@@ -335,7 +335,7 @@ async fn settled(
     hook: &Hook,
     occurrence: &Occurrence,
 ) -> Result<Reply, Problem> {
-    let (number, item) = (hook.row.number, occurrence.item(&hook.row).digest());
+    let (number, item) = (hook.row.number, occurrence.item(&hook.row));
     let triggers = Arc::clone(&control.firing.triggers);
     let known = server.blocking(move |_| Ok(triggers.fired(number, &[item])?)).await?;
     match known.into_iter().flatten().next().map(|known| (known.outcome, known.reason)) {

@@ -7,7 +7,7 @@ use waypost_core::event::{Event, RunEvent};
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::time::{Millis, Timestamp};
-use waypost_core::trigger::WindowMode;
+use waypost_core::trigger::{Payload, WindowMode};
 use waypost_engine::triggers::Occurrence;
 use waypost_ports::triggers::{
     Arrival, Arrived, DueGroup, FireOutcome, GroupFence, TriggerRow, Triggers, WindowRule,
@@ -26,7 +26,7 @@ fn arrival(row: &TriggerRow, rule: WindowRule, id: u64) -> Arrival {
     Arrival {
         at: row.at(),
         group: "g".into(),
-        item: occurrence.item(row).digest(),
+        item: occurrence.item(row),
         label: occurrence.label,
         rule,
         payload: event.to_string().into(),
@@ -87,6 +87,23 @@ async fn events_of_a_window_fire_together_once() {
     assert_eq!(input["events"].as_array().unwrap().len(), 2);
     lab.clock.advance(Millis(60_000));
     one.run_due().await;
+    assert_eq!(lab.started().len(), 1);
+}
+
+/// Sources and ids of events are texts of their senders.
+#[tokio::test]
+async fn group_fires_though_an_event_was_sent_under_its_key() {
+    let lab = Lab::new();
+    lab.deploy(&json!({ "event": {}, "batch": 10 }), "a");
+    let (instance, row) = (lab.instance(), lab.trigger());
+    for n in 0..50 {
+        let forged = Occurrence::new(&format!("window {n} of g"), Payload::nothing());
+        let settled = instance.runner.firing.settle(&row, &forged, FireOutcome::Dead, Some("no"));
+        assert!(settled.await.unwrap());
+    }
+    lab.store.inner.arrive(&[arrival(&row, BATCH, 1)]).unwrap();
+    lab.clock.advance(Millis(10_000));
+    instance.run_due().await;
     assert_eq!(lab.started().len(), 1);
 }
 
