@@ -1,5 +1,6 @@
--- trim_triggers: deletes items that are older than $1 ms and whose executions are not unfinished, and dead letters
--- that are older than $2 ms; of each at most $3. Served by trigger_fires_old, dead_fires_old and the key of control.
+-- trim_triggers: deletes items that are older than $1 ms, whose executions are not unfinished and whose triggers are
+-- not paused or broken (these may have fired a part of a page that they read again), and dead letters that are older
+-- than $2 ms; of each at most $3. Served by trigger_fires_old, dead_fires_old and the keys of control and triggers.
 WITH clock AS MATERIALIZED (
     SELECT waypost_now() AS now
 ), items AS (
@@ -7,6 +8,7 @@ WITH clock AS MATERIALIZED (
         SELECT f.ctid FROM trigger_fires AS f
         WHERE f.at < (SELECT now FROM clock) - $1::int8
           AND NOT (f.open AND (SELECT true FROM control AS c WHERE c.execution = f.execution) IS TRUE)
+          AND (SELECT true FROM triggers AS t WHERE t.number = f.trigger AND t.state IN (1, 2)) IS NOT TRUE
         LIMIT $3 FOR UPDATE SKIP LOCKED
     ))
     RETURNING 1

@@ -283,6 +283,7 @@ macro_rules! conformance_tests {
                 trigger_with_too_many_dead_letters_is_broken,
                 triggers_are_listed_filtered_and_paged,
                 fires_and_dead_letters_are_listed_in_pages,
+                items_of_a_paused_trigger_are_kept,
                 old_items_and_dead_letters_are_trimmed,
                 triggers_are_counted,
             ];

@@ -14,8 +14,8 @@ use super::triggers::{
 };
 use crate::triggers::{
     DEAD_FIRE_KEPT, DEAD_FIRES_MAX, DeadFireRow, DeadFireState, DeadFiresRequest, FireOutcome,
-    FireRow, FiresRequest, ITEM_KEPT, Settlement, TriggerNo, TriggerRow, TriggerState, Triggers,
-    TriggersRequest,
+    FireRow, FiresRequest, ITEM_KEPT, Settlement, TriggerChange, TriggerNo, TriggerRow,
+    TriggerState, Triggers, TriggersRequest,
 };
 
 pub fn due_triggers_are_claimed_once_until_the_claim_ends<B: StoreUnderTest>(rig: &mut Rig<B>) {
@@ -250,6 +250,19 @@ pub fn fires_and_dead_letters_are_listed_in_pages<B: StoreUnderTest>(rig: &mut R
     let id = Some(first[0].id);
     let one = letters(DeadFiresRequest { id, ..Default::default() });
     assert_eq!(one, [DeadFireRow { state: DeadFireState::Retried, ..first[0].clone() }]);
+}
+
+/// It may have been paused in the middle of a page, which it reads again.
+pub fn items_of_a_paused_trigger_are_kept<B: StoreUnderTest>(rig: &mut Rig<B>) {
+    let before = one(rig);
+    let trim = || rig.store().trim_triggers().expect("it is trimmed");
+    assert!(settle(rig, &settlement(&before, 10, vec![settled("old", FireOutcome::Dead)])));
+    let paused = change(rig, row(rig, "flow", "every").at(), &pause()).expect("it is known");
+    rig.advance(ITEM_KEPT.0 + 1);
+    assert_eq!(trim(), 0);
+    let resumed = TriggerChange::Resume { cursor: before.cursor.clone(), next_due: None };
+    change(rig, paused.at(), &resumed).expect("it is at this revision");
+    assert_eq!(trim(), 1);
 }
 
 pub fn old_items_and_dead_letters_are_trimmed<B: StoreUnderTest>(rig: &mut Rig<B>) {

@@ -106,9 +106,12 @@ impl Tables {
     pub fn trim_triggers(&mut self, now: Timestamp) -> u64 {
         let (mut items, mut letters) = (0, 0);
         let (triggers, control) = (&mut self.triggers, &self.control);
-        triggers.fires.retain(|KeptFire { row, .. }| {
+        let rows = &triggers.rows;
+        triggers.fires.retain(|KeptFire { trigger, row }| {
             let is_open = row.execution.is_some_and(|execution| control.contains_key(&execution));
-            let goes = now.since(row.at) > ITEM_KEPT && !is_open && items < TRIM_MAX;
+            let state = rows.get(trigger).map(|kept| kept.stored.row.state);
+            let stands = matches!(state, Some(TriggerState::Paused | TriggerState::Broken));
+            let goes = now.since(row.at) > ITEM_KEPT && !is_open && !stands && items < TRIM_MAX;
             items += usize::from(goes);
             !goes
         });
