@@ -19,7 +19,7 @@ const RARE: &[(Bug, u64)] = &[
     (Bug::CrashUncounted, 60),
     (Bug::SuspectUnmarked, 2_070),
     (Bug::KeptBackRunsAnyway, 92_730),
-    (Bug::KeptWhileOwned, 22_320),
+    (Bug::KeptWhileOwned, 23_120),
     (Bug::CancelBeforeKept, 5_590),
     (Bug::CacheTrustedBySeq, 130),
     (Bug::OfferedOnce, 70),
@@ -44,10 +44,10 @@ const RARE: &[(Bug, u64)] = &[
     (Bug::WaitsUnsubscribed, 420),
     (Bug::FedForEver, 190),
     (Bug::SecondDecisionTaken, 120),
-    (Bug::MoveNotFenced, 300),
-    (Bug::OverlapLooksTooEarly, 470),
-    (Bug::EndAnsweredUnfired, 620),
-    (Bug::EndLeftWhenStale, 1_320),
+    (Bug::MoveNotFenced, 990),
+    (Bug::OverlapLooksTooEarly, 1_460),
+    (Bug::EndAnsweredUnfired, 480),
+    (Bug::EndLeftWhenStale, 3_790),
 ];
 
 /// The result of one planted bug.
