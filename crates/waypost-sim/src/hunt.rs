@@ -41,13 +41,19 @@ const RARE: &[(Bug, u64)] = &[
     (Bug::ToleranceOffByOne, 50),
     (Bug::ResultsOutOfOrder, 130),
     (Bug::ClosedItemHears, 610),
-    (Bug::WaitsUnsubscribed, 420),
+    (Bug::WaitsUnsubscribed, 1_080),
     (Bug::FedForEver, 190),
     (Bug::SecondDecisionTaken, 120),
+    (Bug::CursorOutsideCommit, 90),
+    (Bug::FireNotFenced, 410),
+    (Bug::BackfillMovesCursor, 200),
     (Bug::MoveNotFenced, 990),
     (Bug::OverlapLooksTooEarly, 1_460),
+    (Bug::PoisonBlocks, 120),
     (Bug::EndAnsweredUnfired, 480),
     (Bug::EndLeftWhenStale, 3_790),
+    (Bug::GroupReplaced, 310),
+    (Bug::DebouncedForEver, 410),
 ];
 
 /// The result of one planted bug.
