@@ -89,14 +89,20 @@ struct Assembler<'i> {
 
 /// Some steps as nodes, and the edges that leave them.
 #[derive(Default)]
-struct Flow {
+struct AssembledFlow {
     nodes: Vec<TargetNode>,
     leaving: BTreeMap<Goal, Vec<NeedEdge>>,
 }
 
 impl Assembler<'_> {
     /// The steps `within`, entered at `start`. Transitions to steps outside of them leave it.
-    fn flow(&mut self, within: &[usize], start: usize, entry: &[NeedEdge], depth: usize) -> Flow {
+    fn flow(
+        &mut self,
+        within: &[usize],
+        start: usize,
+        entry: &[NeedEdge],
+        depth: usize,
+    ) -> AssembledFlow {
         self.flow_without(within, start, None, entry, depth)
     }
 
@@ -108,7 +114,7 @@ impl Assembler<'_> {
         head: Option<usize>,
         entry: &[NeedEdge],
         depth: usize,
-    ) -> Flow {
+    ) -> AssembledFlow {
         let inside = |goal: Goal| match goal {
             Goal::Step(to) => within.binary_search(&to).is_ok() && Some(to) != head,
             Goal::End => false,
@@ -116,7 +122,7 @@ impl Assembler<'_> {
         let groups = components::strongly_connected(&self.steps, within, head);
         let mut waiting: HashMap<usize, Vec<NeedEdge>> = HashMap::new();
         waiting.insert(start, entry.to_vec());
-        let mut flow = Flow::default();
+        let mut flow = AssembledFlow::default();
         for group in groups {
             let parts = if group.is_cycle {
                 self.cycle(&group.steps, start, &mut waiting, depth)
@@ -130,7 +136,7 @@ impl Assembler<'_> {
                 for out in step.outs {
                     leaving.entry(out.to).or_default().push(out.from);
                 }
-                Flow { nodes: step.nodes, leaving }
+                AssembledFlow { nodes: step.nodes, leaving }
             };
             flow.nodes.extend(parts.nodes);
             for (goal, edges) in parts.leaving {
@@ -150,7 +156,7 @@ impl Assembler<'_> {
         start: usize,
         waiting: &mut HashMap<usize, Vec<NeedEdge>>,
         depth: usize,
-    ) -> Flow {
+    ) -> AssembledFlow {
         let mut heads: Vec<usize> =
             steps.iter().copied().filter(|at| waiting.contains_key(at) || *at == start).collect();
         heads.dedup();
@@ -185,7 +191,7 @@ impl Assembler<'_> {
             .with("maxIterations", ITERATIONS)
             .needing(waiting.remove(&head).unwrap_or_default());
         container.nodes = nodes;
-        let mut flow = Flow { nodes: vec![container], leaving: BTreeMap::new() };
+        let mut flow = AssembledFlow { nodes: vec![container], leaving: BTreeMap::new() };
         self.choose_exit(&id, &variable, exits, &mut flow);
         flow
     }
@@ -196,7 +202,7 @@ impl Assembler<'_> {
         id: &str,
         variable: &str,
         exits: Vec<(Goal, String)>,
-        flow: &mut Flow,
+        flow: &mut AssembledFlow,
     ) {
         if let [(goal, _)] = exits[..] {
             flow.leaving.insert(goal, vec![NeedEdge::to(id)]);
@@ -229,9 +235,9 @@ impl Assembler<'_> {
         steps: &[usize],
         heads: &[usize],
         waiting: &mut HashMap<usize, Vec<NeedEdge>>,
-    ) -> Flow {
+    ) -> AssembledFlow {
         self.tangled.extend(steps);
-        let mut flow = Flow::default();
+        let mut flow = AssembledFlow::default();
         for head in heads {
             let name = &self.steps[*head].name;
             let what = "steps that repeat each other, and are entered in several places";
