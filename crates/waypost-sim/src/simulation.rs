@@ -96,6 +96,8 @@ pub struct WorldReport {
     pub ms: u64,
     /// The submitted programs.
     pub programs: Vec<Program>,
+    /// How many workflows start by themselves.
+    pub flows: usize,
     /// The trace, if requested.
     pub trace: Vec<String>,
     /// The chances of the faults.

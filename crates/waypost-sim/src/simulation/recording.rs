@@ -37,6 +37,7 @@ impl Simulation {
             events: self.events,
             ms: self.truth.ms(),
             programs: self.people.programs(),
+            flows: self.triggers.count(),
             weather: inner.weather.describe(),
             trace: self.trace.into_lines(),
             logs,

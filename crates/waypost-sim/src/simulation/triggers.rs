@@ -129,6 +129,10 @@ impl TriggerWorld {
         self.flows.is_empty()
     }
 
+    pub(super) fn count(&self) -> usize {
+        self.flows.len()
+    }
+
     /// May this process fire ends?
     pub(super) fn fires_ends(&self, life: Life) -> bool {
         self.instances.contains_key(&life)

@@ -44,7 +44,12 @@ fn leaving_a_fault_out_leaves_the_rest() {
 
 #[test]
 fn a_world_can_be_cut_down_to_some_of_its_submissions() {
-    let seed = (0..).find(|seed| run(&WorldOptions::seed(*seed)).programs.len() == 3).unwrap();
+    // What starts by itself would start more in a world with less to do.
+    let fits = |seed: &u64| {
+        let report = run(&WorldOptions::seed(*seed));
+        report.programs.len() == 3 && report.flows == 0
+    };
+    let seed = (0..).find(fits).unwrap();
     let whole = run(&WorldOptions::seed(seed));
     let keep = Some([1].into_iter().collect());
     let part = run(&WorldOptions { keep, ..WorldOptions::seed(seed) });
