@@ -47,7 +47,7 @@ const RARE: &[(Bug, u64)] = &[
     (Bug::CursorOutsideCommit, 90),
     (Bug::FireNotFenced, 410),
     (Bug::BackfillMovesCursor, 200),
-    (Bug::MoveNotFenced, 990),
+    (Bug::MoveNotFenced, 380),
     (Bug::OverlapLooksTooEarly, 1_460),
     (Bug::PoisonBlocks, 120),
     (Bug::EndAnsweredUnfired, 480),
