@@ -7,9 +7,10 @@ use std::sync::Arc;
 use waypost_core::command::Request;
 use waypost_core::event_wait::{WantedEvents, comparable, names_of};
 use waypost_core::id::{ExecutionNo, InstanceId};
+use waypost_engine::Receipt;
 use waypost_ports::store::{Mail, MailBody, MailDelivery};
 
-use super::Reader;
+use super::{Found, Reader};
 use crate::cloud_events::CloudEvent;
 use crate::problem::Problem;
 
@@ -74,14 +75,19 @@ impl Reader {
         if mail.is_empty() {
             return Ok(());
         }
-        for delivery in self.backend.deliver(mail)? {
+        for (delivery, mail) in self.backend.deliver(mail)?.into_iter().zip(mail) {
             match delivery {
                 MailDelivery::Accepted { owner } => {
                     woken.woken += 1;
                     woken.owners.insert(owner);
                 }
                 MailDelivery::Duplicate => woken.duplicates += 1,
-                MailDelivery::Ended | MailDelivery::Unknown => {}
+                // It may have ended with this very event, before the store was asked for its owner.
+                MailDelivery::Ended => {
+                    let took = |found: Found| found.receipt(&mail.message) == Receipt::Taken;
+                    woken.woken += u64::from(self.load(mail.execution).is_ok_and(took));
+                }
+                MailDelivery::Unknown => {}
             }
         }
         Ok(())
