@@ -114,7 +114,8 @@ fn matches(triggers: &EventTriggers, events: &[Arc<CloudEvent>]) -> Result<Vec<M
     }
 }
 
-/// Fires and collects. Returns what is to be done again, since its trigger has changed.
+/// Fires and collects. Returns what is to be done again, since its trigger has changed. What cannot be taken
+/// now keeps the event from no other trigger: its problem is reported after all of them.
 async fn deliver(
     control: &TriggerControl,
     matches: Vec<Match>,
@@ -123,10 +124,9 @@ async fn deliver(
     let firing = &control.firing;
     let (collected, fired): (Vec<_>, Vec<_>) =
         matches.into_iter().partition(|(_, _, to)| to.window().is_some());
-    let mut stale = collect(control, collected, published).await?;
+    let (mut stale, mut failed) = (Vec::new(), None);
     let fires = fired.into_iter().map(|found| fire(firing, found));
     let mut results = stream::iter(fires).buffered(FIRES_AT_ONCE);
-    let mut failed = None;
     while let Some((at, to, result)) = results.next().await {
         match result {
             Ok(FireResult::Started(started)) => {
@@ -141,6 +141,7 @@ async fn deliver(
             Err(problem) => failed = Some(problem),
         }
     }
+    stale.extend(collect(control, collected, published).await?);
     failed.map_or(Ok(stale), Err)
 }
 

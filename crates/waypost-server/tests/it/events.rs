@@ -1,11 +1,14 @@
 //! Published events, and the triggers that they reach.
 
 use serde_json::{Value, json};
+use waypost_core::time::Millis;
+use waypost_core::trigger::{ItemKey, Over, Throttle, WindowMode};
 use waypost_ports::access::Role;
+use waypost_ports::triggers::{Arrival, Arrived, GROUP_EVENTS_MAX, Triggers as _};
 use waypost_server::config::Config;
 
 use super::support::client::with_timeout;
-use super::support::triggered::{CHOOSY, HOOKED, PACED, PICKY, deploy};
+use super::support::triggered::{BESIDE, CHOOSY, HOOKED, PACED, PICKY, deploy};
 use super::support::{Answer, Ask, House};
 
 fn event(kind: &str, id: &str, data: &Value) -> Value {
@@ -123,6 +126,31 @@ async fn throttle_starts_events_at_once_up_to_its_limit() {
     let test = json!({ "payload": event("queue", "5", &json!({ "n": 5 })) });
     let tried = house.post("/v1/triggers/paced/queue/test", &test).await.expect(200).json();
     assert_eq!((&tried["outcome"], &tried["input"]), (&json!("start"), &json!({ "n": 5 })));
+}
+
+/// The publisher is told to publish again, and the event has reached the other triggers nevertheless.
+#[tokio::test]
+async fn full_throttle_keeps_an_event_from_no_other_trigger() {
+    let house = House::empty(Config::default()).await;
+    [PACED, BESIDE].into_iter().for_each(|workflow| deploy(&house, workflow));
+    let row = house.store.trigger(PACED, "queue").unwrap().unwrap();
+    let waits = |n: u32| Arrival {
+        at: row.at(),
+        group: "s".into(),
+        item: ItemKey { key: n.to_string().into(), incarnation: row.incarnation }.digest(),
+        label: n.to_string().into(),
+        rule: WindowMode::Throttle(Throttle { limit: 2, per: Millis(60_000), over: Over::Queue }),
+        payload: "{}".into(),
+    };
+    let all: Vec<Arrival> = (0..GROUP_EVENTS_MAX + 2).map(waits).collect();
+    assert_eq!(house.store.arrive(&all).unwrap().last(), Some(&Arrived::Held));
+    for _ in 0..2 {
+        publish(&house, &event("queue", "1", &json!(1))).await.refused(429, "rate_limited");
+        let fires = house.get("/v1/triggers/beside/plain/fires").await.json();
+        let outcomes: Vec<_> =
+            fires["fires"].as_array().unwrap().iter().map(|fire| fire["outcome"].clone()).collect();
+        assert_eq!(outcomes, ["started"], "{fires}");
+    }
 }
 
 #[tokio::test]
