@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use waypost_core::time::Millis;
 use waypost_core::trigger::{ItemKey, Over, Throttle, WindowMode};
 use waypost_ports::access::Role;
-use waypost_ports::triggers::{Arrival, Arrived, GROUP_EVENTS_MAX, Triggers as _};
+use waypost_ports::triggers::{Arrival, Arrived, GROUP_EVENTS_MAX, Settlement, Triggers as _};
 use waypost_server::config::Config;
 
 use super::support::client::with_timeout;
@@ -151,6 +151,35 @@ async fn full_throttle_keeps_an_event_from_no_other_trigger() {
             fires["fires"].as_array().unwrap().iter().map(|fire| fire["outcome"].clone()).collect();
         assert_eq!(outcomes, ["started"], "{fires}");
     }
+}
+
+/// Nobody decided that its events are not to be caught up: the publisher keeps them until it is resumed.
+#[tokio::test]
+async fn event_for_a_broken_trigger_is_refused_and_reaches_the_others() {
+    let house = house().await;
+    let row = house.store.trigger(HOOKED, "paid").unwrap().unwrap();
+    let broken = Settlement {
+        at: row.at(),
+        advance: None,
+        group: None,
+        fires: Vec::new(),
+        failures: 0,
+        failure: None,
+        broken: Some("10000 dead letters".into()),
+        cancel: Vec::new(),
+    };
+    assert!(house.store.settle_trigger(&broken).unwrap());
+    let paid = event("order.paid", "1", &json!({}));
+    for _ in 0..2 {
+        let refused = publish(&house, &paid).await.refused(503, "store_unavailable");
+        assert!(refused.text().contains("hooked/paid"), "{}", refused.text());
+    }
+    publish(&house, &event("stock.low", "1", &json!({}))).await.expect(200);
+    house.ask(&Ask::new("POST", "/v1/triggers/hooked/paid/resume")).await.expect(200);
+    let published = publish(&house, &paid).await.expect(200).json();
+    let started = published["started"].as_array().unwrap();
+    assert_eq!((started.len(), &started[0]["trigger"]), (1, &json!("paid")), "{published}");
+    assert_eq!(published["duplicates"], 1, "the other one had it before");
 }
 
 #[tokio::test]
