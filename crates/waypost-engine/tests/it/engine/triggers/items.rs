@@ -8,7 +8,7 @@ use waypost_core::json::Json;
 use waypost_core::outbox::delivery::{Delivered, Jitter};
 use waypost_core::time::Millis;
 use waypost_core::trigger::{Payload, TriggerCursor};
-use waypost_engine::triggers::{Occurrence, READ_BACKOFF, TRIGGER_DEPTH_MAX};
+use waypost_engine::triggers::{ControlError, Occurrence, READ_BACKOFF, TRIGGER_DEPTH_MAX};
 use waypost_ports::outbox::{MessageClaim, MessageResult, Outbox, is_trigger_endpoint};
 use waypost_ports::triggers::{DeadFiresRequest, FireOutcome, TriggerState, Triggers};
 
@@ -39,6 +39,29 @@ async fn item_that_cannot_start_is_a_dead_letter_that_is_fired_again_once() {
     let retry = || instance.control.retry_dead(WORKFLOW, TRIGGER, dead.id);
     assert_eq!(ok(&retry().await.unwrap()), "started");
     assert_eq!(ok(&retry().await.unwrap()), "known");
+}
+
+/// The letter is kept for longer than its item.
+#[tokio::test]
+async fn dead_letter_that_was_fired_again_starts_nothing_when_its_item_is_forgotten() {
+    let lab = Lab::new();
+    lab.deploy(&json!({ "poll": {}, "input": "${{ item.missing }}" }), "a");
+    let instance = lab.instance();
+    let page = json!({ "items": [{ "id": 1 }, { "id": 2 }], "next": 7 });
+    instance.source.pages.lock().push_back(Ok(page));
+    instance.run_due().await;
+    let dead = lab.store.inner.dead_fires(&dead_letters()).unwrap();
+    let [one, two] = &dead[..] else { panic!("{dead:?}") };
+    lab.deploy(&json!({ "poll": {} }), "a");
+    let retry = |id: i64| instance.control.retry_dead(WORKFLOW, TRIGGER, id);
+    assert_eq!(ok(&retry(one.id).await.unwrap()), "started");
+    lab.clock.advance(Millis(9 * 24 * 3_600_000));
+    assert_eq!(ok(&retry(one.id).await.unwrap()), "known", "its item is still there");
+    assert!(lab.store.inner.trim_triggers().unwrap() > 0);
+    let refused = retry(one.id).await.map(|result| ok(&result)).unwrap_err();
+    assert!(matches!(refused, ControlError::Invalid(_)), "{refused}");
+    assert_eq!(lab.count("RunCreated"), 1);
+    assert_eq!(ok(&retry(two.id).await.unwrap()), "started", "it was not fired again before");
 }
 
 fn dead_letters() -> DeadFiresRequest {
