@@ -1,4 +1,4 @@
-//! The active event triggers, by the types that they want: read again whenever the store's roster has changed,
+//! The event triggers that are active or broken, by the types that they want: read again whenever the store's roster has changed,
 //! which each publish asks about. So an event reaches a trigger that was deployed before it was published,
 //! through any instance.
 
@@ -29,13 +29,17 @@ impl EventTriggerEntry {
         }
     }
 
+    pub(crate) fn is_broken(&self) -> bool {
+        self.row.state == TriggerState::Broken
+    }
+
     /// Its window, if it has one.
     pub(crate) fn window(&self) -> Option<&Window> {
         self.event()?.window.as_ref()
     }
 }
 
-/// All active event triggers at one revision of the roster.
+/// All event triggers that are active or broken at one revision of the roster.
 #[derive(Default)]
 pub(crate) struct EventTriggers {
     revision: u64,
@@ -118,7 +122,8 @@ impl KnownEventTriggers {
     }
 }
 
-/// The rows, unless the roster is as it was. The revision is read before them: what changes meanwhile is read
+/// The rows of those that are active, or broken: what a broken one would have fired with is not to be lost. `None`
+/// where the roster is as it was. One read has all states, so that none is missed that changes meanwhile. The revision is read before them: what changes meanwhile is read
 /// again by the next publish.
 fn read(triggers: &dyn Triggers, known: u64) -> Result<Option<(u64, Vec<TriggerRow>)>, StoreError> {
     let revision = triggers.roster_revision()?;
@@ -127,7 +132,6 @@ fn read(triggers: &dyn Triggers, known: u64) -> Result<Option<(u64, Vec<TriggerR
     }
     let mut request = TriggersRequest {
         kind: Some(TriggerKindName::Event),
-        state: Some(TriggerState::Active),
         limit: PAGE,
         ..TriggersRequest::default()
     };
@@ -136,6 +140,7 @@ fn read(triggers: &dyn Triggers, known: u64) -> Result<Option<(u64, Vec<TriggerR
         let page = triggers.triggers(&request)?;
         rows.extend(page.rows);
         let Some(last) = rows.last().filter(|_| page.more) else {
+            rows.retain(|row| matches!(row.state, TriggerState::Active | TriggerState::Broken));
             return Ok(Some((revision, rows)));
         };
         request.after = Some((Arc::clone(&last.workflow), Arc::clone(&last.name)));

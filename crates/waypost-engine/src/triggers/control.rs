@@ -226,7 +226,7 @@ impl TriggerControl {
                     let TriggerKind::Stream(stream) = &planned?.trigger.kind else {
                         return invalid("the trigger is not a stream any more");
                     };
-                    TriggerCursor::Stream(rewound(stream, cursor, place)?)
+                    TriggerCursor::Stream(rewound(stream, cursor, place, again)?)
                 }
                 (TriggerCursor::Stream(_), RewindTo::Time(_)) => {
                     return invalid(
@@ -280,13 +280,21 @@ fn rewound(
     stream: &StreamTrigger,
     cursor: &StreamCursor,
     place: &Json,
+    again: bool,
 ) -> Result<StreamCursor, ControlError> {
     let place: Option<String> = serde_json::from_str(place.text()).ok();
     let place = place.as_deref().map(StreamStart::parse);
     let fits = match (&stream.source, &place) {
         (StreamSource::Redis { .. }, Some(place)) => place.is_for_redis(),
-        (StreamSource::Postgres { safety: TableSafety::Mark { .. }, .. }, _) => {
-            return invalid("rows without the mark are read: to read a row again, remove its mark");
+        // The rows without the mark are read, from wherever: only their items are new.
+        (StreamSource::Postgres { safety: TableSafety::Mark { .. }, .. }, place) => {
+            return match (place, again) {
+                (Some(StreamStart::Beginning), true) => Ok(cursor.clone()),
+                _ => invalid(
+                    "rows without the mark are read, and each key fires once: to fire rows again, rewind to \
+                     \"beginning\" with `again`, then remove their marks",
+                ),
+            };
         }
         (StreamSource::Postgres { .. }, Some(place)) => !matches!(place, StreamStart::After(_)),
         (_, None) => false,

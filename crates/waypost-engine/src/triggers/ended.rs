@@ -122,9 +122,12 @@ impl EndedTriggers {
         let mut occurrence = None;
         for _ in 0..TRIES {
             let Some(row) = self.firing.row(&workflow, &name).await? else { return Ok(true) };
-            // What ends during a pause is not caught up.
-            if row.state != TriggerState::Active {
-                return Ok(true);
+            match row.state {
+                TriggerState::Active => {}
+                // Until it is resumed, or paused.
+                TriggerState::Broken => return Ok(false),
+                // What ends during a pause is not caught up.
+                TriggerState::Paused | TriggerState::Retired => return Ok(true),
             }
             let planned = self.firing.planned(&row).await?;
             let TriggerKind::WorkflowEnded(ended) = &planned.trigger.kind else { return Ok(true) };

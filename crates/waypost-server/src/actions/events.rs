@@ -114,19 +114,27 @@ fn matches(triggers: &EventTriggers, events: &[Arc<CloudEvent>]) -> Result<Vec<M
     }
 }
 
-/// Fires and collects. Returns what is to be done again, since its trigger has changed.
+/// Fires and collects. Returns what is to be done again, since its trigger has changed. What cannot be taken
+/// now keeps the event from no other trigger: its problem is reported after all of them.
 async fn deliver(
     control: &TriggerControl,
     matches: Vec<Match>,
     published: &mut wire::EventsPublished,
 ) -> Result<Vec<MatchName>, Problem> {
     let firing = &control.firing;
+    let (broken, sound): (Vec<_>, Vec<_>) =
+        matches.into_iter().partition(|(_, _, to)| to.is_broken());
     let (collected, fired): (Vec<_>, Vec<_>) =
-        matches.into_iter().partition(|(_, _, to)| to.window().is_some());
-    let mut stale = collect(control, collected, published).await?;
+        sound.into_iter().partition(|(_, _, to)| to.window().is_some());
+    let (mut stale, mut failed) = (Vec::new(), None);
+    for (_, event, to) in broken {
+        match is_filtered(firing, &event, &to) {
+            true => published.filtered += 1,
+            false => failed = Some(is_broken(&to.row)),
+        }
+    }
     let fires = fired.into_iter().map(|found| fire(firing, found));
     let mut results = stream::iter(fires).buffered(FIRES_AT_ONCE);
-    let mut failed = None;
     while let Some((at, to, result)) = results.next().await {
         match result {
             Ok(FireResult::Started(started)) => {
@@ -141,7 +149,24 @@ async fn deliver(
             Err(problem) => failed = Some(problem),
         }
     }
+    stale.extend(collect(control, collected, published).await?);
     failed.map_or(Ok(stale), Err)
+}
+
+/// Does the trigger not want the event?
+fn is_filtered(firing: &Firing, event: &CloudEvent, to: &EventTriggerEntry) -> bool {
+    let occurrence = occurrence(event);
+    let fired = occurrence.fired(&to.trigger, firing.now());
+    matches!(to.trigger.admits(&fired, &occurrence.payload), Ok(false))
+}
+
+/// The event would be lost for it.
+fn is_broken(row: &TriggerRow) -> Problem {
+    let (workflow, name) = (&row.workflow, &row.name);
+    let detail = format!("the trigger {workflow}/{name} is broken, and cannot take the event");
+    Problem::new(Code::StoreUnavailable, detail)
+        .hint("resume or pause the trigger, and publish the same events again")
+        .retry_after(60)
 }
 
 /// Of a newer build, or damaged: the event would be lost for it, and another instance may be able to read it.

@@ -16,7 +16,7 @@ use waypost_core::trigger::{
     Challenge, Payload, Respond, TriggerKind, VerifyScheme, WebhookTrigger,
 };
 use waypost_engine::Started;
-use waypost_engine::triggers::{FireResult, Occurrence, PlannedTrigger, TriggerControl};
+use waypost_engine::triggers::{FireResult, Firing, Occurrence, PlannedTrigger, TriggerControl};
 use waypost_ports::secret::SecretText;
 use waypost_ports::triggers::{FireOutcome, TriggerRow, TriggerState};
 
@@ -81,12 +81,34 @@ pub(crate) async fn receive(server: Arc<Server>, call: Call) -> Result<Reply, Pr
             HookStep::Fire(taken) => taken,
         };
         let result = control.firing.fire(&hook.row, &taken.occurrence, None, None).await;
-        match result.map_err(definition)? {
-            FireResult::Stale => use_kept = false,
-            result => return answer(&server, &control, &hook, *taken, result).await,
+        let result = result.map_err(definition)?;
+        if is_current(&control.firing, &hook.row, &taken.occurrence, &result).await? {
+            return answer(&server, &control, &hook, *taken, result).await;
         }
+        use_kept = false;
     }
     Err(busy())
+}
+
+/// Was the request judged by the trigger as it is now? Its row may be out of date, and the store compares only
+/// the rows of what it stores. A request that can start nothing becomes a dead letter here.
+async fn is_current(
+    firing: &Firing,
+    row: &TriggerRow,
+    occurrence: &Occurrence,
+    result: &FireResult,
+) -> Result<bool, Problem> {
+    Ok(match result {
+        FireResult::Stale => false,
+        FireResult::Filtered => {
+            let now = firing.row(&row.workflow, &row.name).await?;
+            now.is_some_and(|now| now.at() == row.at())
+        }
+        FireResult::Dead { reason } => {
+            firing.settle(row, occurrence, FireOutcome::Dead, Some(reason)).await?
+        }
+        _ => true,
+    })
 }
 
 /// What is refused before its signature fits counts against the address that sent it.
@@ -264,12 +286,7 @@ async fn answer(
             let detail = format!("{holding} executions of its concurrency key are under way");
             Err(Problem::new(Code::ConcurrencyLimit, detail).retry_after(60))
         }
-        FireResult::Dead { reason } => {
-            let outcome = FireOutcome::Dead;
-            // Where the trigger has changed meanwhile, its sender repeats the request.
-            control.firing.settle(&hook.row, &occurrence, outcome, Some(&reason)).await?;
-            Err(dead(&reason))
-        }
+        FireResult::Dead { reason } => Err(dead(&reason)),
         FireResult::Retry { why } => Err(later(why)),
         FireResult::Stale => Err(busy()),
     }

@@ -1,5 +1,6 @@
 //! Rows of webhook triggers, for a short while: a request needs no read of the store for each. A row that is
-//! out of date starts nothing, since the store compares its revision; it is read again then.
+//! out of date starts nothing and turns nothing away: its revision is compared with that of the store, and it
+//! is read again then.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,11 +1,14 @@
 //! Published events, and the triggers that they reach.
 
 use serde_json::{Value, json};
+use waypost_core::time::Millis;
+use waypost_core::trigger::{ItemKey, Over, Throttle, WindowMode};
 use waypost_ports::access::Role;
+use waypost_ports::triggers::{Arrival, Arrived, GROUP_EVENTS_MAX, Settlement, Triggers as _};
 use waypost_server::config::Config;
 
 use super::support::client::with_timeout;
-use super::support::triggered::{CHOOSY, HOOKED, PACED, PICKY, deploy};
+use super::support::triggered::{BESIDE, CHOOSY, HOOKED, PACED, PICKY, deploy};
 use super::support::{Answer, Ask, House};
 
 fn event(kind: &str, id: &str, data: &Value) -> Value {
@@ -123,6 +126,60 @@ async fn throttle_starts_events_at_once_up_to_its_limit() {
     let test = json!({ "payload": event("queue", "5", &json!({ "n": 5 })) });
     let tried = house.post("/v1/triggers/paced/queue/test", &test).await.expect(200).json();
     assert_eq!((&tried["outcome"], &tried["input"]), (&json!("start"), &json!({ "n": 5 })));
+}
+
+/// The publisher is told to publish again, and the event has reached the other triggers nevertheless.
+#[tokio::test]
+async fn full_throttle_keeps_an_event_from_no_other_trigger() {
+    let house = House::empty(Config::default()).await;
+    [PACED, BESIDE].into_iter().for_each(|workflow| deploy(&house, workflow));
+    let row = house.store.trigger(PACED, "queue").unwrap().unwrap();
+    let waits = |n: u32| Arrival {
+        at: row.at(),
+        group: "s".into(),
+        item: ItemKey { key: n.to_string().into(), incarnation: row.incarnation }.digest(),
+        label: n.to_string().into(),
+        rule: WindowMode::Throttle(Throttle { limit: 2, per: Millis(60_000), over: Over::Queue }),
+        payload: "{}".into(),
+    };
+    let all: Vec<Arrival> = (0..GROUP_EVENTS_MAX + 2).map(waits).collect();
+    assert_eq!(house.store.arrive(&all).unwrap().last(), Some(&Arrived::Held));
+    for _ in 0..2 {
+        publish(&house, &event("queue", "1", &json!(1))).await.refused(429, "rate_limited");
+        let fires = house.get("/v1/triggers/beside/plain/fires").await.json();
+        let outcomes: Vec<_> =
+            fires["fires"].as_array().unwrap().iter().map(|fire| fire["outcome"].clone()).collect();
+        assert_eq!(outcomes, ["started"], "{fires}");
+    }
+}
+
+/// Nobody decided that its events are not to be caught up: the publisher keeps them until it is resumed.
+#[tokio::test]
+async fn event_for_a_broken_trigger_is_refused_and_reaches_the_others() {
+    let house = house().await;
+    let row = house.store.trigger(HOOKED, "paid").unwrap().unwrap();
+    let broken = Settlement {
+        at: row.at(),
+        advance: None,
+        group: None,
+        fires: Vec::new(),
+        failures: 0,
+        failure: None,
+        broken: Some("10000 dead letters".into()),
+        cancel: Vec::new(),
+    };
+    assert!(house.store.settle_trigger(&broken).unwrap());
+    let paid = event("order.paid", "1", &json!({}));
+    for _ in 0..2 {
+        let refused = publish(&house, &paid).await.refused(503, "store_unavailable");
+        assert!(refused.text().contains("hooked/paid"), "{}", refused.text());
+    }
+    publish(&house, &event("stock.low", "1", &json!({}))).await.expect(200);
+    house.ask(&Ask::new("POST", "/v1/triggers/hooked/paid/resume")).await.expect(200);
+    let published = publish(&house, &paid).await.expect(200).json();
+    let started = published["started"].as_array().unwrap();
+    assert_eq!((started.len(), &started[0]["trigger"]), (1, &json!("paid")), "{published}");
+    assert_eq!(published["duplicates"], 1, "the other one had it before");
 }
 
 #[tokio::test]

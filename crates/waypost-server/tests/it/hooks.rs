@@ -301,3 +301,25 @@ async fn repeat_before_the_output_is_there_is_answered_as_accepted() {
     assert_eq!(first.expect(200).json(), json!("done"));
     assert_eq!(house.ask(&ask).await.expect(200).json(), json!("done"));
 }
+
+/// The row that judged the first request is still kept when the second one arrives.
+#[tokio::test]
+async fn request_after_a_deploy_is_judged_by_the_new_version() {
+    let house = House::empty(Config::default()).await;
+    let version = |fields: Value| {
+        let mut hook = json!({ "webhook": "in", "verify": "none" });
+        hook.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        json!({ "name": "wide", "on": [hook], "nodes": [{ "id": "a", "type": "noop" }] })
+    };
+    let send = async |n: u32| house.ask(&Ask::post("/v1/hooks/wide/in", &json!({ "n": n }))).await;
+    for (fields, n, status) in [
+        (json!({ "if": "body.n > 5" }), 1, 200),
+        (json!({ "if": "body.n > 0", "input": "${{ body.missing }}" }), 2, 422),
+        (json!({ "input": "${{ body.n }}" }), 3, 202),
+    ] {
+        house.post("/v1/definitions", &version(fields)).await.expect(201);
+        send(n).await.expect(status);
+    }
+    let letters = house.get("/v1/triggers/wide/in/dead").await.json();
+    assert_eq!(letters["deadLetters"].as_array().unwrap().len(), 1, "{letters}");
+}

@@ -18,8 +18,9 @@ use waypost_core::schedule::{Schedule, ScheduleSpec};
 use waypost_core::status::Status;
 use waypost_core::time::Millis;
 use waypost_core::trigger::{
-    EventTrigger, Over, Overlap, PollTrigger, ScheduleTrigger, StreamSource, StreamStart,
-    StreamTrigger, Throttle, Trigger, TriggerKind, Window, WindowMode, WorkflowEndedTrigger,
+    EventTrigger, Over, Overlap, PollTrigger, RowMark, ScheduleTrigger, StreamSource, StreamStart,
+    StreamTrigger, TableName, TableSafety, Throttle, Trigger, TriggerKind, Window, WindowMode,
+    WorkflowEndedTrigger,
 };
 use waypost_engine::check::{CheckOptions, check};
 use waypost_engine::driver::Committed;
@@ -123,9 +124,18 @@ fn compile_trigger(fields: &Value) -> Trigger {
         let statuses = vec![Status::Completed];
         let ended = WorkflowEndedTrigger { workflow: workflow.into(), statuses };
         TriggerKind::WorkflowEnded(Box::new(ended))
-    } else if fields.get("stream").is_some() {
+    } else if let Some(spec) = fields.get("stream") {
+        let source = match spec["table"].as_str() {
+            None => StreamSource::Redis { source: "shop".into(), stream: "orders".into() },
+            Some(table) => StreamSource::Postgres {
+                source: "shop".into(),
+                table: TableName { schema: "public".into(), table: table.into() },
+                key: "id".into(),
+                safety: TableSafety::Mark { mark: RowMark::Column("sent".into()), order: None },
+            },
+        };
         TriggerKind::Stream(Box::new(StreamTrigger {
-            source: StreamSource::Redis { source: "shop".into(), stream: "orders".into() },
+            source,
             every: Millis::from_secs(1),
             key: expression("key"),
             from: StreamStart::Beginning,

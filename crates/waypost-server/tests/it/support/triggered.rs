@@ -23,6 +23,8 @@ pub(crate) const PICKY: &str = "picky";
 pub(crate) const CHOOSY: &str = "choosy";
 /// A workflow with a throttle for each way to go beyond its limit.
 pub(crate) const PACED: &str = "paced";
+/// A workflow that wants the events of the first throttle, too.
+pub(crate) const BESIDE: &str = "beside";
 /// A workflow whose executions fail.
 pub(crate) const FAILING: &str = "failing";
 
@@ -147,6 +149,7 @@ pub(crate) fn triggers_of(workflow: &str) -> Vec<Trigger> {
                 event(over, &[over], Some(Window { key, mode: WindowMode::Throttle(throttle) }))
             })
             .into(),
+        BESIDE => vec![event("plain", &["queue"], None)],
         FAILING => vec![webhook(
             "output",
             WebhookTrigger { respond: Respond::Output, ..hook(VerifyScheme::None) },

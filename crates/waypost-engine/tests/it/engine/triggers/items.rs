@@ -8,9 +8,9 @@ use waypost_core::json::Json;
 use waypost_core::outbox::delivery::{Delivered, Jitter};
 use waypost_core::time::Millis;
 use waypost_core::trigger::{Payload, TriggerCursor};
-use waypost_engine::triggers::{Occurrence, READ_BACKOFF, TRIGGER_DEPTH_MAX};
+use waypost_engine::triggers::{ControlError, Occurrence, READ_BACKOFF, TRIGGER_DEPTH_MAX};
 use waypost_ports::outbox::{MessageClaim, MessageResult, Outbox, is_trigger_endpoint};
-use waypost_ports::triggers::{DeadFiresRequest, FireOutcome, TriggerState, Triggers};
+use waypost_ports::triggers::{DeadFiresRequest, FireOutcome, Settlement, TriggerState, Triggers};
 
 use super::{each_second, fired, ok};
 use crate::support::lab::Lab;
@@ -39,6 +39,29 @@ async fn item_that_cannot_start_is_a_dead_letter_that_is_fired_again_once() {
     let retry = || instance.control.retry_dead(WORKFLOW, TRIGGER, dead.id);
     assert_eq!(ok(&retry().await.unwrap()), "started");
     assert_eq!(ok(&retry().await.unwrap()), "known");
+}
+
+/// The letter is kept for longer than its item.
+#[tokio::test]
+async fn dead_letter_that_was_fired_again_starts_nothing_when_its_item_is_forgotten() {
+    let lab = Lab::new();
+    lab.deploy(&json!({ "poll": {}, "input": "${{ item.missing }}" }), "a");
+    let instance = lab.instance();
+    let page = json!({ "items": [{ "id": 1 }, { "id": 2 }], "next": 7 });
+    instance.source.pages.lock().push_back(Ok(page));
+    instance.run_due().await;
+    let dead = lab.store.inner.dead_fires(&dead_letters()).unwrap();
+    let [one, two] = &dead[..] else { panic!("{dead:?}") };
+    lab.deploy(&json!({ "poll": {} }), "a");
+    let retry = |id: i64| instance.control.retry_dead(WORKFLOW, TRIGGER, id);
+    assert_eq!(ok(&retry(one.id).await.unwrap()), "started");
+    lab.clock.advance(Millis(9 * 24 * 3_600_000));
+    assert_eq!(ok(&retry(one.id).await.unwrap()), "known", "its item is still there");
+    assert!(lab.store.inner.trim_triggers().unwrap() > 0);
+    let refused = retry(one.id).await.map(|result| ok(&result)).unwrap_err();
+    assert!(matches!(refused, ControlError::Invalid(_)), "{refused}");
+    assert_eq!(lab.count("RunCreated"), 1);
+    assert_eq!(ok(&retry(two.id).await.unwrap()), "started", "it was not fired again before");
 }
 
 fn dead_letters() -> DeadFiresRequest {
@@ -167,4 +190,40 @@ async fn ends_of_a_workflow_fire_once_each_until_the_chain_is_too_long() {
     lab.deploy(&each_second(), "a");
     ends.reconcile().await.unwrap();
     assert!(outbox.endpoints().unwrap().is_empty());
+}
+
+/// Nobody decided that they are not to be caught up, as with a pause.
+#[tokio::test]
+async fn end_stays_pending_while_its_trigger_is_broken() {
+    let lab = Lab::new();
+    lab.deploy(&json!({ "ended": WORKFLOW }), "a");
+    let instance = lab.instance();
+    let (ends, outbox) = (&instance.runner.ends, &lab.store.inner);
+    ends.reconcile().await.unwrap();
+    instance.engine().start(lab.request("a")).await.unwrap().ended().await.unwrap();
+    // The definition of the request is the current one now.
+    lab.deploy(&json!({ "ended": WORKFLOW }), "a");
+    let broken = Settlement {
+        at: lab.trigger().at(),
+        advance: None,
+        group: None,
+        fires: Vec::new(),
+        failures: 0,
+        failure: None,
+        broken: Some("10000 dead letters".into()),
+        cancel: Vec::new(),
+    };
+    assert!(outbox.settle_trigger(&broken).unwrap());
+    let (instance_id, lease) = (InstanceId(Uuid::from_u128(9)), Millis::from_secs(60));
+    let claim = Uuid::new_v4();
+    let request =
+        MessageClaim { claim, instance: instance_id, limit: 10, lease, for_triggers: true };
+    let claimed = outbox.claim_messages(&request).unwrap().messages;
+    let [(message, endpoint)] = &claimed[..] else { panic!("{claimed:?}") };
+    assert_eq!(ends.deliver(message, endpoint).await, None);
+    assert!(lab.fires().is_empty());
+    instance.control.resume(WORKFLOW, TRIGGER, false).await.unwrap();
+    let delivered = Some(Delivered::Yes { status: 204 });
+    assert_eq!(ends.deliver(message, endpoint).await, delivered);
+    assert_eq!(lab.outcomes(), [(FireOutcome::Started, 1)]);
 }

@@ -134,6 +134,38 @@ async fn rows_are_marked_after_they_have_fired_and_before_the_next_read() {
     assert_eq!((lab.started().len(), cursor(&lab).unmarked.len()), (3, 0));
 }
 
+/// A row whose mark was removed is known by its key, until a rewind forgets the keys.
+#[tokio::test]
+async fn row_without_its_mark_fires_again_after_a_rewind_with_again() {
+    let lab = Lab::new();
+    lab.deploy(&json!({ "stream": { "table": "outbox" } }), "a");
+    let instance = lab.instance();
+    let unmarked = || {
+        let unmarked = vec!["1-0".to_owned()];
+        StreamPage {
+            cursor: StreamCursor { unmarked, ..StreamCursor::default() },
+            ..page(1..2, false)
+        }
+    };
+    let read = async || {
+        instance.streams.pages.lock().push_back(Ok(unmarked()));
+        lab.clock.advance(Millis(10_000));
+        instance.run_due().await;
+        lab.started().len()
+    };
+    assert_eq!((read().await, read().await), (1, 1));
+    let rewind = async |place: &str, again: bool| {
+        let to = RewindTo::Cursor(Json::from_value(&json!(place)));
+        instance.control.rewind(WORKFLOW, TRIGGER, &to, again).await
+    };
+    for (place, again) in [("beginning", false), ("now", true)] {
+        let refused = rewind(place, again).await.unwrap_err();
+        assert!(refused.to_string().contains("with `again`"), "{refused}");
+    }
+    rewind("beginning", true).await.unwrap();
+    assert_eq!((read().await, read().await), (2, 2));
+}
+
 #[tokio::test]
 async fn failed_read_waits_and_entries_that_start_nothing_break() {
     let lab = Lab::new();
