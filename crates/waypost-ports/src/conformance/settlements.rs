@@ -260,7 +260,7 @@ pub fn items_of_a_paused_trigger_are_kept<B: StoreUnderTest>(rig: &mut Rig<B>) {
     let paused = change(rig, row(rig, "flow", "every").at(), &pause()).expect("it is known");
     rig.advance(ITEM_KEPT.0 + 1);
     assert_eq!(trim(), 0);
-    let resumed = TriggerChange::Resume { cursor: before.cursor.clone(), next_due: None };
+    let resumed = TriggerChange::Resume { cursor: before.cursor, next_due: None };
     change(rig, paused.at(), &resumed).expect("it is at this revision");
     assert_eq!(trim(), 1);
 }

@@ -66,7 +66,11 @@ async fn events_of_a_window_are_held_once() {
     let held = publish(&house, &json!([one, event("window", "2", &json!(2))])).await.expect(200);
     assert_eq!(held.json()["held"], 2);
     // The runner learns of the group before it looks by itself.
-    with_timeout(async { Ok(house.trigger_wakeups.woken().await) }).await.unwrap();
+    let woken = async {
+        house.trigger_wakeups.woken().await;
+        Ok(())
+    };
+    with_timeout(woken).await.unwrap();
     assert_eq!(publish(&house, &one).await.expect(200).json()["duplicates"], 1);
 }
 

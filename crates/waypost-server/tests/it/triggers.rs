@@ -205,7 +205,11 @@ async fn deploy_of_a_trigger_of_ends_wakes_the_dispatcher() {
     let on = json!([{ "workflow-ended": "e", "workflow": "other" }]);
     let tell = json!({ "name": "tell", "on": on, "nodes": [{ "id": "a", "type": "noop" }] });
     house.post("/v1/definitions", &tell).await.expect(201);
-    with_timeout(async { Ok(house.dispatcher_wakeups.woken().await) }).await.unwrap();
+    let woken = async {
+        house.dispatcher_wakeups.woken().await;
+        Ok(())
+    };
+    with_timeout(woken).await.unwrap();
 }
 
 #[tokio::test]

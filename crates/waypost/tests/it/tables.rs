@@ -63,7 +63,7 @@ impl Store {
                 sqlite_rows(&rusqlite::Connection::open(file).unwrap(), view)
             }
             Some(url) => {
-                let database = database_of(&url);
+                let database = database_of(url);
                 let rows =
                     format!("coalesce(json_agg(to_jsonb(v) ORDER BY v.id), '[]') FROM {view}");
                 let rows = Postgres::shared().sql(database, &format!("SELECT {rows} AS v"));

@@ -108,12 +108,12 @@ fn poll_stops_after_twenty_dead_items_in_a_row_and_at_ten_thousand() {
     assert_eq!((fires(&cluster, "in-a-row", 0), fires_dead(&cluster, "in-a-row")), (30, 20));
     let shown = trigger(&cluster, "in-a-row");
     assert_eq!(shown["cursor"]["cursor"]["after"], json!(0), "{shown}");
-    // Nearly as many dead letters as are kept, from earlier days.
+    // Nearly as many dead letters as are kept, whose items are forgotten by now.
     cluster
         .deploy(&list_definition("many", &many).replace("    if:", "    enabled: false\n    if:"));
     let left = cluster.sql(
         "INSERT INTO dead_fires (trigger, item, label, at, reason, payload, state) \
-         SELECT t.number, sha256(convert_to(n::text, 'utf8')), 'old', waypost_now() - 86400000, 'old', '{}', 0 \
+         SELECT t.number, sha256(convert_to(n::text, 'utf8')), 'old', waypost_now() - 20 * 86400000::int8, 'old', '{}', 0 \
          FROM triggers AS t, generate_series(1, 9990) AS n WHERE t.workflow = 'many' RETURNING id",
     );
     assert_eq!(left.lines().count(), 9_990);
