@@ -1,6 +1,7 @@
 //! Triggers: each item starts one execution, although instances die and people change the trigger.
 
 mod items;
+mod runner;
 mod streams;
 mod windows;
 

@@ -95,6 +95,18 @@ impl StreamReader for StreamPages {
     }
 }
 
+/// Waits in the virtual time of a test whose clock is paused, which stands still while the store is asked.
+pub(crate) async fn until(done: impl Fn() -> bool) {
+    let mut ticks = tokio::time::interval(std::time::Duration::from_millis(100));
+    for _ in 0..10_000 {
+        if done() {
+            return;
+        }
+        ticks.tick().await;
+    }
+    panic!("what the test waits for has not happened");
+}
+
 /// So many starts in ten minutes; other events wait.
 pub(crate) fn throttle(limit: u32) -> Throttle {
     Throttle { limit, per: Millis(600_000), over: Over::Queue }
