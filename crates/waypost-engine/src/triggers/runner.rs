@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::{Id, JoinError, JoinSet};
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::source::{PageSource, StreamReader};
@@ -141,31 +141,14 @@ impl TriggerRunner {
         (Arc::new(work), UnderWay { tasks, places, watches, news, book, clock })
     }
 
-    /// A deploy keeps the endpoints of ends in order. Where its process died in between, this does, once the
-    /// roster has changed.
-    async fn reconcile(&self, known: Option<u64>) -> Option<u64> {
-        match self.firing.call(|triggers| triggers.roster_revision()).await {
-            Ok(revision) if known == Some(revision) => known,
-            Ok(revision) => match self.ends.reconcile().await {
-                Ok(()) => Some(revision),
-                Err(error) => {
-                    tracing::warn!(%error, "the triggers of ends cannot be registered; trying again");
-                    None
-                }
-            },
-            Err(error) => {
-                tracing::debug!(%error, "the roster of triggers cannot be read");
-                known
-            }
-        }
-    }
-
     /// Runs until it is stopped.
     pub async fn run(self, stop: CancellationToken) {
         let (work, mut under_way) = self.begin();
         let mut wake_at = Instant::now();
-        let mut trim_at = Instant::now() + TRIM_EVERY;
-        let (mut reconcile_at, mut roster) = (Instant::now(), None);
+        // Beside the loop, which what takes long must not hold up. Dropped with it.
+        let mut care = JoinSet::new();
+        care.spawn(keep_endpoints(self.ends));
+        care.spawn(trim(self.firing));
         loop {
             let mut claims = true;
             tokio::select! { // all arms may be dropped and polled again
@@ -185,14 +168,6 @@ impl TriggerRunner {
                     turn + STORE_PAUSE.to_std()
                 }
             };
-            if turn >= reconcile_at {
-                reconcile_at = turn + RECONCILE_EVERY;
-                roster = self.reconcile(roster).await;
-            }
-            if turn >= trim_at {
-                trim_at = turn + TRIM_EVERY;
-                work.trim().await;
-            }
             // The floor between two turns, in which ends gather.
             sleep_until(turn + PAUSE).await;
         }
@@ -307,17 +282,40 @@ impl TriggerWork {
             });
         }
     }
+}
 
-    async fn trim(&self) {
-        loop {
-            match self.firing.call(|triggers| triggers.trim_triggers()).await {
-                Ok(deleted) if deleted >= TRIM_MAX as u64 => {}
-                Ok(_) => return,
+/// A deploy keeps the endpoints of ends in order. Where its process died in between, this does, once the roster
+/// has changed.
+async fn keep_endpoints(ends: EndedTriggers) {
+    let mut known = None;
+    loop {
+        match ends.firing.call(|triggers| triggers.roster_revision()).await {
+            Ok(revision) if known == Some(revision) => {}
+            Ok(revision) => match ends.reconcile().await {
+                Ok(()) => known = Some(revision),
                 Err(error) => {
-                    tracing::warn!(%error, "old items of triggers could not be deleted; trying again later");
-                    return;
+                    known = None;
+                    tracing::warn!(%error, "the triggers of ends cannot be registered; trying again");
                 }
-            }
+            },
+            Err(error) => tracing::debug!(%error, "the roster of triggers cannot be read"),
         }
+        sleep(RECONCILE_EVERY).await;
+    }
+}
+
+/// Deletes what is no longer kept.
+async fn trim(firing: Firing) {
+    let mut pause = TRIM_EVERY;
+    loop {
+        sleep(pause).await;
+        pause = match firing.call(|triggers| triggers.trim_triggers()).await {
+            Ok(deleted) if deleted >= TRIM_MAX as u64 => PAUSE,
+            Ok(_) => TRIM_EVERY,
+            Err(error) => {
+                tracing::warn!(%error, "old items of triggers could not be deleted; trying again later");
+                TRIM_EVERY
+            }
+        };
     }
 }

@@ -185,15 +185,19 @@ fn compile_trigger(fields: &Value) -> Trigger {
 impl Lab {
     /// Deploys a flow with a trigger.
     pub(crate) fn deploy(&self, trigger: &Value, flow: &str) {
+        self.deploy_as(WORKFLOW, trigger, flow);
+    }
+
+    pub(crate) fn deploy_as(&self, workflow: &str, trigger: &Value, flow: &str) {
         let text = format!("{trigger}\n{flow}");
         let plan = compile(&text).unwrap();
         let now = waypost_ports::clock::Clock::now(&*self.clock);
         let definition = NewDefinition {
-            name: WORKFLOW.into(),
+            name: workflow.into(),
             hash: plan.hash,
             canonical: text.as_str().into(),
             make_current: true,
-            triggers: registrations(&plan, WORKFLOW, now),
+            triggers: registrations(&plan, workflow, now),
             paused: false,
         };
         self.store.define(&definition).unwrap();
