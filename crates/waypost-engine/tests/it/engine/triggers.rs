@@ -3,6 +3,7 @@
 mod items;
 mod runner;
 mod streams;
+mod successes;
 mod windows;
 
 use std::collections::BTreeSet;
