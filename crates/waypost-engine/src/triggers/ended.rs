@@ -6,7 +6,7 @@
 //! that both get is one item. Endpoints that are over are deleted by [`EndedTriggers::reconcile`], which also adds
 //! what an older build has left out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use waypost_core::event::{Event, RunCreated, RunEvent};
@@ -23,7 +23,7 @@ use waypost_ports::outbox::{
     is_trigger_endpoint,
 };
 use waypost_ports::store::{Store, StoreError};
-use waypost_ports::triggers::rules::{ends_endpoint, ends_prefix};
+use waypost_ports::triggers::rules::{ends_endpoint, ends_trigger};
 use waypost_ports::triggers::{
     EndsWanted, FireOutcome, TriggerAt, TriggerNo, TriggerRow, TriggerState, Triggers,
     TriggersRequest,
@@ -273,8 +273,7 @@ type Wishes = BTreeMap<TriggerNo, (TriggerAt, Wish)>;
 
 /// What the trigger of an endpoint wants.
 fn wish_of<'a>(wishes: &'a Wishes, endpoint: &str) -> Option<&'a (TriggerAt, Wish)> {
-    let is_of = |trigger: &TriggerNo| endpoint.starts_with(&ends_prefix(*trigger));
-    wishes.iter().find(|(trigger, _)| is_of(trigger)).map(|(_, wish)| wish)
+    wishes.get(&ends_trigger(endpoint)?)
 }
 
 /// Adds what is missing, then deletes what its trigger does not want, once no message of it is left.
@@ -283,9 +282,10 @@ fn change_endpoints(
     known: &[EndpointRow],
     wishes: &Wishes,
 ) -> Result<(), StoreError> {
+    let ids: BTreeSet<&str> = known.iter().map(|row| &*row.endpoint.id).collect();
     for (_, wish) in wishes.values() {
         let Wish::Endpoint(new) = wish else { continue };
-        if known.iter().any(|row| row.endpoint.id == new.id) {
+        if ids.contains(&*new.id) {
             continue;
         }
         match outbox.add_endpoint(new) {

@@ -10,11 +10,12 @@
 //! Every `serve` process runs one. Claims only save double work: a trigger whose runner died is claimed by
 //! another one when the claim ends, and of two runners that fire the same item one starts an execution.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::{JoinError, JoinSet};
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::source::{PageSource, StreamReader};
@@ -22,7 +23,7 @@ use waypost_ports::store::StoreError;
 use waypost_ports::triggers::{TRIM_MAX, TriggerNo, TriggerRow, TriggerState};
 
 use super::book::{CLAIM_LEASE, CLAIM_MAX, STORE_PAUSE, TriggerBook};
-use super::streams::{StreamEnd, StreamNews, StreamWatch};
+use super::streams::{StreamEnd, StreamNews};
 use super::wakeups::TriggerName;
 use super::work::TriggerWork;
 use super::{EndedTriggers, FireResult, Firing, TriggerWakeups};
@@ -48,17 +49,11 @@ pub struct TriggerRunner {
     pub wakeups: TriggerWakeups,
 }
 
-/// Work that has ended.
-enum WorkEnd {
-    /// On a trigger, which is due again at this time, and watched until then.
-    Trigger(TriggerNo, Option<Timestamp>, Option<Box<StreamWatch>>),
-    /// On a group.
-    Group,
-}
-
 /// What is under way.
 struct UnderWay {
-    tasks: JoinSet<WorkEnd>,
+    tasks: JoinSet<StreamEnd>,
+    /// What each task works on: a trigger, or a group.
+    places: HashMap<Id, Option<TriggerNo>>,
     /// Sources of streams that had nothing new. They take no place of the work under way.
     watches: JoinSet<Option<StreamNews>>,
     /// What they have found since the last turn.
@@ -69,32 +64,42 @@ struct UnderWay {
 }
 
 impl UnderWay {
-    fn take(&mut self, ended: Result<WorkEnd, JoinError>) {
-        match ended {
-            Ok(WorkEnd::Trigger(trigger, next, watch)) => {
-                self.book.ended(trigger, next);
-                if let Some(watch) = watch {
-                    self.watches.spawn(watch.run());
-                }
-            }
-            Ok(WorkEnd::Group) => self.book.group_ended(),
-            // The trigger counts as being worked on; another instance takes it over.
-            Err(error) => tracing::error!(%error, "the work on a trigger panicked"),
+    fn spawn(
+        &mut self,
+        trigger: Option<TriggerNo>,
+        work: impl Future<Output = StreamEnd> + Send + 'static,
+    ) {
+        let task = self.tasks.spawn(work).id();
+        self.places.insert(task, trigger);
+    }
+
+    fn take(&mut self, ended: Result<(Id, StreamEnd), JoinError>) {
+        let (task, end) = ended.unwrap_or_else(|error| {
+            // What it worked on is due again when its claim ends.
+            tracing::error!(%error, "the work on a trigger panicked");
+            (error.id(), StreamEnd::default())
+        });
+        match self.places.remove(&task).flatten() {
+            Some(trigger) => self.book.ended(trigger, end.due),
+            None => self.book.group_ended(),
+        }
+        if let Some(watch) = end.watch {
+            self.watches.spawn(watch.run());
         }
     }
 
     /// Waits for the end of some work, or for news of a watch; takes all work that has ended. Cancel-safe, as
-    /// `join_next` is.
+    /// `join_next_with_id` is.
     async fn next(&mut self) {
         tokio::select! {
-            Some(ended) = self.tasks.join_next() => self.take(ended),
+            Some(ended) = self.tasks.join_next_with_id() => self.take(ended),
             Some(found) = self.watches.join_next() => match found {
                 Ok(found) => self.news.extend(found),
                 Err(error) => tracing::error!(%error, "the watch of a source panicked"),
             },
             else => std::future::pending().await,
         }
-        while let Some(ended) = self.tasks.try_join_next() {
+        while let Some(ended) = self.tasks.try_join_next_with_id() {
             self.take(ended);
         }
     }
@@ -116,7 +121,7 @@ impl TriggerRunner {
             if under_way.tasks.is_empty() {
                 return Ok(());
             }
-            while let Some(ended) = under_way.tasks.join_next().await {
+            while let Some(ended) = under_way.tasks.join_next_with_id().await {
                 under_way.take(ended);
             }
         }
@@ -132,34 +137,18 @@ impl TriggerRunner {
         );
         let clock = (work.firing.now(), Instant::now());
         let (tasks, watches, book) = (JoinSet::new(), JoinSet::new(), TriggerBook::default());
-        (Arc::new(work), UnderWay { tasks, watches, news: Vec::new(), book, clock })
-    }
-
-    /// A deploy keeps the endpoints of ends in order. Where its process died in between, this does, once the
-    /// roster has changed.
-    async fn reconcile(&self, known: Option<u64>) -> Option<u64> {
-        match self.firing.call(|triggers| triggers.roster_revision()).await {
-            Ok(revision) if known == Some(revision) => known,
-            Ok(revision) => match self.ends.reconcile().await {
-                Ok(()) => Some(revision),
-                Err(error) => {
-                    tracing::warn!(%error, "the triggers of ends cannot be registered; trying again");
-                    None
-                }
-            },
-            Err(error) => {
-                tracing::debug!(%error, "the roster of triggers cannot be read");
-                known
-            }
-        }
+        let (places, news) = (HashMap::new(), Vec::new());
+        (Arc::new(work), UnderWay { tasks, places, watches, news, book, clock })
     }
 
     /// Runs until it is stopped.
     pub async fn run(self, stop: CancellationToken) {
         let (work, mut under_way) = self.begin();
         let mut wake_at = Instant::now();
-        let mut trim_at = Instant::now() + TRIM_EVERY;
-        let (mut reconcile_at, mut roster) = (Instant::now(), None);
+        // Beside the loop, which what takes long must not hold up. Dropped with it.
+        let mut care = JoinSet::new();
+        care.spawn(keep_endpoints(self.ends));
+        care.spawn(trim(self.firing));
         loop {
             let mut claims = true;
             tokio::select! { // all arms may be dropped and polled again
@@ -179,14 +168,6 @@ impl TriggerRunner {
                     turn + STORE_PAUSE.to_std()
                 }
             };
-            if turn >= reconcile_at {
-                reconcile_at = turn + RECONCILE_EVERY;
-                roster = self.reconcile(roster).await;
-            }
-            if turn >= trim_at {
-                trim_at = turn + TRIM_EVERY;
-                work.trim().await;
-            }
             // The floor between two turns, in which ends gather.
             sleep_until(turn + PAUSE).await;
         }
@@ -225,7 +206,7 @@ impl TriggerWork {
         under_way.book.groups_claimed(groups.len());
         for group in groups {
             let work = Arc::clone(self);
-            under_way.tasks.spawn(async move {
+            under_way.spawn(None, async move {
                 let name = &group.row.name;
                 match work.firing.flush(&group).await {
                     Ok(FireResult::Started(_)) => {}
@@ -238,7 +219,7 @@ impl TriggerWork {
                         tracing::warn!(%error, trigger = %name, "a window could not be fired");
                     }
                 }
-                WorkEnd::Group
+                StreamEnd::default()
             });
         }
         Ok(())
@@ -246,14 +227,12 @@ impl TriggerWork {
 
     fn begin(self: &Arc<Self>, under_way: &mut UnderWay, row: TriggerRow, now: Timestamp) {
         let work = Arc::clone(self);
-        under_way.tasks.spawn(async move {
-            let (number, workflow) = (row.number, Arc::clone(&row.workflow));
-            let name = Arc::clone(&row.name);
-            let end = work.on_row(row, now).await.unwrap_or_else(|error| {
+        under_way.spawn(Some(row.number), async move {
+            let (workflow, name) = (Arc::clone(&row.workflow), Arc::clone(&row.name));
+            work.on_row(row, now).await.unwrap_or_else(|error| {
                 tracing::warn!(%error, %workflow, trigger = %name, "a trigger could not be fired");
                 StreamEnd::default()
-            });
-            WorkEnd::Trigger(number, end.due, end.watch)
+            })
         });
     }
 
@@ -265,7 +244,7 @@ impl TriggerWork {
                 continue;
             }
             let work = Arc::clone(self);
-            under_way.tasks.spawn(async move {
+            under_way.spawn(Some(trigger), async move {
                 let looked = async {
                     let row = work.firing.row(&name.workflow, &name.name).await?;
                     match row.filter(|row| row.state == TriggerState::Active && row.seq == seq) {
@@ -273,12 +252,11 @@ impl TriggerWork {
                         None => Ok(StreamEnd::default()),
                     }
                 };
-                let end = looked.await.unwrap_or_else(|error| {
+                looked.await.unwrap_or_else(|error| {
                     let TriggerName { workflow, name } = &name;
                     tracing::warn!(%error, %workflow, trigger = %name, "a trigger could not be fired");
                     StreamEnd::default()
-                });
-                WorkEnd::Trigger(trigger, end.due, end.watch)
+                })
             });
         }
     }
@@ -289,7 +267,7 @@ impl TriggerWork {
             let work = Arc::clone(self);
             // A group, as far as the book is concerned: the row is not read yet.
             under_way.book.groups_begun(1);
-            under_way.tasks.spawn(async move {
+            under_way.spawn(None, async move {
                 let looked = async {
                     let row = work.firing.row(&workflow, &name).await?;
                     match row.filter(|row| row.state == TriggerState::Active) {
@@ -300,21 +278,44 @@ impl TriggerWork {
                 if let Err(error) = looked.await {
                     tracing::warn!(%error, %workflow, trigger = %name, "a trigger could not be fired");
                 }
-                WorkEnd::Group
+                StreamEnd::default()
             });
         }
     }
+}
 
-    async fn trim(&self) {
-        loop {
-            match self.firing.call(|triggers| triggers.trim_triggers()).await {
-                Ok(deleted) if deleted >= TRIM_MAX as u64 => {}
-                Ok(_) => return,
+/// A deploy keeps the endpoints of ends in order. Where its process died in between, this does, once the roster
+/// has changed.
+async fn keep_endpoints(ends: EndedTriggers) {
+    let mut known = None;
+    loop {
+        match ends.firing.call(|triggers| triggers.roster_revision()).await {
+            Ok(revision) if known == Some(revision) => {}
+            Ok(revision) => match ends.reconcile().await {
+                Ok(()) => known = Some(revision),
                 Err(error) => {
-                    tracing::warn!(%error, "old items of triggers could not be deleted; trying again later");
-                    return;
+                    known = None;
+                    tracing::warn!(%error, "the triggers of ends cannot be registered; trying again");
                 }
-            }
+            },
+            Err(error) => tracing::debug!(%error, "the roster of triggers cannot be read"),
         }
+        sleep(RECONCILE_EVERY).await;
+    }
+}
+
+/// Deletes what is no longer kept.
+async fn trim(firing: Firing) {
+    let mut pause = TRIM_EVERY;
+    loop {
+        sleep(pause).await;
+        pause = match firing.call(|triggers| triggers.trim_triggers()).await {
+            Ok(deleted) if deleted >= TRIM_MAX as u64 => PAUSE,
+            Ok(_) => TRIM_EVERY,
+            Err(error) => {
+                tracing::warn!(%error, "old items of triggers could not be deleted; trying again later");
+                TRIM_EVERY
+            }
+        };
     }
 }

@@ -101,7 +101,10 @@ impl TriggerWork {
         advance: Advance,
     ) -> Result<Option<Result<TimeFired, Stale>>, FireError> {
         let row = turn.row();
-        occurrence.last_success_at = self.successes.last(&self.firing, row).await?;
+        if let Some(nominal) = occurrence.nominal {
+            let last = self.successes.last(&self.firing, row, nominal).await?;
+            occurrence.last_success_at = last;
+        }
         let nothing = |outcome, reason| Ok(TimeFired::Nothing(outcome, reason));
         let fired = match self.firing.fire(row, &occurrence, Some(advance), None).await? {
             FireResult::Started(started) => {

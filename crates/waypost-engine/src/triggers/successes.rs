@@ -1,20 +1,24 @@
-//! `trigger.lastSuccessAt`: the nominal time of the newest fire whose execution was completed. It is looked up
-//! only for definitions that mention it.
+//! `trigger.lastSuccessAt`: the newest nominal time before the one that fires whose execution was completed. It is
+//! looked up only for definitions that mention it.
 
-use std::collections::HashMap;
+use std::collections::{BinaryHeap, HashMap};
 
 use parking_lot::Mutex;
 use waypost_core::id::{DefinitionHash, ExecutionNo};
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
-use waypost_ports::store::{DefinitionRef, Store};
+use waypost_ports::store::{DefinitionRef, Store, StoreError};
 use waypost_ports::triggers::{FireOutcome, FiresRequest, TriggerNo, TriggerRow, Triggers};
 
 use super::{FireError, Firing};
 use crate::shell::{Damage, Plans, fold};
 
-/// Fires that are looked at, the newest first. Where none of them was a success, there is none.
-const FIRES_MAX: usize = 50;
+/// Fires that one call reads.
+const PAGE: usize = 200;
+/// Pages that are read at most. Where none of their fires was a success, there is none.
+const PAGES_MAX: usize = 10;
+/// Executions that are looked at, the newest nominal time first. Where none of them was a success, there is none.
+const EXECUTIONS_MAX: usize = 500;
 /// Definitions in the cache; above it the cache starts anew.
 const DEFINITIONS_MAX: usize = 1_000;
 /// How expressions spell it.
@@ -27,11 +31,12 @@ pub(super) struct Successes {
 }
 
 impl Successes {
-    /// The last success of a trigger, if its definition asks for it.
+    /// The last success of a trigger before a nominal time, if its definition asks for it.
     pub(super) async fn last(
         &self,
         firing: &Firing,
         row: &TriggerRow,
+        before: Timestamp,
     ) -> Result<Option<Timestamp>, FireError> {
         let known = self.wanted.lock().get(&row.definition).copied();
         if known == Some(false) {
@@ -45,7 +50,10 @@ impl Successes {
                 None => mentions(&*store, hash)?,
             };
             let last = match wanted {
-                true => last_success(&*store, &*triggers, &plans, number)?,
+                true => {
+                    let mut times = StartedTimes::new(&*triggers, number, before);
+                    last_success(&*store, &plans, &mut times)?
+                }
                 false => None,
             };
             Ok::<_, FireError>((wanted, last))
@@ -65,26 +73,56 @@ fn mentions(store: &dyn Store, hash: DefinitionHash) -> Result<bool, FireError> 
     Ok(definition.is_some_and(|definition| definition.canonical.contains(FIELD)))
 }
 
+/// The times of a trigger that started an execution, the newest nominal time first. The store lists them by when
+/// they fired, which differs for backfills; none fired before its nominal time, so that a time is the newest one
+/// once what is left to read fired before it.
+struct StartedTimes<'a> {
+    triggers: &'a dyn Triggers,
+    next: FiresRequest,
+    before: Timestamp,
+    found: BinaryHeap<(Timestamp, ExecutionNo)>,
+    pages: usize,
+    /// What is left to read fired at this time or before it; nothing is left without one.
+    left: Option<Timestamp>,
+}
+
+impl<'a> StartedTimes<'a> {
+    fn new(triggers: &'a dyn Triggers, trigger: TriggerNo, before: Timestamp) -> Self {
+        let outcome = Some(FireOutcome::Started);
+        let next = FiresRequest { trigger, outcome, before: None, limit: PAGE };
+        let (found, left) = (BinaryHeap::new(), Some(Timestamp(i64::MAX)));
+        Self { triggers, next, before, found, pages: 0, left }
+    }
+
+    fn next(&mut self) -> Result<Option<(Timestamp, ExecutionNo)>, StoreError> {
+        while let Some(left) = self.left {
+            if self.found.peek().is_some_and(|(nominal, _)| *nominal >= left) {
+                break;
+            }
+            self.read()?;
+        }
+        Ok(self.found.pop())
+    }
+
+    fn read(&mut self) -> Result<(), StoreError> {
+        let page = self.triggers.fires(&self.next)?;
+        self.pages += 1;
+        let last = page.rows.last().filter(|_| page.more && self.pages < PAGES_MAX);
+        self.left = last.map(|last| last.at);
+        self.next.before = last.map(|last| last.place);
+        let times = page.rows.iter().filter_map(|fire| fire.nominal.zip(fire.execution));
+        self.found.extend(times.filter(|(nominal, _)| *nominal < self.before));
+        Ok(())
+    }
+}
+
 fn last_success(
     store: &dyn Store,
-    triggers: &dyn Triggers,
     plans: &Plans,
-    trigger: TriggerNo,
+    times: &mut StartedTimes<'_>,
 ) -> Result<Option<Timestamp>, FireError> {
-    let request = FiresRequest {
-        trigger,
-        outcome: Some(FireOutcome::Started),
-        before: None,
-        limit: FIRES_MAX,
-    };
-    let mut newest: Vec<(Timestamp, ExecutionNo)> = triggers
-        .fires(&request)?
-        .rows
-        .into_iter()
-        .filter_map(|fire| fire.nominal.zip(fire.execution))
-        .collect();
-    newest.sort_by(|a, b| b.cmp(a));
-    for (nominal, execution) in newest {
+    for _ in 0..EXECUTIONS_MAX {
+        let Some((nominal, execution)) = times.next()? else { break };
         let Some(history) = store.load(execution)? else { continue };
         match fold(history, plans, store) {
             Ok(loaded) if loaded.state.status == Status::Completed => return Ok(Some(nominal)),

@@ -264,7 +264,7 @@ pub fn ends_endpoint(row: &TriggerRow, wanted: &EndsWanted) -> NewEndpoint {
     let digest = blake3::hash(format!("{} {workflow:?}", kinds.bits()).as_bytes()).to_hex();
     let digest = digest.get(..12).unwrap_or_default();
     NewEndpoint {
-        id: format!("{}{digest}", ends_prefix(row.number)).into(),
+        id: format!("{TRIGGER_ENDPOINT_PREFIX}{}-{digest}", row.number.0).into(),
         url: "trigger:".into(),
         description: serde_json::json!([row.workflow, row.name]).to_string().into(),
         workflow: workflow.clone(),
@@ -276,9 +276,10 @@ pub fn ends_endpoint(row: &TriggerRow, wanted: &EndsWanted) -> NewEndpoint {
     }
 }
 
-/// What the ids of the endpoints of a trigger begin with.
-pub fn ends_prefix(trigger: TriggerNo) -> String {
-    format!("{TRIGGER_ENDPOINT_PREFIX}{}-", trigger.0)
+/// The trigger of such an endpoint.
+pub fn ends_trigger(endpoint: &str) -> Option<TriggerNo> {
+    let (number, _) = endpoint.strip_prefix(TRIGGER_ENDPOINT_PREFIX)?.split_once('-')?;
+    number.parse().ok().map(TriggerNo)
 }
 
 /// Is a trigger with these topics to be found by this one?

@@ -1,7 +1,9 @@
 //! Triggers: each item starts one execution, although instances die and people change the trigger.
 
 mod items;
+mod runner;
 mod streams;
+mod successes;
 mod windows;
 
 use std::collections::BTreeSet;

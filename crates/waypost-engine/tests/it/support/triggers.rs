@@ -96,6 +96,18 @@ impl StreamReader for StreamPages {
     }
 }
 
+/// Waits in the virtual time of a test whose clock is paused, which stands still while the store is asked.
+pub(crate) async fn until(done: impl Fn() -> bool) {
+    let mut ticks = tokio::time::interval(std::time::Duration::from_millis(100));
+    for _ in 0..10_000 {
+        if done() {
+            return;
+        }
+        ticks.tick().await;
+    }
+    panic!("what the test waits for has not happened");
+}
+
 /// So many starts in ten minutes; other events wait.
 pub(crate) fn throttle(limit: u32) -> Throttle {
     Throttle { limit, per: Millis(600_000), over: Over::Queue }
@@ -183,15 +195,19 @@ fn compile_trigger(fields: &Value) -> Trigger {
 impl Lab {
     /// Deploys a flow with a trigger.
     pub(crate) fn deploy(&self, trigger: &Value, flow: &str) {
+        self.deploy_as(WORKFLOW, trigger, flow);
+    }
+
+    pub(crate) fn deploy_as(&self, workflow: &str, trigger: &Value, flow: &str) {
         let text = format!("{trigger}\n{flow}");
         let plan = compile(&text).unwrap();
         let now = waypost_ports::clock::Clock::now(&*self.clock);
         let definition = NewDefinition {
-            name: WORKFLOW.into(),
+            name: workflow.into(),
             hash: plan.hash,
             canonical: text.as_str().into(),
             make_current: true,
-            triggers: registrations(&plan, WORKFLOW, now),
+            triggers: registrations(&plan, workflow, now),
             paused: false,
         };
         self.store.define(&definition).unwrap();

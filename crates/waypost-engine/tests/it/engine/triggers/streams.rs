@@ -14,7 +14,7 @@ use waypost_ports::triggers::{FireOutcome, TriggerState};
 
 use super::fired;
 use crate::support::lab::Lab;
-use crate::support::triggers::{TRIGGER, WORKFLOW};
+use crate::support::triggers::{TRIGGER, WORKFLOW, until};
 use crate::support::world::START;
 
 fn entry(id: u64) -> StreamEntry {
@@ -198,25 +198,14 @@ async fn watch_finds_an_entry_before_the_trigger_is_due() {
     let stop = CancellationToken::new();
     let streams = std::sync::Arc::clone(&instance.streams);
     let running = tokio::spawn(instance.runner.run(stop.clone()));
-    let until = async |done: &dyn Fn() -> bool| {
-        // Virtual time, which stands still while the store is asked.
-        let mut ticks = tokio::time::interval(std::time::Duration::from_millis(100));
-        for _ in 0..10_000 {
-            if done() {
-                return;
-            }
-            ticks.tick().await;
-        }
-        panic!("{:?} after {} reads", lab.trigger(), streams.reads.load(Ordering::Relaxed));
-    };
     // The first read finds nothing; the clock of the store stands still, so that nothing is due again.
-    until(&|| streams.reads.load(Ordering::Relaxed) >= 1).await;
+    until(|| streams.reads.load(Ordering::Relaxed) >= 1).await;
     let seq = lab.trigger().seq;
-    until(&|| streams.reads.load(Ordering::Relaxed) >= 4).await;
+    until(|| streams.reads.load(Ordering::Relaxed) >= 4).await;
     assert!(lab.trigger().seq <= seq + 1, "watching writes nothing");
     // Found by the watch, and read again by the turn that follows.
     streams.pages.lock().extend([Ok(page(1..3, false)), Ok(page(1..3, false))]);
-    until(&|| lab.started().len() == 2).await;
+    until(|| lab.started().len() == 2).await;
     stop.cancel();
     running.await.unwrap();
 }
