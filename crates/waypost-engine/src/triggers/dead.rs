@@ -55,7 +55,7 @@ impl TriggerControl {
         let row = self.firing.row(workflow, name).await?.ok_or(ControlError::Unknown)?;
         let occurrence = Occurrence::again(letter).filter(|_| letter.trigger == row.number);
         let Some(occurrence) = occurrence else { return Ok(false) };
-        let (number, item) = (row.number, occurrence.item(&row).digest());
+        let (number, item) = (row.number, occurrence.item(&row));
         let known = self.firing.call(move |triggers| triggers.fired(number, &[item])).await?;
         Ok(known.iter().all(Option::is_none))
     }
