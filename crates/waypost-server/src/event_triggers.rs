@@ -1,6 +1,6 @@
-//! The event triggers that are active or broken, by the types that they want: read again whenever the store's roster has changed,
-//! which each publish asks about. So an event reaches a trigger that was deployed before it was published,
-//! through any instance.
+//! The event triggers that are active or broken, by the types that they want: read again whenever the store's
+//! roster has changed, which each publish asks about. So an event reaches a trigger that was deployed before it
+//! was published, through any instance.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -122,9 +122,9 @@ impl KnownEventTriggers {
     }
 }
 
-/// The rows of those that are active, or broken: what a broken one would have fired with is not to be lost. `None`
-/// where the roster is as it was. One read has all states, so that none is missed that changes meanwhile. The revision is read before them: what changes meanwhile is read
-/// again by the next publish.
+/// The rows of those that are active, or broken, unless the roster is as it was. Rows of every state are read, so
+/// that none is passed over whose state changes meanwhile. The revision is read before them: what changes
+/// meanwhile is read again by the next publish.
 fn read(triggers: &dyn Triggers, known: u64) -> Result<Option<(u64, Vec<TriggerRow>)>, StoreError> {
     let revision = triggers.roster_revision()?;
     if revision == known {
