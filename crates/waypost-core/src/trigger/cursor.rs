@@ -31,6 +31,9 @@ pub struct ScheduleCursor {
     /// How far it was before a rewind, until it is there again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reached: Option<Timestamp>,
+    /// The oldest time that a backfill was asked to fire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backfilled: Option<Timestamp>,
     /// Backfills under way, the oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub backfills: Vec<Backfill>,

@@ -40,6 +40,7 @@ impl Trigger {
                     waiting: Vec::new(),
                     previous: None,
                     reached: None,
+                    backfilled: None,
                     backfills: Vec::new(),
                 };
                 let next = schedule.schedule.next_after(now);

@@ -72,8 +72,8 @@ impl TriggerControl {
                 let found = schedule.schedule.backfill(from, to)?;
                 times = found.iter().map(|time| time.at).collect();
                 let forgotten = now.minus(ITEM_KEPT);
-                let may_have_fired =
-                    |time: &&Timestamp| **time >= row.registered_at && **time < forgotten;
+                let first = cursor.backfilled.unwrap_or(row.registered_at).min(row.registered_at);
+                let may_have_fired = |time: &&Timestamp| (first..forgotten).contains(*time);
                 if let Some(time) = times.iter().find(may_have_fired).filter(|_| !again) {
                     return invalid(&format!(
                         "{time} may have fired before: a time that fired is remembered for {ITEM_KEPT}. Begin \
@@ -99,6 +99,8 @@ impl TriggerControl {
                     not_before: now,
                 };
                 id = Some(backfill.id);
+                let oldest = cursor.backfilled.into_iter().chain(times.first().copied()).min();
+                cursor.backfilled = oldest;
                 cursor.backfills.push(backfill);
                 Ok(Some(moved(row, cursor, Some(now))))
             })

@@ -100,12 +100,11 @@ impl EndedTriggers {
         match self.fire(message, endpoint).await {
             Ok(true) => done,
             Ok(false) => None,
-            Err(FireError::Store(error)) => {
+            // Also where this build cannot use the definition: another instance may, and a failed attempt would cool
+            // the endpoint for all of them.
+            Err(error) => {
                 tracing::warn!(%error, id = %message.name, "an end is fired later");
                 None
-            }
-            Err(error) => {
-                Some(Delivered::No { status: None, retry_after: None, reason: error.to_string() })
             }
         }
     }

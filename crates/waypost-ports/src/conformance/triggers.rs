@@ -30,6 +30,7 @@ pub(super) fn cursor(after: i64) -> TriggerCursor {
         waiting: vec![at(after + 1)],
         previous: Some(at(after - 1)),
         reached: None,
+        backfilled: None,
         backfills: Vec::new(),
     })
 }

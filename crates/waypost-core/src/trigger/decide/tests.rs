@@ -38,6 +38,7 @@ impl Simulated {
             waiting: vec![],
             previous: None,
             reached: None,
+            backfilled: None,
             backfills: vec![],
         };
         Self {

@@ -273,6 +273,12 @@ async fn backfill_of_times_that_may_have_fired_is_refused() {
     ] {
         assert_eq!(backfill(from, to, again).await.unwrap().times.len(), 5, "{from}");
     }
+    // Times before the deploy, once a backfill fires them.
+    let (from, to) = (START.minus(Millis(5 * HOUR)), START);
+    let request = BackfillRequest { from, to, again: false, rate: 100, dry_run: false };
+    instance.control.backfill(WORKFLOW, TRIGGER, request).await.unwrap();
+    let refused = backfill(from, to, false).await.expect_err("they are backfilled already");
+    assert!(matches!(refused, ControlError::Invalid(_)), "{refused}");
 }
 
 #[tokio::test]

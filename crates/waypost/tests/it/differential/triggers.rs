@@ -190,8 +190,15 @@ impl Workload {
         let after = self.world.clock_plus(1_000);
         let waiting = vec![after; usize::from(self.percent(30))];
         let (previous, reached) = (self.percent(50).then_some(after), None);
-        let backfills = Vec::new();
-        TriggerCursor::Schedule(ScheduleCursor { after, waiting, previous, reached, backfills })
+        let (backfilled, backfills) = (self.percent(20).then_some(after), Vec::new());
+        TriggerCursor::Schedule(ScheduleCursor {
+            after,
+            waiting,
+            previous,
+            reached,
+            backfilled,
+            backfills,
+        })
     }
 
     fn deploy(&mut self) {
