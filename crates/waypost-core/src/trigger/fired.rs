@@ -29,7 +29,7 @@ pub struct Fired {
     /// The nominal time before, of a schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_at: Option<Timestamp>,
-    /// The nominal time of the newest fire whose execution was completed, of a schedule.
+    /// Of a schedule: the newest nominal time before this one whose execution was completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_success_at: Option<Timestamp>,
     /// How many executions that started each other by triggers are above this one.

@@ -28,7 +28,7 @@ pub struct Occurrence {
     pub nominal: Option<Timestamp>,
     /// The nominal time before, of a schedule.
     pub previous_at: Option<Timestamp>,
-    /// The nominal time of the newest fire whose execution was completed, of a schedule.
+    /// Of a schedule: the newest nominal time before this one whose execution was completed.
     pub last_success_at: Option<Timestamp>,
     /// What the execution knows of it besides, as an object: see [`Fired::details`].
     pub details: Option<Json>,

@@ -157,7 +157,7 @@ async fn full_throttle_keeps_an_event_from_no_other_trigger() {
     }
 }
 
-/// Nobody decided that its events are not to be caught up: the publisher keeps them until it is resumed.
+/// Unlike a pause, this is no decision of a person: the publisher keeps the events until the trigger is resumed.
 #[tokio::test]
 async fn event_for_a_broken_trigger_is_refused_and_reaches_the_others() {
     let house = house().await;

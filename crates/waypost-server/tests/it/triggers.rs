@@ -181,7 +181,7 @@ async fn rewind_needs_a_time_or_a_cursor() {
     house.post(target, &future).await.refused(422, "invalid_trigger_change");
 }
 
-/// Whoever deploys learns it from the deploy, and not from a sender that was refused.
+/// The deploy says so, and not a sender that is refused later.
 #[tokio::test]
 async fn deploy_of_a_webhook_whose_secret_cannot_verify_warns() {
     let house = House::empty(Config::default()).await;

@@ -192,7 +192,7 @@ async fn ends_of_a_workflow_fire_once_each_until_the_chain_is_too_long() {
     assert!(outbox.endpoints().unwrap().is_empty());
 }
 
-/// Nobody decided that they are not to be caught up, as with a pause.
+/// A pause is a decision of a person that they are not caught up; here there was none.
 #[tokio::test]
 async fn end_stays_pending_while_its_trigger_is_broken() {
     let lab = Lab::new();
