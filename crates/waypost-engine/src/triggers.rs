@@ -60,7 +60,7 @@ pub use arrivals::arrival;
 pub use backfilling::{
     BACKFILL_RATE, BACKFILL_RATE_MAX, BACKFILLS_MAX, BackfillAccepted, BackfillRequest,
 };
-pub use book::{CLAIM_LEASE, CLAIM_MAX, TriggerBook, WORK_MAX};
+pub use book::{CLAIM_LEASE, SOURCES_MAX, TriggerBook};
 pub use by_hand::ByHand;
 pub use control::{ControlError, RewindTo, TriggerControl};
 pub use ended::EndedTriggers;

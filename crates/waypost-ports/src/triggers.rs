@@ -58,6 +58,10 @@ pub trait Triggers: Send + Sync {
     /// work, and no lock.
     fn claim_triggers(&self, request: &TriggerClaim) -> Result<ClaimedTriggers, StoreError>;
 
+    /// Gives a trigger back that was claimed, so that another instance may claim it at once; nothing where its
+    /// cursor has moved since, which has ended the claim.
+    fn release_trigger(&self, trigger: TriggerNo, seq: u64) -> Result<(), StoreError>;
+
     /// Moves a trigger on where no execution begins with it: nothing was due, a time was skipped, an item is
     /// dead. `false` where the row has moved on since it was read, and then nothing is stored.
     fn settle_trigger(&self, settlement: &Settlement) -> Result<bool, StoreError>;
@@ -240,18 +244,34 @@ impl TriggerRow {
 }
 
 /// Which triggers to claim.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TriggerClaim {
     pub limit: usize,
     /// How long others leave them alone.
     pub lease: Millis,
+    /// Those of this kind, or of any.
+    pub only: Option<TriggerKindName>,
+    /// Not these.
+    pub except: Vec<TriggerNo>,
+}
+
+impl TriggerClaim {
+    /// Of any kind, and without exceptions.
+    pub fn any(limit: usize, lease: Millis) -> Self {
+        Self { limit, lease, only: None, except: Vec::new() }
+    }
+
+    /// May it take this trigger?
+    pub fn admits(&self, row: &TriggerRow) -> bool {
+        self.only.is_none_or(|kind| kind == row.kind) && !self.except.contains(&row.number)
+    }
 }
 
 /// Triggers that were claimed.
 #[derive(Clone, Debug, Default)]
 pub struct ClaimedTriggers {
     pub triggers: Vec<TriggerRow>,
-    /// When a claim may take the next one: when it is due, or when its claim ends, also of those that this
+    /// When such a claim may take the next one: when it is due, or when its claim ends, also of those that this
     /// call has claimed.
     pub next_due: Option<Timestamp>,
     /// The same for groups of windows.

@@ -207,8 +207,9 @@ impl Blobs for PostgresBlobs {
     }
 
     fn now(&self) -> Result<Timestamp, BlobError> {
-        Ok(self
-            .run(async |db| Ok(Timestamp(get(&db.query_one(sql!("blob_time"), &[]).await?, 0)?)))?)
+        Ok(self.run(async |db| {
+            Ok(Timestamp(get(&db.query_one(sql!("store_time"), &[]).await?, 0)?))
+        })?)
     }
 }
 

@@ -25,7 +25,7 @@ use waypost_ports::triggers::{
     TriggersRequest, WaitingEvents,
 };
 
-use crate::connection::{Connection, Role};
+use crate::connection::{Connection, Params, Role};
 use crate::error::{DbError, Result, in_spite_of_others};
 use crate::queries::sql;
 use crate::store::PostgresStore;
@@ -35,6 +35,13 @@ use crate::{mail, outbox};
 impl Triggers for PostgresStore {
     fn claim_triggers(&self, request: &TriggerClaim) -> Result<ClaimedTriggers, StoreError> {
         self.run(Role::Engine, async |db| claim(db, request).await)
+    }
+
+    fn release_trigger(&self, trigger: TriggerNo, seq: u64) -> Result<(), StoreError> {
+        self.run(Role::Engine, async |db| {
+            let seq = to_stored(seq)?;
+            db.execute(sql!("trigger_release"), &[&trigger.0, &seq]).await.map(drop)
+        })
     }
 
     fn settle_trigger(&self, settlement: &Settlement) -> Result<bool, StoreError> {
@@ -135,24 +142,39 @@ fn stored_at(row: &Row) -> Result<(StoredTrigger, Timestamp)> {
     Ok((rows::stored(row)?, Timestamp(get(row, rows::COLUMNS)?)))
 }
 
-/// When the next trigger, and the next group, may be claimed, and the store's time.
+/// The store's time.
+async fn store_time(db: &mut Connection) -> Result<Timestamp> {
+    Ok(Timestamp(get(&db.query_one(sql!("store_time"), &[]).await?, 0)?))
+}
+
+/// When the next trigger that a claim may take, and the next group, may be claimed, and the store's time.
 async fn next_due(
     db: &mut Connection,
+    request: &TriggerClaim,
 ) -> Result<(Option<Timestamp>, Option<Timestamp>, Timestamp)> {
-    let row = db.query_one(sql!("triggers_next_due"), &[]).await?;
+    let (only, except) = admitted(request);
+    let row = db.query_one(sql!("triggers_next_due"), &[&only, &except]).await?;
     Ok((time(&row, 0)?, time(&row, 1)?, Timestamp(get(&row, 2)?)))
 }
 
+/// The kind that a claim may take, and those triggers that it may not.
+fn admitted(request: &TriggerClaim) -> (Option<i16>, Vec<i64>) {
+    let except = request.except.iter().map(|trigger| trigger.0).collect();
+    (request.only.map(|kind| i16::from(kind.code())), except)
+}
+
 async fn claim(db: &mut Connection, request: &TriggerClaim) -> Result<ClaimedTriggers> {
-    let (next_due_at, next_group, at) = next_due(db).await?;
+    let (next_due_at, next_group, at) = next_due(db, request).await?;
     if next_due_at.is_none_or(|due| due > at) {
         let triggers = Vec::new();
         return Ok(ClaimedTriggers { triggers, next_due: next_due_at, next_group, at });
     }
     let lease = to_stored(request.lease.0)?;
+    let (only, except) = admitted(request);
+    let params: Params<'_> = &[&only, &except, &most(request.limit), &lease];
     let taken: Vec<StoredTrigger> =
-        db.query_map(sql!("triggers_claim"), &[&most(request.limit), &lease], rows::stored).await?;
-    let (next_due, next_group, at) = next_due(db).await?;
+        db.query_map(sql!("triggers_claim"), params, rows::stored).await?;
+    let (next_due, next_group, at) = next_due(db, request).await?;
     let triggers = taken.into_iter().map(|stored| stored.row).collect();
     Ok(ClaimedTriggers { triggers, next_due, next_group, at })
 }

@@ -210,6 +210,7 @@ queries! {
     THROTTLES_CHANGE = "throttles_change";
     THROTTLES_DUE = "throttles_due";
     TRIGGER_CLAIM = "trigger_claim";
+    TRIGGER_RELEASE = "trigger_release";
     TRIGGER_FIND = "trigger_find";
     TRIGGER_FIRED = "trigger_fired";
     TRIGGER_INSERT = "trigger_insert";

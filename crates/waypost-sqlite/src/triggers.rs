@@ -8,9 +8,10 @@ mod throttles;
 mod windows;
 
 use rusqlite::{Connection, params};
+use serde_json::json;
 use waypost_core::id::ExecutionNo;
 use waypost_core::time::{Millis, Timestamp};
-use waypost_core::trigger::ItemDigest;
+use waypost_core::trigger::{ItemDigest, TriggerKindName};
 use waypost_ports::store::{Appended, Definition, NewDefinition, StoreError, TakenName};
 use waypost_ports::triggers::rules::{
     Registered, StoredTrigger, cancel_mail, endpoint_of, register as rule, throttle_of,
@@ -22,18 +23,25 @@ use waypost_ports::triggers::{
     Triggers, TriggersPage, TriggersRequest, WaitingEvents,
 };
 
-use crate::connection::{all, first, from_stored, run, value};
+use crate::connection::{all, first, from_stored, run, to_stored, value};
 use crate::store::{SqliteStore, Write};
 use crate::{mail, outbox, queries};
 
 impl Triggers for SqliteStore {
     fn claim_triggers(&self, request: &TriggerClaim) -> Result<ClaimedTriggers, StoreError> {
         let at = self.time();
-        let (next_due, next_group) = self.readers.read(next_due)?;
+        let (next_due, next_group) = self.readers.read(|db| next_due(db, request))?;
         if next_due.is_none_or(|due| due > at) {
             return Ok(ClaimedTriggers { triggers: Vec::new(), next_due, next_group, at });
         }
         self.write(|write| claim(write, request))
+    }
+
+    fn release_trigger(&self, trigger: TriggerNo, seq: u64) -> Result<(), StoreError> {
+        self.write(|write| {
+            let row = params![trigger.0, to_stored(seq)?];
+            run(&write.tx, queries::TRIGGER_RELEASE, row).map(drop)
+        })
     }
 
     fn settle_trigger(&self, settlement: &Settlement) -> Result<bool, StoreError> {
@@ -103,7 +111,8 @@ impl Triggers for SqliteStore {
     }
 
     fn claim_groups(&self, limit: usize, lease: Millis) -> Result<Vec<DueGroup>, StoreError> {
-        let (_, next_group) = self.readers.read(next_due)?;
+        let any = TriggerClaim::any(limit, lease);
+        let (_, next_group) = self.readers.read(|db| next_due(db, &any))?;
         if next_group.is_none_or(|due| due > self.time()) {
             return Ok(Vec::new());
         }
@@ -139,9 +148,18 @@ impl Triggers for SqliteStore {
 }
 
 /// When the next trigger, and the next group, may be claimed.
-fn next_due(db: &Connection) -> rusqlite::Result<(Option<Timestamp>, Option<Timestamp>)> {
+fn next_due(
+    db: &Connection,
+    request: &TriggerClaim,
+) -> rusqlite::Result<(Option<Timestamp>, Option<Timestamp>)> {
     let read = |row: &rusqlite::Row<'_>| Ok((rows::time(row, 0)?, rows::time(row, 1)?));
-    Ok(first(db, queries::TRIGGERS_NEXT_DUE, [], read)?.unwrap_or_default())
+    Ok(first(db, queries::TRIGGERS_NEXT_DUE, admitted(request), read)?.unwrap_or_default())
+}
+
+/// The kind that a claim may take, and a JSON array of those that it may not.
+fn admitted(request: &TriggerClaim) -> (Option<u8>, String) {
+    let except: Vec<i64> = request.except.iter().map(|trigger| trigger.0).collect();
+    (request.only.map(TriggerKindName::code), json!(except).to_string())
 }
 
 pub(crate) fn load(db: &Connection, trigger: TriggerNo) -> rusqlite::Result<Option<StoredTrigger>> {
@@ -321,12 +339,13 @@ fn settle_item(write: &Write<'_>, trigger: TriggerNo, fire: &SettledFire) -> rus
 fn claim(write: &Write<'_>, request: &TriggerClaim) -> rusqlite::Result<ClaimedTriggers> {
     let (tx, now) = (&write.tx, write.now);
     let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
-    let due = all(tx, queries::TRIGGERS_DUE, [now.0, limit], rows::stored)?;
+    let (only, except) = admitted(request);
+    let due = all(tx, queries::TRIGGERS_DUE, params![only, except, limit, now.0], rows::stored)?;
     for stored in &due {
         let until = now.plus(request.lease).0;
         run(tx, queries::TRIGGER_CLAIM, [stored.row.number.0, until])?;
     }
-    let (next_due, next_group) = next_due(tx)?;
+    let (next_due, next_group) = next_due(tx, request)?;
     let triggers = due.into_iter().map(|stored| stored.row).collect();
     Ok(ClaimedTriggers { triggers, next_due, next_group, at: now })
 }

@@ -18,15 +18,16 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use waypost_core::time::{Millis, Timestamp};
+use waypost_core::trigger::TriggerKindName;
 use waypost_ports::source::{PageSource, StreamReader};
 use waypost_ports::store::StoreError;
 use waypost_ports::triggers::{TRIM_MAX, TriggerNo, TriggerRow, TriggerState};
 
-use super::book::{CLAIM_LEASE, CLAIM_MAX, STORE_PAUSE, TriggerBook};
+use super::book::{CLAIM_LEASE, STORE_PAUSE, TriggerBook};
 use super::streams::{StreamEnd, StreamNews};
 use super::wakeups::TriggerName;
 use super::work::TriggerWork;
-use super::{EndedTriggers, FireResult, Firing, TriggerWakeups};
+use super::{EndedTriggers, FireError, FireResult, Firing, TriggerWakeups};
 
 /// The shortest time between two turns.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -80,6 +81,7 @@ impl UnderWay {
             (error.id(), StreamEnd::default())
         });
         match self.places.remove(&task).flatten() {
+            Some(trigger) if end.unreadable => self.book.unreadable(trigger, self.now()),
             Some(trigger) => self.book.ended(trigger, end.due),
             None => self.book.group_ended(),
         }
@@ -104,10 +106,14 @@ impl UnderWay {
         }
     }
 
-    fn wake_at(&self) -> Instant {
+    /// The store's time, as far as is known.
+    fn now(&self) -> Timestamp {
         let (at, instant) = self.clock;
-        let passed = u64::try_from(instant.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Instant::now() + self.book.pause(at.plus(Millis(passed))).to_std()
+        at.plus(Millis(u64::try_from(instant.elapsed().as_millis()).unwrap_or(u64::MAX)))
+    }
+
+    fn wake_at(&self) -> Instant {
+        Instant::now() + self.book.pause(self.now()).to_std()
     }
 }
 
@@ -183,11 +189,9 @@ impl TriggerRunner {
 impl TriggerWork {
     /// Claims what is due, and begins to work on it.
     async fn turn(self: &Arc<Self>, under_way: &mut UnderWay) -> Result<(), StoreError> {
-        let limit = under_way.book.room().min(CLAIM_MAX);
-        if limit == 0 {
-            return Ok(());
-        }
-        let claimed = self.claim(limit, CLAIM_LEASE).await?;
+        let Some(request) = under_way.book.claim(under_way.now()) else { return Ok(()) };
+        let limit = request.limit;
+        let claimed = self.claim(request).await?;
         let at = claimed.at;
         under_way.clock = (at, Instant::now());
         let groups_due = claimed.next_group.is_some_and(|next| next <= at);
@@ -229,10 +233,20 @@ impl TriggerWork {
         let work = Arc::clone(self);
         under_way.spawn(Some(row.number), async move {
             let (workflow, name) = (Arc::clone(&row.workflow), Arc::clone(&row.name));
-            work.on_row(row, now).await.unwrap_or_else(|error| {
-                tracing::warn!(%error, %workflow, trigger = %name, "a trigger could not be fired");
-                StreamEnd::default()
-            })
+            let (trigger, seq) = (row.number, row.seq);
+            let error = match work.on_row(row, now).await {
+                Ok(end) => return end,
+                Err(error) => error,
+            };
+            tracing::warn!(%error, %workflow, trigger = %name, "a trigger could not be fired");
+            let unreadable = matches!(error, FireError::Definition(_));
+            if unreadable
+                && let Err(error) =
+                    work.firing.call(move |triggers| triggers.release_trigger(trigger, seq)).await
+            {
+                tracing::debug!(%error, trigger = %name, "others wait until the claim ends");
+            }
+            StreamEnd { unreadable, ..StreamEnd::default() }
         });
     }
 
@@ -240,7 +254,7 @@ impl TriggerWork {
     fn look_at_news(self: &Arc<Self>, under_way: &mut UnderWay) {
         self.firing.engine.metrics().trigger_entries_behind.set(self.streams.behind());
         for StreamNews { trigger, name, seq } in std::mem::take(&mut under_way.news) {
-            if !under_way.book.begin(trigger) {
+            if !under_way.book.begin(trigger, TriggerKindName::Stream) {
                 continue;
             }
             let work = Arc::clone(self);

@@ -52,6 +52,8 @@ pub(super) struct Streams {
 pub(super) struct StreamEnd {
     pub(super) due: Option<Timestamp>,
     pub(super) watch: Option<Box<StreamWatch>>,
+    /// Nothing was done: this build cannot read the definition.
+    pub(super) unreadable: bool,
 }
 
 /// A source with nothing new, watched.
@@ -174,7 +176,7 @@ impl TriggerWork {
                 ControlFlow::Break(None) => return Ok(StreamEnd::default()),
                 ControlFlow::Break(due) => {
                     let watch = if is_idle { self.streams.watch(&turn) } else { None };
-                    return Ok(StreamEnd { due, watch });
+                    return Ok(StreamEnd { due, watch, unreadable: false });
                 }
             }
         }

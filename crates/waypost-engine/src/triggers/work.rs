@@ -35,8 +35,7 @@ impl TriggerWork {
     }
 
     /// Claims triggers that are due, for a time in which others leave them alone.
-    pub async fn claim(&self, limit: usize, lease: Millis) -> Result<ClaimedTriggers, StoreError> {
-        let request = TriggerClaim { limit, lease };
+    pub async fn claim(&self, request: TriggerClaim) -> Result<ClaimedTriggers, StoreError> {
         self.firing.call(move |triggers| triggers.claim_triggers(&request)).await
     }
 
@@ -72,7 +71,7 @@ impl TriggerWork {
                 None
             }
         };
-        Ok(StreamEnd { due, watch: None })
+        Ok(StreamEnd { due, ..StreamEnd::default() })
     }
 
     /// Fires a group of a window or of a throttle.

@@ -275,6 +275,7 @@ macro_rules! conformance_tests {
             ];
             settlements: [
                 due_triggers_are_claimed_once_until_the_claim_ends,
+                claim_leaves_out_what_it_names_and_what_is_given_back_is_claimed_at_once,
                 settlement_moves_the_cursor_and_ends_the_claim,
                 settlement_of_another_seq_or_revision_stores_nothing,
                 settled_items_are_remembered_with_their_reasons,

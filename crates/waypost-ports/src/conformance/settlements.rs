@@ -9,20 +9,20 @@ use waypost_core::trigger::TriggerKindName;
 use super::StoreUnderTest;
 use super::rig::{ONE, Rig, START};
 use super::triggers::{
-    LEASE, at, change, claim, claim_some, cursor, dead, deploy, event, history, names, one, pause,
+    LEASE, at, change, claim, claim_with, cursor, dead, deploy, event, history, names, one, pause,
     row, schedule, settle, settled, settlement, version,
 };
 use crate::triggers::{
     DEAD_FIRE_KEPT, DEAD_FIRES_MAX, DeadFireRow, DeadFireState, DeadFiresRequest, FireOutcome,
-    FireRow, FiresRequest, ITEM_KEPT, Settlement, TriggerChange, TriggerNo, TriggerRow,
-    TriggerState, Triggers, TriggersRequest,
+    FireRow, FiresRequest, ITEM_KEPT, NewTrigger, Settlement, TriggerChange, TriggerClaim,
+    TriggerNo, TriggerRow, TriggerState, Triggers, TriggersRequest,
 };
 
 pub fn due_triggers_are_claimed_once_until_the_claim_ends<B: StoreUnderTest>(rig: &mut Rig<B>) {
     assert_eq!(claim(rig).next_due, None);
     let triggers = vec![schedule("b", -10), schedule("a", -20), schedule("later", 40_000)];
     deploy(rig, &version("flow", 1, triggers));
-    let first = claim_some(rig, 1);
+    let first = claim_with(rig, &TriggerClaim::any(1, LEASE));
     assert_eq!((names(&first), first.at), (vec!["a"], START));
     assert_eq!(first.next_due, Some(at(-10)));
     let second = claim(rig);
@@ -35,6 +35,32 @@ pub fn due_triggers_are_claimed_once_until_the_claim_ends<B: StoreUnderTest>(rig
     let third = claim(rig);
     assert_eq!(names(&third), ["later"]);
     assert_eq!(third.next_due, Some(START.plus(LEASE).plus(LEASE)));
+}
+
+/// What an instance cannot work on now is left to others: it names it, or gives it back.
+pub fn claim_leaves_out_what_it_names_and_what_is_given_back_is_claimed_at_once<B>(rig: &mut Rig<B>)
+where
+    B: StoreUnderTest,
+{
+    let poll = NewTrigger { kind: TriggerKindName::Poll, ..schedule("poll", 0) };
+    deploy(rig, &version("flow", 1, vec![schedule("one", 0), schedule("two", 0), poll]));
+    let [one, two] = ["one", "two"].map(|name| row(rig, "flow", name));
+    let schedules = TriggerClaim {
+        only: Some(TriggerKindName::Schedule),
+        except: vec![two.number],
+        ..TriggerClaim::any(10, LEASE)
+    };
+    let claimed = claim_with(rig, &schedules);
+    assert_eq!(names(&claimed), ["one"]);
+    let others_are_due = claimed.next_due.is_none_or(|due| due <= claimed.at);
+    assert!(!others_are_due, "what it may not take is not counted");
+    assert_eq!(names(&claim_with(rig, &schedules)), [""; 0]);
+    rig.store().release_trigger(one.number, one.seq + 1).expect("the call is answered");
+    assert_eq!(names(&claim_with(rig, &schedules)), [""; 0], "its cursor has not moved");
+    rig.store().release_trigger(one.number, one.seq).expect("the call is answered");
+    let mut claimed = claim(rig).triggers;
+    claimed.sort_by_key(|row| Arc::clone(&row.name));
+    assert_eq!(claimed.iter().map(|row| &*row.name).collect::<Vec<_>>(), ["one", "poll", "two"]);
 }
 
 pub fn settlement_moves_the_cursor_and_ends_the_claim<B: StoreUnderTest>(rig: &mut Rig<B>) {

@@ -81,12 +81,14 @@ pub(super) fn one<B: StoreUnderTest>(rig: &Rig<B>) -> TriggerRow {
 }
 
 pub(super) fn claim<B: StoreUnderTest>(rig: &Rig<B>) -> ClaimedTriggers {
-    claim_some(rig, 100)
+    claim_with(rig, &TriggerClaim::any(100, LEASE))
 }
 
-pub(super) fn claim_some<B: StoreUnderTest>(rig: &Rig<B>, limit: usize) -> ClaimedTriggers {
-    let request = TriggerClaim { limit, lease: LEASE };
-    rig.store().claim_triggers(&request).expect("the claim is answered")
+pub(super) fn claim_with<B: StoreUnderTest>(
+    rig: &Rig<B>,
+    request: &TriggerClaim,
+) -> ClaimedTriggers {
+    rig.store().claim_triggers(request).expect("the claim is answered")
 }
 
 pub(super) fn names(claimed: &ClaimedTriggers) -> Vec<&str> {

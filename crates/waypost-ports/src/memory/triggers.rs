@@ -234,7 +234,8 @@ impl Tables {
     pub fn claim_triggers(&mut self, request: &TriggerClaim, now: Timestamp) -> ClaimedTriggers {
         let mut due: Vec<(Timestamp, TriggerNo)> = Vec::new();
         for (number, kept) in &self.triggers.rows {
-            due.extend(kept.claimable_at.filter(|at| *at <= now).map(|at| (at, *number)));
+            let claimable = kept.claimable_at.filter(|_| request.admits(&kept.stored.row));
+            due.extend(claimable.filter(|at| *at <= now).map(|at| (at, *number)));
         }
         due.sort_unstable();
         due.truncate(request.limit);
@@ -245,10 +246,18 @@ impl Tables {
                 claimed.triggers.push(kept.stored.row.clone());
             }
         }
-        let rows = self.triggers.rows.values();
+        let rows = self.triggers.rows.values().filter(|kept| request.admits(&kept.stored.row));
         claimed.next_due = rows.filter_map(|kept| kept.claimable_at).min();
         claimed.next_group = self.triggers.next_group();
         claimed
+    }
+
+    /// Gives a claimed trigger back.
+    pub fn release_trigger(&mut self, trigger: TriggerNo, seq: u64) {
+        let kept = self.triggers.rows.get_mut(&trigger).filter(|kept| kept.stored.row.seq == seq);
+        if let Some(kept) = kept {
+            kept.claimable_at = kept.stored.row.next_due;
+        }
     }
 
     /// Moves a trigger on without an execution; `false` where it has moved on.

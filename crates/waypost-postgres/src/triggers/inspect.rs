@@ -13,7 +13,7 @@ use waypost_ports::triggers::rules::WINDOW_GONE;
 use waypost_ports::triggers::throttles::GroupRole;
 use waypost_ports::triggers::{ITEM_KEPT, TriggerNo, TriggerState};
 
-use super::{next_due, rows, stored_at, windows};
+use super::{rows, store_time, stored_at, windows};
 use crate::connection::{Connection, Params, Role};
 use crate::error::Result;
 use crate::queries::sql;
@@ -35,7 +35,7 @@ impl InspectTriggers for PostgresStore {
             let params: Params<'_> = &[&after, &most(limit)];
             let rows = db.query_map(sql!("triggers_inspect"), params, read).await?;
             // After the rows: none of them is from a later time.
-            let (.., at) = next_due(db).await?;
+            let at = store_time(db).await?;
             Ok(InspectedTriggers { rows, at })
         })
     }
@@ -55,7 +55,7 @@ impl InspectTriggers for PostgresStore {
         self.run(Role::Api, async |db| {
             let params: Params<'_> = &[&after.unwrap_or(i64::MIN), &most(limit)];
             let groups = db.query_map(sql!("groups_inspect"), params, group).await?;
-            let (.., at) = next_due(db).await?;
+            let at = store_time(db).await?;
             Ok(InspectedGroups { groups, at })
         })
     }

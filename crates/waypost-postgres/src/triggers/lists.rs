@@ -11,7 +11,7 @@ use waypost_ports::triggers::{
     TriggersPage, TriggersRequest,
 };
 
-use super::{next_due, rows};
+use super::{rows, store_time};
 use crate::connection::{Connection, Params};
 use crate::error::Result;
 use crate::queries::sql;
@@ -25,7 +25,7 @@ pub(super) async fn triggers(
     request: &TriggersRequest,
 ) -> Result<TriggersPage> {
     let TriggersRequest { workflow, kind, state, topic, after, limit } = request;
-    let (.., at) = next_due(db).await?;
+    let at = store_time(db).await?;
     let mut after = after.clone().unwrap_or_else(|| ("".into(), "".into()));
     let mut found: Vec<TriggerRow> = Vec::new();
     let asked = limit_and_one(*limit).max(PAGE);

@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use tokio_postgres::Row;
 use waypost_core::time::{Millis, Timestamp};
-use waypost_core::trigger::ItemDigest;
 use waypost_ports::triggers::rules::{StoredTrigger, WINDOW_GONE};
 use waypost_ports::triggers::{
-    Arrival, Arrived, DueGroup, FireOutcome, GROUPS_MAX, GroupFence, StoredGroup, TriggerNo,
-    TriggerRow, TriggerState,
+    Arrival, Arrived, DueGroup, FireOutcome, GROUPS_MAX, GroupFence, StoredGroup, TriggerClaim,
+    TriggerNo, TriggerRow, TriggerState,
 };
 
 use super::fires::{self, Settled};
@@ -17,7 +16,7 @@ use super::{next_due, rows, throttles};
 use crate::connection::{Connection, Params};
 use crate::error::{DbError, Result};
 use crate::queries::sql;
-use crate::text::{array, count, from_stored, get, limit as most, narrow, text, to_stored};
+use crate::text::{count, from_stored, get, limit as most, narrow, text, to_stored};
 
 /// A payload and the label of its item.
 type WaitingPayload = (Arc<str>, Arc<str>);
@@ -55,22 +54,11 @@ pub(super) async fn delete(
     throttles::returned(db, permits, started).await
 }
 
-/// The events of all groups of a trigger become dead letters.
+/// The events of all groups of a trigger become dead letters. Inside of the server: there may be very many.
 pub(super) async fn discard(db: &mut Connection, trigger: TriggerNo) -> Result<()> {
-    type PendingRow = (i64, ItemDigest, Arc<str>, Arc<str>);
-    let read =
-        |row: &Row| Ok((get(row, 3)?, ItemDigest(array(row, 0)?), text(row, 1)?, text(row, 2)?));
-    let mut events: Vec<PendingRow> =
-        db.query_map(sql!("groups_discard"), &[&trigger.0], read).await?;
-    if events.is_empty() {
-        return Ok(());
-    }
-    events.sort_by_key(|(id, ..)| *id);
-    let items: Vec<_> = events.iter().map(|(_, item, ..)| *item).collect();
-    fires::change(db, trigger, &items, FireOutcome::Dead, WINDOW_GONE).await?;
-    let letters =
-        events.iter().map(|(_, item, label, payload)| (*item, &**label, WINDOW_GONE, &**payload));
-    fires::bury(db, trigger, letters).await
+    let dead = i16::from(FireOutcome::Dead.code());
+    let params: Params<'_> = &[&trigger.0, &dead, &WINDOW_GONE.as_bytes()];
+    db.execute(sql!("groups_discard"), params).await.map(drop)
 }
 
 /// Puts events into their windows.
@@ -282,7 +270,7 @@ pub(super) async fn claim(
     limit: usize,
     lease: Millis,
 ) -> Result<Vec<DueGroup>> {
-    let (_, next_group, at) = next_due(db).await?;
+    let (_, next_group, at) = next_due(db, &TriggerClaim::any(limit, lease)).await?;
     if next_group.is_none_or(|due| due > at) {
         return Ok(Vec::new());
     }

@@ -119,8 +119,9 @@ fn what_is_due_is_found_without_reading_all_triggers() {
     let claim = include_str!("../../queries/triggers_claim.sql");
     let open = include_str!("../../queries/fires_open.sql");
     for (types, sql, values) in [
-        ("", next, ""),
-        ("(int8, int8)", claim, "(100, 1000)"),
+        ("(int2, int8[])", next, "(NULL, '{}')"),
+        ("(int2, int8[])", next, "(0, '{1}')"),
+        ("(int2, int8[], int8, int8)", claim, "(NULL, '{}', 100, 1000)"),
         ("(int8, int8, int8)", open, "(1, 0, 100)"),
     ] {
         for analyze in ["", "ANALYZE triggers, trigger_fires"] {

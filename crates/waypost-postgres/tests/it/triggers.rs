@@ -261,7 +261,7 @@ fn triggers_that_are_due_are_claimed_by_one_instance() {
     let work = |store: &PostgresStore| {
         let mut taken = Vec::new();
         loop {
-            let request = TriggerClaim { limit: 7, lease: Millis::from_secs(600) };
+            let request = TriggerClaim::any(7, Millis::from_secs(600));
             let claimed = store.claim_triggers(&request).unwrap();
             taken.extend(claimed.triggers.iter().map(|row| row.number));
             // Rows that the other one is about to claim are skipped, and are due no more after that.

@@ -38,7 +38,7 @@ use waypost_ports::clock::Clock;
 use waypost_ports::outbox::{EndpointRow, MessageResult, OutboxMessage};
 use waypost_ports::source::PageRequest;
 use waypost_ports::store::NewDefinition;
-use waypost_ports::triggers::{ClaimedTriggers, DueGroup, TriggerNo};
+use waypost_ports::triggers::{ClaimedTriggers, DueGroup, TriggerClaim, TriggerNo};
 
 use self::asks::{AskEnd, TriggerAsk};
 use self::flows::{Flow, FlowKind};
@@ -244,16 +244,16 @@ impl Simulation {
         let is_open = process.open;
         let Some(instance) = self.triggers.instances.get_mut(&life) else { return };
         instance.turn_at = None;
-        let limit = instance.book.room().min(1 + self.triggers.random.index(4));
-        if !is_open || limit == 0 {
-            return self.turn_in(life, 200);
-        }
+        let request = instance.book.claim(process.now().least).filter(|_| is_open);
+        let Some(request) = request else { return self.turn_in(life, 200) };
+        let limit = request.limit.min(1 + self.triggers.random.index(4));
         if std::mem::replace(&mut instance.claiming, true) {
             return;
         }
         let (work, lease) = (Arc::clone(&instance.work), self.triggers.lease);
+        let request = TriggerClaim { limit, lease, ..request };
         self.triggers.tasks.spawn(life, async move {
-            let Ok(claimed) = work.claim(limit, lease).await else { return TaskEnd::Claimed(None) };
+            let Ok(claimed) = work.claim(request).await else { return TaskEnd::Claimed(None) };
             let has_groups = claimed.next_group.is_some_and(|next| next <= claimed.at);
             let groups = match has_groups {
                 true => work.claim_groups(limit, lease).await.unwrap_or_default(),

@@ -22,6 +22,10 @@ impl Triggers for Connection {
         self.call(true, |tables, now| tables.claim_triggers(request, now))
     }
 
+    fn release_trigger(&self, trigger: TriggerNo, seq: u64) -> Result<(), StoreError> {
+        self.call(true, |tables, _| tables.release_trigger(trigger, seq))
+    }
+
     fn settle_trigger(&self, settlement: &Settlement) -> Result<bool, StoreError> {
         self.call(true, |tables, now| tables.settle_trigger(settlement, now))
     }

@@ -105,7 +105,7 @@ fn event_that_would_begin_one_group_too_many_is_full() {
 #[test]
 fn trigger_that_a_killed_engine_had_claimed_is_claimed_by_the_next() {
     let folder = tempfile::tempdir().unwrap();
-    let request = TriggerClaim { limit: 10, lease: FIVE_MINUTES };
+    let request = TriggerClaim::any(10, FIVE_MINUTES);
     let claim = || {
         let store = SqliteStore::open(folder.path(), Options::engine()).unwrap();
         // A deploy ends a claim, too.

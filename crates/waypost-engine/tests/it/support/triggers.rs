@@ -215,8 +215,13 @@ impl Lab {
 
     /// An instance with a trigger runner.
     pub(crate) fn instance(&self) -> Instance {
+        self.instance_of(compile)
+    }
+
+    /// An instance of a build that compiles definitions so.
+    pub(crate) fn instance_of(&self, build: fn(&str) -> Result<Plan, String>) -> Instance {
         let wakeups = TriggerWakeups::default();
-        let plans = Arc::new(Plans::new(Box::new(compile)));
+        let plans = Arc::new(Plans::new(Box::new(build)));
         let engine = self.engine_with(|parts| {
             parts.plans = Arc::clone(&plans);
             let (log, ends) = (parts.observer.take().unwrap(), wakeups.clone());
@@ -239,7 +244,8 @@ impl Lab {
         let ends = EndedTriggers { firing: firing.clone(), outbox };
         let control =
             TriggerControl { firing: firing.clone(), ends: ends.clone(), wakeups: wakeups.clone() };
-        let checked = Checked { store: self.store.inner.clone(), plans: Arc::clone(&firing.plans) };
+        let plans = Plans::new(Box::new(compile));
+        let checked = Checked { store: self.store.inner.clone(), plans };
         let streams = Arc::new(StreamPages::default());
         let reader = Arc::clone(&streams) as Arc<dyn StreamReader>;
         let runner = TriggerRunner { firing, pages, streams: reader, ends, wakeups };
@@ -280,7 +286,7 @@ impl Lab {
 /// A store that is checked when an instance on it is dropped.
 struct Checked {
     store: MemoryStore,
-    plans: Arc<Plans>,
+    plans: Plans,
 }
 
 impl Drop for Checked {

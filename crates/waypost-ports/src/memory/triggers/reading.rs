@@ -161,6 +161,13 @@ impl Triggers for MemoryStore {
         self.with(|tables, now| Ok(tables.claim_triggers(request, now)))
     }
 
+    fn release_trigger(&self, trigger: TriggerNo, seq: u64) -> Result<(), StoreError> {
+        self.with(|tables, _| {
+            tables.release_trigger(trigger, seq);
+            Ok(())
+        })
+    }
+
     fn settle_trigger(&self, settlement: &Settlement) -> Result<bool, StoreError> {
         self.with(|tables, now| Ok(tables.settle_trigger(settlement, now)))
     }

@@ -258,7 +258,7 @@ impl Workload {
 
     fn claim(&mut self) {
         let limit = 1 + self.world.random.index(4);
-        let request = TriggerClaim { limit, lease: LEASE };
+        let request = TriggerClaim::any(limit, LEASE);
         self.world.ask(
             "claim of triggers",
             |store| store.claim_triggers(&request).unwrap(),

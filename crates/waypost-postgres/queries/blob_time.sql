@@ -1,2 +1,0 @@
--- blobs: the time by which ages are measured.
-SELECT waypost_now()
