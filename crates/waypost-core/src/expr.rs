@@ -31,6 +31,7 @@ mod parser;
 mod paths;
 mod read;
 mod references;
+mod required;
 mod scope;
 mod template;
 mod value;

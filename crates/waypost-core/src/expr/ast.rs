@@ -40,7 +40,44 @@ pub(super) enum Step {
     Not,
 }
 
+impl ExprNode {
+    /// The nodes right below it.
+    pub(super) fn children(&self) -> Vec<&Self> {
+        match self {
+            Self::Const(_) | Self::Name(_) => Vec::new(),
+            Self::List(items) | Self::And(items) | Self::Or(items) => items.iter().collect(),
+            Self::Map(entries) => entries.iter().flat_map(|(key, value)| [key, value]).collect(),
+            Self::Not(_, node) | Self::Negate(_, node) => vec![&**node],
+            Self::Binary(first, rest) => {
+                [&**first].into_iter().chain(rest.iter().map(|(_, node)| node)).collect()
+            }
+            Self::Compare(first, rest) => {
+                [&**first].into_iter().chain(rest.iter().map(|(_, node)| node)).collect()
+            }
+            Self::If(cases, otherwise) => {
+                let cases = cases.iter().flat_map(|(condition, result)| [condition, result]);
+                cases.chain(otherwise.as_deref()).collect()
+            }
+            Self::Steps(first, steps) => {
+                [&**first].into_iter().chain(steps.iter().flat_map(Step::children)).collect()
+            }
+        }
+    }
+}
+
 impl Step {
+    fn children(&self) -> Vec<&ExprNode> {
+        match self {
+            Self::Attribute(_) | Self::Not => Vec::new(),
+            Self::Item(node) => vec![node],
+            Self::Slice(parts) => parts.iter().flatten().collect(),
+            Self::Call(arguments) | Self::Filter(_, arguments) | Self::Test(_, arguments) => {
+                let named = arguments.named.iter().map(|(_, node)| node);
+                arguments.positional.iter().chain(named).collect()
+            }
+        }
+    }
+
     /// Does it take a reference to a blob as it is, without a look at the content?
     pub(super) fn takes_references(&self) -> bool {
         match self {
@@ -107,6 +144,11 @@ pub(super) enum Comparison {
 }
 
 impl Comparison {
+    /// Does it hold where its opposite does not?
+    pub(super) fn is_negated(self) -> bool {
+        matches!(self, Self::NotEqual | Self::NotIn)
+    }
+
     pub(super) fn of(symbol: &str) -> Option<Self> {
         Some(match symbol {
             "==" => Self::Equal,

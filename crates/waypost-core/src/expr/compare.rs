@@ -90,7 +90,7 @@ pub(super) fn order(a: &Value, b: &Value, budget: &Budget) -> Result<Ordering, S
     }
 }
 
-fn rank(value: &Value) -> u8 {
+pub(super) fn rank(value: &Value) -> u8 {
     match value {
         Value::Undefined => 0,
         Value::None => 1,

@@ -62,6 +62,10 @@ impl Evaluation<'_> {
         let mut left = self.inside_of(self.value(first)?)?;
         for (comparison, node) in more {
             let right = self.inside_of(self.value(node)?)?;
+            let judges = self.scope.now().is_some();
+            if judges && !operators::comparable(*comparison, &left, &right) {
+                return Ok(Value::Bool(comparison.is_negated()));
+            }
             if !operators::compare(*comparison, &left, &right, self.budget)? {
                 return Ok(Value::Bool(false));
             }
@@ -130,12 +134,13 @@ impl Evaluation<'_> {
     /// A name with the steps that lead to a payload: only that one is read, not its neighbours.
     fn walk<'n>(&self, name: &str, steps: &'n [Step]) -> Result<(Value, &'n [Step]), Stop> {
         if let [Step::Call(arguments), rest @ ..] = steps {
-            let Some(function) = filters::find_function(name) else {
-                let message = format!("there is no function `{name}`; `range` is the only one");
-                return Err(Stop::failed(message));
+            let now = self.scope.now();
+            let Some(function) = filters::find_function(name, now.is_some()) else {
+                return Err(Stop::failed(no_function(name, now.is_some())));
             };
             let bound = self.bind(function, arguments)?;
-            return Ok(((function.run)(&Value::Undefined, &bound, self.budget)?, rest));
+            let now = now.map_or(Value::Undefined, |now| Value::Int(now.0.into()));
+            return Ok(((function.run)(&now, &bound, self.budget)?, rest));
         }
         let Some(entry) = self.scope.find(name) else { return Ok((Value::Undefined, steps)) };
         let mut entry = entry.clone();
@@ -161,7 +166,11 @@ impl Evaluation<'_> {
 
     fn step(&self, value: &Value, step: &Step) -> Result<Value, Stop> {
         self.budget.work(4)?;
+        let missing = matches!(value, Value::Undefined | Value::None);
         match step {
+            Step::Attribute(_) | Step::Item(_) if missing && self.scope.now().is_some() => {
+                Ok(Value::Undefined)
+            }
             Step::Attribute(name) => operators::attribute(value, name, self.budget),
             Step::Item(node) => {
                 let key = self.inside_of(self.value(node)?)?;
@@ -205,4 +214,10 @@ impl Evaluation<'_> {
         }
         Ok(bound)
     }
+}
+
+/// Says that there is no such function.
+pub(super) fn no_function(name: &str, timed: bool) -> String {
+    let known = if timed { "there are `range` and `ago`" } else { "`range` is the only one" };
+    format!("there is no function `{name}`; {known}")
 }

@@ -1,10 +1,11 @@
-//! The filters and the one function of expressions: those in [`FILTERS`], and no others. `now()`
-//! and `random()` do not exist: equal states must always have equal results.
+//! The filters and the functions of expressions: those in [`FILTERS`] and [`FUNCTIONS`], and no others.
+//! `now()` and `random()` do not exist: equal states must always have equal results. Lists are of a time,
+//! and so the conditions of lists have `ago()`.
 
 mod list;
 mod number;
 mod pick;
-mod text;
+pub(super) mod text;
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -88,15 +89,20 @@ filters! {
     ["ref"], [], pick::reference;
 }
 
-const RANGE: Filter =
-    Filter { names: &["range"], parameters: &["lower", "upper", "step"], run: list::range };
+const FUNCTIONS: &[Filter] =
+    &[Filter { names: &["range"], parameters: &["lower", "upper", "step"], run: list::range }, AGO];
+
+/// The value to its left is the time that it counts back from, in milliseconds.
+const AGO: Filter = Filter { names: &["ago"], parameters: &["span"], run: text::ago };
 
 pub(super) fn find(name: &str) -> Option<&'static Filter> {
     FILTERS.iter().find(|filter| filter.names.contains(&name))
 }
 
-pub(super) fn find_function(name: &str) -> Option<&'static Filter> {
-    (name == "range").then_some(&RANGE)
+/// A function; `ago` only where there is a time.
+pub(super) fn find_function(name: &str, timed: bool) -> Option<&'static Filter> {
+    let mut functions = FUNCTIONS.iter().filter(|function| timed || function.names != AGO.names);
+    functions.find(|function| function.names.contains(&name))
 }
 
 /// Finds mistyped names of filters and tests in the arguments of `map`, `select` and their siblings,

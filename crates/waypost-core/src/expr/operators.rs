@@ -2,7 +2,7 @@
 
 use super::ast::{Comparison, Operator};
 use super::budget::{Budget, Stop};
-use super::compare::{equal, order};
+use super::compare::{equal, order, rank};
 use super::number::{self, Number, as_int, number};
 use super::value::{self, Items, Key, Value, items_of};
 use super::write;
@@ -166,6 +166,23 @@ pub(super) fn negative_literal(value: &Value) -> Option<Value> {
         Value::Float(value) => Some(Value::Float(-value)),
         Value::Spelled(text, _) => Some(number::read(&format!("-{text}"))),
         _ => None,
+    }
+}
+
+/// Has a comparison an answer for these values? For the conditions of lists.
+pub(super) fn comparable(comparison: Comparison, a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Undefined, _) | (_, Value::Undefined) => false,
+        _ => match comparison {
+            Comparison::Equal | Comparison::NotEqual => true,
+            Comparison::In | Comparison::NotIn => {
+                matches!(b, Value::Text(_) | Value::List(_) | Value::Map(_))
+            }
+            Comparison::Less
+            | Comparison::LessOrEqual
+            | Comparison::Greater
+            | Comparison::GreaterOrEqual => rank(a) == rank(b),
+        },
     }
 }
 

@@ -11,6 +11,7 @@ use super::contents::Contents;
 use super::read;
 use super::value::{Key, Value};
 use crate::json::Json;
+use crate::time::Timestamp;
 
 /// Payloads by name, shared between readers.
 pub type Payloads = Arc<BTreeMap<Arc<str>, Json>>;
@@ -22,6 +23,7 @@ pub struct Scope {
     names: BTreeMap<&'static str, Entry>,
     contents: Contents,
     budget: Budget,
+    now: Option<Timestamp>,
 }
 
 /// The value of `nodes.<id>`.
@@ -44,6 +46,13 @@ impl Scope {
     /// A scope with no names, in which these contents of blobs are at hand.
     pub fn over(contents: &Contents) -> Self {
         Self { contents: contents.clone(), ..Self::default() }
+    }
+
+    /// For the condition of a list: `ago()` counts back from this time, what is missing has no fields, and a
+    /// comparison with it, or of different types, is false. In definitions such comparisons are failures, and
+    /// there is no `ago()`: equal states must always have equal results.
+    pub fn judge(&mut self, now: Timestamp) {
+        self.now = Some(now);
     }
 
     /// Adds a payload under a name.
@@ -85,6 +94,10 @@ impl Scope {
     /// Units of work that the evaluations over this scope have done.
     pub fn work(&self) -> u64 {
         self.budget.used()
+    }
+
+    pub(super) fn now(&self) -> Option<Timestamp> {
+        self.now
     }
 
     pub(super) fn budget(&self) -> &Budget {

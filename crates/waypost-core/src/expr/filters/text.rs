@@ -4,6 +4,23 @@ use super::{Bound, path_if_any, text_of};
 use crate::expr::budget::{Budget, Stop};
 use crate::expr::value::{Items, Value, items_of};
 use crate::expr::write::{self, Style};
+use crate::time::{Millis, Timestamp};
+
+/// The time so long ago, as the rows of lists write times: such texts compare as their times do.
+pub(super) fn ago(now: &Value, bound: &Bound, _: &Budget) -> Result<Value, Stop> {
+    let span = bound.text(0)?.unwrap_or_default();
+    let span = span_of(&span).map_err(Stop::failed)?;
+    let now = match now {
+        Value::Int(ms) => i64::try_from(*ms).unwrap_or_default(),
+        _ => 0,
+    };
+    Ok(Value::Text(Timestamp(now).minus(span).to_string().into()))
+}
+
+/// The span that `ago()` was given.
+pub(in crate::expr) fn span_of(text: &str) -> Result<Millis, String> {
+    Millis::parse(text).map_err(|_| format!("ago() needs a span such as ago('7d'), not {text:?}"))
+}
 
 /// Rewrites a text by its characters. Upper case can be three times as long.
 pub(super) fn rewritten(
