@@ -1,6 +1,7 @@
 //! Queries for people: lists and logs. Apart from the [`Store`](crate::store::Store), which serves
 //! the engine; nothing here changes anything.
 
+mod condition;
 mod events;
 mod filter;
 mod waits;
@@ -8,6 +9,7 @@ mod waits;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use waypost_core::expr::WORK_MAX;
 use waypost_core::failure::Failure;
 use waypost_core::id::{DefinitionHash, ExecutionNo, InstanceId};
 use waypost_core::projection::ExecutionView;
@@ -16,6 +18,7 @@ use waypost_core::time::{Millis, Timestamp};
 
 use crate::store::{About, History, StoreError, StoredFrame};
 
+pub use condition::{CONDITION_FIELDS, ConditionField, ListCondition};
 pub use events::{EventRow, EventsRequest, UNREADABLE, read_events};
 pub use filter::{Filter, Looked, PageBudget};
 pub use waits::{WAITS_SCANNED_MAX, WaitCollector, WaitPage, WaitPlace, WaitRow, WaitsRequest};
@@ -126,6 +129,8 @@ pub struct ListRequest {
     pub labels: BTreeMap<String, String>,
     /// With this text in its key, its error, a label or its input, whatever the case of its letters.
     pub text: Option<String>,
+    /// For which this holds.
+    pub condition: Option<Arc<ListCondition>>,
     /// Older than this one, for paging.
     pub before: Option<ExecutionNo>,
     pub limit: usize,
@@ -137,13 +142,27 @@ pub const SCANNED_MAX: usize = 100_000;
 /// Bytes that one page of a filtered list scans: rows may have large inputs.
 pub const SCANNED_BYTES_MAX: usize = 64 << 20;
 
+/// Units of work that one page spends on its condition: about two seconds.
+pub const CONDITION_WORK_MAX: u64 = 40 * WORK_MAX;
+
+impl ListRequest {
+    /// The same list, with the walk to it as short as its condition allows.
+    pub fn narrowed(&self) -> Self {
+        let mut narrowed = self.clone();
+        if let Some(condition) = &self.condition {
+            condition.narrow(&mut narrowed);
+        }
+        narrowed
+    }
+}
+
 /// A page of executions.
 #[derive(Clone, Debug)]
 pub struct ExecutionPage {
     pub rows: Vec<ExecutionRow>,
     /// Where the next page starts. A page may have fewer rows than requested, or none, and still
-    /// have a next one: a selective filter stops after [`SCANNED_MAX`] rows, or after
-    /// [`SCANNED_BYTES_MAX`].
+    /// have a next one: a selective filter stops after [`SCANNED_MAX`] rows, after
+    /// [`SCANNED_BYTES_MAX`], or after [`CONDITION_WORK_MAX`].
     pub next: Option<ExecutionNo>,
     pub lag: ProjectionLag,
 }

@@ -183,6 +183,7 @@ macro_rules! conformance_tests {
                 several_statuses_keep_the_order,
                 lists_are_filtered_by_time,
                 lists_are_filtered_by_labels,
+                lists_are_filtered_by_conditions,
                 lists_are_searched,
                 filters_add_up_and_are_paged,
                 lists_say_of_when_they_are,

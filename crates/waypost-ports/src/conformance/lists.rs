@@ -1,17 +1,18 @@
 //! Lists: filters and pages.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use waypost_core::event::{Event, RunCreated, RunEvent};
 use waypost_core::failure::Failure;
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
-use waypost_core::time::Timestamp;
+use waypost_core::time::{Millis, Timestamp};
 
 use super::StoreUnderTest;
 use super::rig::{Hand, ONE, Rig, START, created};
-use crate::query::{ListRequest, Query};
+use crate::query::{ListCondition, ListRequest, Query};
 
 fn everything() -> ListRequest {
     ListRequest { limit: 100, ..ListRequest::default() }
@@ -152,6 +153,60 @@ pub fn lists_are_searched<B: StoreUnderTest>(rig: &Rig<B>) {
     ] {
         let request = ListRequest { text: Some(text.to_owned()), ..everything() };
         assert_eq!(keys(rig, &request), found, "{text:?}");
+    }
+}
+
+pub fn lists_are_filtered_by_conditions<B: StoreUnderTest>(rig: &mut Rig<B>) {
+    let input = |key: &str, total: &str| with_input(key, &format!("{{\"total\":{total}}}"));
+    let runs = vec![
+        RunCreated { input: input("a", "9007199254740993").input, ..created("a", "v") },
+        labelled("b", &[("team", "red")]),
+        input("c", "\"many\""),
+        input("d", "99.5"),
+    ];
+    let mut hands = rig.create_all(ONE, runs);
+    let failure = Failure::permanent("http", "Answered 404");
+    let failed = Event::Run(RunEvent::Failed { failure, nodes: Vec::new(), output: None });
+    let output = Json::parse(r#"{"refund":null}"#).expect("it is JSON");
+    let completed = Event::Run(RunEvent::Completed { output });
+    rig.commit(hands[1].write(&[failed]));
+    rig.advance(60_000);
+    rig.commit(hands[3].write(&[completed]));
+    rig.create_all(ONE, vec![created("e", "v")]);
+    rig.settle();
+    let now = START.plus(Millis(60_000));
+    for (source, found) in [
+        ("true", &["e", "d", "c", "b", "a"][..]),
+        ("workflow == 'v' and id != 'e'", &["a"]),
+        ("status == 'FAILED' or status == 'COMPLETED'", &["d", "b"]),
+        ("status in ['FAILED', 'COMPLETED'] and not (id == 'b')", &["d"]),
+        ("input.total >= 9007199254740993", &["a"]),
+        ("input.total > 9007199254740992 or input.total == 99.5", &["d", "a"]),
+        ("input.total == 'many'", &["c"]),
+        ("input.total is defined", &["d", "c", "a"]),
+        ("input.total > 1 or true", &["e", "d", "c", "b", "a"]),
+        ("not (input.total > 100)", &["e", "d", "c", "b"]),
+        ("input.order.lines[0].price > 1 or labels.team != 'red'", &["e", "d", "c", "a"]),
+        ("input.total + 1 > 100", &["d", "a"]),
+        ("labels.team == 'red'", &["b"]),
+        ("created < ago('1s')", &["d", "c", "b", "a"]),
+        ("created >= '1970'", &["e", "d", "c", "b", "a"]),
+        ("ended is none and version == 1", &["e", "c", "a"]),
+        ("duration >= 0", &["d", "b"]),
+        ("duration is none", &["e", "c", "a"]),
+        ("failure.kind == 'http' and '404' in error", &["b"]),
+        ("'refund' in output and output.refund is none", &["d"]),
+        ("output.refund.reason is defined", &[]),
+        ("status", &[]),
+    ] {
+        let compiled = ListCondition::compile(source, now).expect(source);
+        let request = ListRequest { condition: Some(Arc::new(compiled)), ..everything() };
+        assert_eq!(keys(rig, &request), found, "{source}");
+        let pages = all_pages(rig, &ListRequest { limit: 1, ..request.clone() });
+        assert_eq!(pages.concat().len(), found.len(), "{source}");
+        let both = ListRequest { statuses: vec![Status::Failed], ..request };
+        let of_both: Vec<&str> = found.iter().copied().filter(|key| *key == "b").collect();
+        assert_eq!(keys(rig, &both), of_both, "{source}");
     }
 }
 

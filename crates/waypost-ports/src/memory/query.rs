@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use waypost_core::frame;
@@ -160,6 +161,7 @@ impl Query for MemoryStore {
 struct Listed {
     row: ExecutionRow,
     input: Json,
+    output: Option<Json>,
 }
 
 impl Tables {
@@ -276,15 +278,15 @@ fn page(
     let filter = Filter::of(request);
     let mut rows: Vec<ExecutionRow> = Vec::new();
     let mut seen = None;
-    for Listed { row, input } in listed {
+    for Listed { row, input, output } in listed {
         if let Some(filter) = &filter {
             if budget.is_spent() {
                 return (rows, seen);
             }
-            let looked = look(&row, &input);
-            budget.spend(&looked);
+            let looked = look(&row, &input, output.as_ref());
             seen = Some(row.execution);
-            if !filter.fits(&looked) {
+            let Ok(fits) = filter.fits(&looked, &mut budget, || Ok::<_, Infallible>(row.clone()));
+            if !fits {
                 continue;
             }
         }
@@ -297,13 +299,14 @@ fn page(
     (rows, None)
 }
 
-fn look<'a>(row: &'a ExecutionRow, input: &'a Json) -> Looked<'a> {
+fn look<'a>(row: &'a ExecutionRow, input: &'a Json, output: Option<&'a Json>) -> Looked<'a> {
     Looked {
         created_at: row.created_at,
         labels: &row.labels,
         key: &row.key,
         error: row.view.error.as_deref(),
         input: input.text(),
+        output: output.map_or("", Json::text),
     }
 }
 
@@ -331,7 +334,8 @@ fn listed(execution: ExecutionNo, changes: &Changes) -> Option<Listed> {
         resume_at: open_waits(&changes.waits).into_iter().filter_map(|wait| wait.due).min(),
         view: changes.view.clone(),
     };
-    Some(Listed { row, input: created.run.input.clone() })
+    let output = changes.end.as_ref().and_then(|end| end.output.clone());
+    Some(Listed { row, input: created.run.input.clone(), output })
 }
 
 #[cfg(test)]

@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use waypost_core::time::Timestamp;
 
-use super::{ListRequest, SCANNED_BYTES_MAX, SCANNED_MAX};
+use super::{
+    CONDITION_WORK_MAX, ExecutionRow, ListCondition, ListRequest, SCANNED_BYTES_MAX, SCANNED_MAX,
+};
 
 /// Judges rows.
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub struct Looked<'a> {
     pub error: Option<&'a str>,
     /// Its input, as JSON text; may be left empty unless [`Filter::reads_input`].
     pub input: &'a str,
+    /// Its output, as JSON text; empty where there is none, and unless [`Filter::reads_output`].
+    pub output: &'a str,
 }
 
 /// How much one page may still scan.
@@ -35,23 +39,55 @@ pub struct Looked<'a> {
 pub struct PageBudget {
     pub rows: usize,
     pub bytes: usize,
+    /// Units of work of evaluating its condition.
+    pub work: u64,
 }
 
 impl<'a> Filter<'a> {
     /// `None` if all rows of the statuses and the workflow are wanted.
     pub fn of(request: &'a ListRequest) -> Option<Self> {
-        let ListRequest { since, until, labels, text, .. } = request;
-        let any = since.is_some() || until.is_some() || !labels.is_empty() || text.is_some();
+        let ListRequest { since, until, labels, text, condition, .. } = request;
+        let any = since.is_some()
+            || until.is_some()
+            || !labels.is_empty()
+            || text.is_some()
+            || condition.is_some();
         any.then(|| Self { request, text: text.as_deref().map(lower) })
     }
 
     /// Does it test inputs?
     pub fn reads_input(&self) -> bool {
-        self.text.is_some()
+        self.text.is_some() || self.condition().is_some_and(ListCondition::reads_input)
     }
 
-    /// Is this row on the list?
-    pub fn fits(&self, row: &Looked<'_>) -> bool {
+    /// Does it test outputs?
+    pub fn reads_output(&self) -> bool {
+        self.condition().is_some_and(ListCondition::reads_output)
+    }
+
+    fn condition(&self) -> Option<&'a ListCondition> {
+        self.request.condition.as_deref()
+    }
+
+    /// Is this row on the list? `row` is asked for what only a condition needs.
+    pub fn fits<E>(
+        &self,
+        looked: &Looked<'_>,
+        budget: &mut PageBudget,
+        row: impl FnOnce() -> Result<ExecutionRow, E>,
+    ) -> Result<bool, E> {
+        budget.spend(looked);
+        let Some(condition) = self.condition() else { return Ok(self.passes(looked)) };
+        if !self.passes(looked) {
+            return Ok(false);
+        }
+        let (holds, work) = condition.holds(&row()?, looked);
+        budget.work = budget.work.saturating_sub(work);
+        Ok(holds)
+    }
+
+    /// Does it pass the tests that need no condition?
+    fn passes(&self, row: &Looked<'_>) -> bool {
         let ListRequest { since, until, labels, .. } = self.request;
         since.is_none_or(|since| row.created_at >= since)
             && until.is_none_or(|until| row.created_at < until)
@@ -62,16 +98,18 @@ impl<'a> Filter<'a> {
 
 impl PageBudget {
     /// That of a page.
-    pub const PAGE: Self = Self { rows: SCANNED_MAX, bytes: SCANNED_BYTES_MAX };
+    pub const PAGE: Self =
+        Self { rows: SCANNED_MAX, bytes: SCANNED_BYTES_MAX, work: CONDITION_WORK_MAX };
 
     /// Is nothing left?
     pub fn is_spent(&self) -> bool {
-        self.rows == 0 || self.bytes == 0
+        self.rows == 0 || self.bytes == 0 || self.work == 0
     }
 
     /// Counts a row that was tested.
-    pub fn spend(&mut self, row: &Looked<'_>) {
-        let bytes = row.key.len() + row.error.map_or(0, str::len) + row.input.len();
+    fn spend(&mut self, row: &Looked<'_>) {
+        let error = row.error.map_or(0, str::len);
+        let bytes = row.key.len() + error + row.input.len() + row.output.len();
         self.rows = self.rows.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(bytes);
     }
@@ -129,6 +167,7 @@ mod tests {
             key: "Order-100%",
             error: Some("answered 404"),
             input: r#"{"say":"\"Hi\"\nthere","ΟΔΟΣΑ":1,"n":17}"#,
+            output: "",
         };
         for (text, found) in [
             ("order", true),
@@ -148,7 +187,7 @@ mod tests {
             ("nowhere", false),
         ] {
             let request = ListRequest { text: Some(text.to_owned()), ..ListRequest::default() };
-            assert_eq!(Filter::of(&request).unwrap().fits(&row), found, "{text:?}");
+            assert_eq!(Filter::of(&request).unwrap().passes(&row), found, "{text:?}");
         }
     }
 

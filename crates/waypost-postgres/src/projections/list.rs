@@ -27,7 +27,7 @@ const ROWS_AT_ONCE: usize = 256;
 pub(crate) async fn page(db: &mut Connection, request: &ListRequest) -> Result<ExecutionPage> {
     db.begin_snapshot().await?;
     let lag = lag(db).await?;
-    let (rows, next) = rows(db, request, PageBudget::PAGE).await?;
+    let (rows, next) = rows(db, &request.narrowed(), PageBudget::PAGE).await?;
     db.commit().await?;
     Ok(ExecutionPage { rows, next, lag })
 }
@@ -55,14 +55,21 @@ async fn rows(
             found.extend(chunk);
             continue;
         };
-        let looks = db.query(sql!("listed_look"), &[&chunk, &filter.reads_input()]).await?;
+        let payloads: Params<'_> = &[&chunk, &filter.reads_input(), &filter.reads_output()];
+        let looks = db.query(sql!("listed_look"), payloads).await?;
+        // Both are of one snapshot, and the newest come first.
+        let mut listed = match &request.condition {
+            Some(_) => read_rows(db, &chunk).await?.into_iter(),
+            None => Vec::new().into_iter(),
+        };
         for row in &looks {
+            let listed = listed.next();
             if budget.is_spent() {
                 return Ok((read_rows(db, &found).await?, seen));
             }
             let execution: i64 = get(row, 0)?;
             seen = Some(ExecutionNo(execution));
-            if fits(row, filter, &mut budget)? {
+            if fits(row, filter, &mut budget, listed)? {
                 found.push(execution);
                 if found.len() > request.limit {
                     break 'walk;
@@ -162,17 +169,24 @@ impl Walk {
     }
 }
 
-fn fits(row: &Row, filter: &Filter<'_>, budget: &mut PageBudget) -> Result<bool> {
+fn fits(
+    row: &Row,
+    filter: &Filter<'_>,
+    budget: &mut PageBudget,
+    listed: Option<ExecutionRow>,
+) -> Result<bool> {
     let (key, error, input) = (text(row, 2)?, text_or_none(row, 3)?, text(row, 5)?);
+    let output = text_or_none(row, 6)?;
     let looked = Looked {
         created_at: Timestamp(get(row, 1)?),
         labels: &json(row, 4)?,
         key: &key,
         error: error.as_deref(),
         input: &input,
+        output: output.as_deref().unwrap_or_default(),
     };
-    budget.spend(&looked);
-    Ok(filter.fits(&looked))
+    let missing = || DbError::Corrupt(format!("the row of {key} is gone"));
+    filter.fits(&looked, budget, || listed.ok_or_else(missing))
 }
 
 /// The JSON in a column; the default where there is none, as in most rows.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use waypost_core::id::{ExecutionNo, WaitId};
 use waypost_core::state::ItemsRequest;
 use waypost_core::status::{NodeStatus, Status};
-use waypost_ports::query::{EventsRequest, ListRequest, Read, WaitsRequest};
+use waypost_ports::clock::{Clock, SystemClock};
+use waypost_ports::query::{EventsRequest, ListCondition, ListRequest, Read, WaitsRequest};
 
 use super::page_size;
 use crate::http::call::{Call, Reply};
@@ -35,6 +36,7 @@ pub(crate) async fn list(server: Arc<Server>, call: Call) -> Result<Reply, Probl
         until: values.time("until"),
         labels,
         text: values.get("text").map(str::to_owned),
+        condition: values.get("filter").map(condition).transpose()?,
         before: values.number("cursor").and_then(|at| i64::try_from(at).ok()).map(ExecutionNo),
         limit: page_size(&call),
     };
@@ -42,6 +44,13 @@ pub(crate) async fn list(server: Arc<Server>, call: Call) -> Result<Reply, Probl
         catch_up(&server).await?;
     }
     Reply::ok(&server.blocking(move |server| server.reader.list(&request)).await?)
+}
+
+/// The condition that a text means.
+fn condition(text: &str) -> Result<Arc<ListCondition>, Problem> {
+    let compiled = ListCondition::compile(text, SystemClock.now());
+    let wrong = |why| Problem::new(Code::BadParameter, format!("filter, {why}"));
+    Ok(Arc::new(compiled.map_err(wrong)?))
 }
 
 /// A page of the open waits of all executions.

@@ -76,6 +76,11 @@ pub(super) static ROUTES: &[Route] = &[
                 "Only executions with this text in their id, error, labels or input.",
             ),
             in_query(
+                "filter",
+                Form::Text(4096),
+                "Only executions for which this expression holds, such as `status == 'FAILED' and input.total >= 100`.",
+            ),
+            in_query(
                 "consistent",
                 Form::Flag,
                 "Wait up to 2 s until the list includes every commit so far.",

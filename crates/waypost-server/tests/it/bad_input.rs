@@ -272,6 +272,9 @@ async fn parameters_must_be_of_their_form() {
         "text=",
         "text=%ff",
         "text=%zz",
+        "filter=",
+        "filter=state%20%3D%3D%201",
+        "filter=created%20%3E%20ago('soon')",
         "colour=red",
         "LIMIT=1",
     ] {

@@ -22,7 +22,7 @@ pub(super) fn page(
     head: i64,
 ) -> rusqlite::Result<ExecutionPage> {
     let lag = file::progress(connection)?.lag(head);
-    let (rows, next) = rows(connection, request, PageBudget::PAGE)?;
+    let (rows, next) = rows(connection, &request.narrowed(), PageBudget::PAGE)?;
     Ok(ExecutionPage { rows, next, lag })
 }
 
@@ -46,7 +46,8 @@ fn rows(
                 return Ok((rows, seen));
             }
             seen = Some(execution);
-            if !fits(&mut look, filter, execution, &mut budget)? {
+            let mut row = || select.query_row([execution.0], read);
+            if !fits(&mut look, filter, execution, (&mut budget, &mut row))? {
                 continue;
             }
         }
@@ -139,18 +140,18 @@ fn fits(
     look: &mut CachedStatement<'_>,
     filter: &Filter<'_>,
     execution: ExecutionNo,
-    budget: &mut PageBudget,
+    (budget, listed): (&mut PageBudget, &mut dyn FnMut() -> rusqlite::Result<ExecutionRow>),
 ) -> rusqlite::Result<bool> {
-    look.query_row(params![execution.0, filter.reads_input()], |row| {
+    look.query_row(params![execution.0, filter.reads_input(), filter.reads_output()], |row| {
         let looked = Looked {
             created_at: Timestamp(row.get(0)?),
             labels: &json(row, 3)?,
             key: row.get_ref(1)?.as_str()?,
             error: row.get_ref(2)?.as_str_or_null()?,
             input: row.get_ref(4)?.as_str()?,
+            output: row.get_ref(5)?.as_str_or_null()?.unwrap_or_default(),
         };
-        budget.spend(&looked);
-        Ok(filter.fits(&looked))
+        filter.fits(&looked, budget, listed)
     })
 }
 

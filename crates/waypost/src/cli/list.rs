@@ -1,11 +1,13 @@
 //! `waypost list`.
 
+use std::sync::Arc;
+
 use anyhow::Result;
 use waypost_core::id::ExecutionNo;
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 use waypost_ports::clock::{Clock, SystemClock};
-use waypost_ports::query::ListRequest;
+use waypost_ports::query::{ListCondition, ListRequest};
 use waypost_server::wire;
 
 use super::check::grouped;
@@ -34,6 +36,10 @@ pub(crate) struct Args {
     /// Only executions with this text in their id, error, labels or input, in any case
     #[arg(long)]
     text: Option<String>,
+    /// Only executions for which this expression holds, such as
+    /// `input.total >= 100 and created > ago('7d')`
+    #[arg(long = "where", value_name = "EXPRESSION")]
+    condition: Option<String>,
     /// Maximum number of results (at most 1,000 per page)
     #[arg(long, default_value_t = 50, value_parser = input::count())]
     limit: usize,
@@ -77,9 +83,15 @@ fn request(args: &Args) -> Result<ListRequest> {
         until: when("--until", &args.until)?,
         labels: input::labels(&args.label)?,
         text: args.text.clone(),
+        condition: args.condition.as_deref().map(condition).transpose()?,
         before: args.before.map(ExecutionNo),
         limit: args.limit,
     })
+}
+
+fn condition(text: &str) -> Result<Arc<ListCondition>> {
+    let compiled = ListCondition::compile(text, SystemClock.now());
+    Ok(Arc::new(compiled.map_err(|why| Usage(format!("--where, {why}")))?))
 }
 
 fn status(name: &str) -> Result<Status> {

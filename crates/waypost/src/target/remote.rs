@@ -83,6 +83,7 @@ impl Client {
             .query("since", request.since)
             .query("until", request.until)
             .query("text", request.text.as_ref())
+            .query("filter", request.condition.as_ref().map(|condition| condition.source()))
             .query("cursor", request.before.map(|before| before.0))
             .query("limit", Some(request.limit))
             .query("consistent", Some(true));

@@ -250,6 +250,13 @@ fn commands_about_nothing_say_so() {
     }
     let status = program.run(&["list", "--status", "DONE"]);
     assert!(status.err.contains("COMPLETED"), "{}", status.err);
+    let condition = program.run(&["list", "--where", "status == 'FAILED' and tatus == 1"]);
+    assert_eq!(condition.code, 2, "{}", condition.err);
+    assert!(
+        condition.err.contains("--where, character 24: there is no field `tatus`"),
+        "{}",
+        condition.err
+    );
     let label = program.run(&["list", "--label", "team"]);
     assert!(label.err.contains("NAME=VALUE"), "{}", label.err);
 }
@@ -277,6 +284,8 @@ fn lists_are_filtered() {
         (&["--since", "1h", "--until", "0s"], &["b-2", "a-1"]),
         (&["--until", "1h"], &[]),
         (&["--since", "2026-01-31T09:00:00Z", "--label", "team=blue"], &["b-2"]),
+        (&["--where", "input.name == 'Ada' and created > ago('1h')"], &["a-1"]),
+        (&["--where", "output.greeting is defined or labels.team == 'blue'"], &["b-2"]),
     ] {
         assert_eq!(listed(args), expected, "{args:?}");
     }

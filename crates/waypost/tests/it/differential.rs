@@ -30,7 +30,7 @@ use waypost_ports::clock::ManualClock;
 use waypost_ports::conformance::rig::{Draft, Hand};
 use waypost_ports::inspect::{ChunkRequest, InspectTriggers};
 use waypost_ports::memory::MemoryStore;
-use waypost_ports::query::{EventsRequest, FeedPosition, FeedRequest, ListRequest};
+use waypost_ports::query::{EventsRequest, FeedPosition, FeedRequest, ListCondition, ListRequest};
 use waypost_ports::store::{
     About, Append, Appended, ClaimRequest, ControlChange, Heartbeat, History, Idempotency, LEASE,
     Mail, MailDelivery, MailOf, NewDefinition, Share, Submission,
@@ -526,7 +526,9 @@ impl World {
             ListRequest { workflow: Some("alpha".to_owned()), statuses, ..all.clone() },
             ListRequest { labels, ..all.clone() },
             ListRequest { text: Some("KEY-1".to_owned()), ..all.clone() },
-            ListRequest { since: Some(self.clock_plus(1)), ..all },
+            ListRequest { since: Some(self.clock_plus(1)), ..all.clone() },
+            ListRequest { condition: self.condition(), ..all.clone() },
+            ListRequest { condition: self.condition(), ..all },
         ];
         for mut request in requests {
             loop {
@@ -540,6 +542,42 @@ impl World {
                     break;
                 }
             }
+        }
+    }
+
+    /// A random condition of a list.
+    fn condition(&mut self) -> Option<Arc<ListCondition>> {
+        let now = waypost_ports::clock::Clock::now(&*self.clock);
+        let source = self.condition_of(2);
+        Some(Arc::new(ListCondition::compile(&source, now).expect(&source)))
+    }
+
+    fn condition_of(&mut self, depth: u32) -> String {
+        if depth == 0 || self.random.below(3) == 0 {
+            let status = self.random.pick(&Status::SHOWN).name();
+            let ms = self.random.below(20_000);
+            return match self.random.below(14) {
+                0 => format!("status == '{status}'"),
+                1 => format!("status in ['COMPLETED', '{status}', 'FAILED']"),
+                2 => "workflow == 'alpha'".to_owned(),
+                3 => "workflow in ['beta', 'none']".to_owned(),
+                4 => format!("created > ago('{ms}ms')"),
+                5 => format!("duration < {}.5", ms / 1_000),
+                6 => "labels.team == 't1'".to_owned(),
+                7 => "input.n == 1".to_owned(),
+                8 => "input[1] > 1".to_owned(),
+                9 => "'\\u0000' in input.s".to_owned(),
+                10 => "output is not none".to_owned(),
+                11 => "error is none".to_owned(),
+                12 => "failure.kind is defined and generation == 1".to_owned(),
+                _ => "'1' in id and ended is none".to_owned(),
+            };
+        }
+        let (one, other) = (self.condition_of(depth - 1), self.condition_of(depth - 1));
+        match self.random.below(3) {
+            0 => format!("({one}) or ({other})"),
+            1 => format!("not ({one})"),
+            _ => format!("({one}) and {other}"),
         }
     }
 

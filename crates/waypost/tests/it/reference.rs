@@ -10,6 +10,7 @@ use std::process::Command;
 use serde_json::Value;
 use waypost::settings::{SECTIONS, Setting};
 use waypost_engine::metrics::{EngineMetrics, Metric};
+use waypost_ports::query::{CONDITION_FIELDS, ConditionField};
 use waypost_server::metrics::{HttpMetrics, Readings};
 
 use crate::tidy::{refuse, root};
@@ -60,6 +61,14 @@ fn the_page_of_metrics_is_up_to_date() {
     HttpMetrics::default().each(|name, help, metric| row(&mut server, name, help, metric));
     Readings::default().each(|name, help, metric| row(&mut server, name, help, metric));
     is_up_to_date(METRICS, |page| with_tables(page, "| metric |", &[engine, server]));
+}
+
+#[test]
+fn names_of_conditions_are_listed() {
+    let row = |field: &ConditionField| format!("| `{}` | {} |", field.name, field.about);
+    let rows = CONDITION_FIELDS.iter().map(row).collect::<Vec<_>>().join("\n");
+    let page = std::fs::read_to_string(root().join("docs/reference/expressions.md")).unwrap();
+    assert!(page.contains(&format!("| --- | --- |\n{rows}\n\n")), "they are:\n{rows}");
 }
 
 /// Compares a page with what is made from it and the tables; with `UPDATE_DOCS`, writes it.

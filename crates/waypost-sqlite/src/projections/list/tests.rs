@@ -88,7 +88,7 @@ fn large_inputs_end_a_page_early() {
 #[test]
 fn list_without_filter_reads_full_pages() {
     let connection = file(50, 10);
-    let none_left = PageBudget { rows: 0, bytes: 0 };
+    let none_left = PageBudget { rows: 0, ..PageBudget::PAGE };
     let request =
         ListRequest { limit: 100, statuses: Status::ALL.to_vec(), ..ListRequest::default() };
     let (numbers, pages) = all_pages(&connection, &request, none_left);
