@@ -13,7 +13,7 @@ use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_core::trigger::{Payload, TriggerCursor};
 use waypost_ports::triggers::{
-    Advance, FireOutcome, SettledFire, Settlement, TriggerRow, TriggerState,
+    Advance, FireOutcome, FireRow, SettledFire, Settlement, TriggerRow, TriggerState,
 };
 
 use super::scheduling::rejected;
@@ -154,12 +154,24 @@ impl TriggerWork {
         items: Vec<PageItem>,
         dead_before: u32,
     ) -> Result<Option<PageFired>, FireError> {
-        let items = self.unknown(row, items).await?;
+        let known = self.known(row, &items).await?;
         let (mut settled, mut dead_in_a_row, mut broken) = (Vec::new(), dead_before, None);
+        let unknown = items.iter().zip(&known).filter(|(_, known)| known.is_none());
         let firing: Vec<BoxFuture<'_, _>> =
-            items.iter().map(|item| self.fire_item(row, item).boxed()).collect();
+            unknown.map(|(item, _)| self.fire_item(row, item).boxed()).collect();
         let mut fired = stream::iter(firing).buffered(ITEMS_AT_ONCE);
-        for item in &items {
+        let (mut any_new, mut fired_between) = (false, false);
+        for (item, known) in items.iter().zip(&known) {
+            if let Some(known) = known {
+                fired_between |= known.outcome != FireOutcome::Dead;
+                continue;
+            }
+            // Between new items are those that an instance fired before it died: they end the row. Others are
+            // of pages before.
+            if any_new && fired_between {
+                dead_in_a_row = 0;
+            }
+            (any_new, fired_between) = (true, false);
             let Some(outcome) = fired.next().await else { break };
             match outcome? {
                 None => return Ok(None),
@@ -186,20 +198,18 @@ impl TriggerWork {
         Ok(Some(PageFired { settled, dead_in_a_row, broken }))
     }
 
-    /// Those that have not fired yet.
-    async fn unknown(
+    /// What became of those that have fired before.
+    async fn known(
         &self,
         row: &TriggerRow,
-        items: Vec<PageItem>,
-    ) -> Result<Vec<PageItem>, FireError> {
+        items: &[PageItem],
+    ) -> Result<Vec<Option<FireRow>>, FireError> {
         if items.is_empty() {
-            return Ok(items);
+            return Ok(Vec::new());
         }
         let digests: Vec<_> = items.iter().map(|item| item.occurrence.item(row)).collect();
         let number = row.number;
-        let known = self.firing.call(move |triggers| triggers.fired(number, &digests)).await?;
-        let unknown = items.into_iter().zip(known).filter(|(_, known)| known.is_none());
-        Ok(unknown.map(|(item, _)| item).collect())
+        Ok(self.firing.call(move |triggers| triggers.fired(number, &digests)).await?)
     }
 
     /// Fires an item; `None` where it is to be fired later.

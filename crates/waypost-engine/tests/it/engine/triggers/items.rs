@@ -112,6 +112,38 @@ async fn poll_that_fails_waits_and_one_that_starts_nothing_breaks() {
     assert_eq!(cursor.cursor.text(), "{}", "the page is read again when it is resumed");
 }
 
+/// Starts are stored one by one and dead items with the page: after the death of an instance, only the dead ones
+/// of its page are new.
+#[tokio::test]
+async fn poisoned_page_of_an_instance_that_died_does_not_break_the_poll() {
+    let lab = Lab::new();
+    lab.deploy(&json!({ "poll": {}, "if": "item.n > 0" }), "a");
+    let instance = lab.instance();
+    let item =
+        |id: u64| if id % 2 == 0 { json!({ "id": id, "n": 1 }) } else { json!({ "id": id }) };
+    let row = lab.trigger();
+    for id in (0..60).step_by(2) {
+        let payload = Payload::item(&Json::from_value(&item(id)), &Json::null());
+        let started = Occurrence::new(&id.to_string(), payload);
+        let fired = instance.runner.firing.fire(&row, &started, None, None).await.unwrap();
+        assert_eq!(ok(&fired), "started");
+    }
+    let page = |ids: std::ops::Range<u64>| {
+        Ok(json!({ "items": ids.map(item).collect::<Vec<_>>(), "next": 1 }))
+    };
+    instance.source.pages.lock().push_back(page(0..60));
+    instance.run_due().await;
+    assert_eq!(lab.trigger().state, TriggerState::Active);
+    assert_eq!(lab.outcomes(), [(FireOutcome::Started, 30), (FireOutcome::Dead, 30)]);
+    // Items of the page before are not between those that are new.
+    let mut again: Vec<Value> = (0..60).map(item).collect();
+    again.extend((60..79).map(|id| json!({ "id": id })));
+    instance.source.pages.lock().push_back(Ok(json!({ "items": again, "next": 2 })));
+    lab.clock.advance(Millis(60_000));
+    instance.run_due().await;
+    assert_eq!(lab.trigger().state, TriggerState::Broken, "one, and nineteen");
+}
+
 #[tokio::test]
 async fn chain_of_triggers_ends_after_sixteen_executions() {
     let lab = Lab::new();
