@@ -12,7 +12,6 @@ use waypost_ports::store::{
     Append, Appended, ControlChange, Settled, Side, Submission, TakenName, Urgency,
 };
 use waypost_ports::triggers::Fire;
-use waypost_ports::triggers::rules::StoredTrigger;
 
 use crate::connection::{checksum, first, is_about_data, run, to_stored, value};
 use crate::store::Write;
@@ -101,12 +100,9 @@ fn append_one(
 ) -> rusqlite::Result<Appended> {
     let header = &append.header;
     let submission = append.side.submission.as_ref().filter(|_| header.parent.is_none());
-    let mut fires = None;
-    if let Some(fire) = submission.and_then(|names| names.fire.as_deref()) {
-        match triggers::admit(write, fire)? {
-            Ok(trigger) => fires = Some((fire, trigger)),
-            Err(refusal) => return Ok(committed_before(write, header)?.unwrap_or(refusal)),
-        }
+    let fire = submission.and_then(|names| names.fire.as_deref());
+    if let Some(refusal) = fire.map(|fire| triggers::refusal(write, fire)).transpose()?.flatten() {
+        return Ok(committed_before(write, header)?.unwrap_or(refusal));
     }
     if let Some(submission) = submission
         && !submit(write, header.execution, submission)?
@@ -120,12 +116,12 @@ fn append_one(
     if append.side.births.is_empty() {
         if insert_frame(write, statements, append)? {
             write_side(write, header, &append.side)?;
-            write_fire(write, header, fires)?;
+            write_fire(write, header, fire)?;
             return Ok(Appended::Committed { at: write.now });
         }
     } else if let Some(outcome) = insert_family(write, statements, append)? {
         if matches!(outcome, Appended::Committed { .. }) {
-            write_fire(write, header, fires)?;
+            write_fire(write, header, fire)?;
         }
         return Ok(outcome);
     }
@@ -331,10 +327,10 @@ fn write_side(write: &Write<'_>, header: &FrameHeader, side: &Side) -> rusqlite:
 fn write_fire(
     write: &Write<'_>,
     header: &FrameHeader,
-    fires: Option<(&Fire, StoredTrigger)>,
+    fire: Option<&Fire>,
 ) -> rusqlite::Result<()> {
-    match fires {
-        Some((fire, trigger)) => triggers::fire(write, fire, trigger, header.execution),
+    match fire {
+        Some(fire) => triggers::fire(write, fire, header.execution),
         None => Ok(()),
     }
 }

@@ -18,7 +18,8 @@ use waypost_ports::store::{
     Mail, MailDelivery, MailOf, NewDefinition, Publication, Published, Receiver, Renewal, Store,
     StoreError, StoredFrame,
 };
-use waypost_ports::triggers::rules::too_many_triggers;
+use waypost_ports::triggers::TriggerNo;
+use waypost_ports::triggers::rules::{StoredTrigger, too_many_triggers};
 
 use crate::cache::{self, PageCache};
 use crate::checkpoint::Checkpoints;
@@ -88,6 +89,8 @@ pub(crate) struct Write<'a> {
     pub(crate) last_frames: &'a LastFrames,
     /// Is there a webhook endpoint? Asked once, since no other process can add one before the commit.
     pub(crate) has_endpoints: OnceCell<bool>,
+    /// The triggers of the fires so far: one that is busy has many in one commit.
+    pub(crate) triggers: RefCell<HashMap<TriggerNo, StoredTrigger>>,
 }
 
 impl SqliteStore {
@@ -249,7 +252,8 @@ fn transact<T>(
     let latest = latest.map_or(Timestamp(i64::MIN), Timestamp);
     let now = time.now(clock, latest);
     let instances = RefCell::new(instances);
-    let write = Write { tx, now, instances, last_frames, has_endpoints: OnceCell::new() };
+    let (has_endpoints, triggers) = (OnceCell::new(), RefCell::default());
+    let write = Write { tx, now, instances, last_frames, has_endpoints, triggers };
     let value = action(&write)?;
     write.tx.commit()?;
     Ok(value)

@@ -7,6 +7,8 @@ mod rows;
 mod throttles;
 mod windows;
 
+use std::collections::hash_map::Entry;
+
 use rusqlite::{Connection, params};
 use serde_json::json;
 use waypost_core::id::ExecutionNo;
@@ -235,32 +237,28 @@ fn add_endpoint(write: &Write<'_>, row: &TriggerRow, new: &NewDefinition) -> rus
     }
 }
 
-/// The trigger of a fire with which a first frame may go in, or why it may not.
-pub(crate) fn admit(
-    write: &Write<'_>,
-    fire: &Fire,
-) -> rusqlite::Result<Result<StoredTrigger, Appended>> {
+/// Why a first frame may not go in with a fire; `None` where it may.
+pub(crate) fn refusal(write: &Write<'_>, fire: &Fire) -> rusqlite::Result<Option<Appended>> {
     let trigger = fire.at.trigger;
     if let Some(known) = known(&write.tx, trigger, &fire.item)? {
         let taken = TakenName::Item;
-        return Ok(Err(match known.execution {
+        return Ok(Some(match known.execution {
             Some(execution) => Appended::Duplicate { execution, taken },
             None => Appended::ItemSettled(known.outcome),
         }));
     }
-    let stored = load(&write.tx, trigger)?;
-    let stored = stored.filter(|row| row.admits(fire.at, fire.advance.as_ref()));
-    let has_group = windows::has(write, trigger, fire.group.as_ref())?;
-    Ok(stored.filter(|_| has_group).ok_or(Appended::Stale))
+    let mut triggers = write.triggers.borrow_mut();
+    let stored = match triggers.entry(trigger) {
+        Entry::Occupied(entry) => Some(&*entry.into_mut()),
+        Entry::Vacant(entry) => load(&write.tx, trigger)?.map(|row| &*entry.insert(row)),
+    };
+    let admits = stored.is_some_and(|row| row.admits(fire.at, fire.advance.as_ref()));
+    let fits = admits && windows::has(write, trigger, fire.group.as_ref())?;
+    Ok((!fits).then_some(Appended::Stale))
 }
 
-/// The rows of a fire whose frame went in.
-pub(crate) fn fire(
-    write: &Write<'_>,
-    fire: &Fire,
-    mut stored: StoredTrigger,
-    execution: ExecutionNo,
-) -> rusqlite::Result<()> {
+/// The rows of a fire whose frame went in, which nothing refused.
+pub(crate) fn fire(write: &Write<'_>, fire: &Fire, execution: ExecutionNo) -> rusqlite::Result<()> {
     let trigger = fire.at.trigger;
     let row = params![
         trigger.0,
@@ -274,9 +272,11 @@ pub(crate) fn fire(
     ];
     run(&write.tx, queries::FIRE_INSERT, row)?;
     windows::delete(write, trigger, fire.group.as_ref(), true)?;
+    let mut triggers = write.triggers.borrow_mut();
+    let Some(stored) = triggers.get_mut(&trigger) else { return Ok(()) };
     let changed = stored.fire(fire, write.now);
     match fire.advance {
-        Some(_) => save(write, &stored),
+        Some(_) => save(write, stored),
         None if changed => {
             run(&write.tx, queries::TRIGGER_FIRED, [trigger.0, write.now.0]).map(drop)
         }

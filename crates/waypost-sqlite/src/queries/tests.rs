@@ -24,7 +24,7 @@ fn queries_are_served_by_indexes() {
         (AUDIT_BY_ACTOR, "USING INDEX audit_by_actor (actor=? AND id<?)"),
         (TRIGGERS_LIST, "USING INDEX sqlite_autoindex_triggers_1 ((workflow,name)>(?,?))"),
         (TRIGGERS_DUE, "USING INDEX triggers_claimable (claimable_at<?)"),
-        (TRIGGERS_NEXT_DUE, "USING COVERING INDEX triggers_claimable"),
+        (TRIGGERS_NEXT_DUE, "USING INDEX triggers_claimable (claimable_at>?)"),
         (FIRE_FIND, "USING INDEX sqlite_autoindex_trigger_fires_1 (trigger=? AND item=?)"),
         (FIRES_LIST, "USING INDEX trigger_fires_listed (trigger=? AND place<?)"),
         (FIRES_OPEN, "USING INDEX trigger_fires_open (trigger=? AND place>?)"),
@@ -47,8 +47,11 @@ fn queries_are_served_by_indexes() {
         let steps = plan(&connection, sql);
         assert!(steps.iter().any(|step| step.contains(index)), "{sql}\n{steps:#?}");
         let of_a_table = |step: &String| {
-            step.strip_prefix("SCAN ")
-                .is_some_and(|table| !["next", "counted", "CONSTANT ROW"].contains(&table))
+            let no_table = |table: &str| {
+                ["next", "counted", "CONSTANT ROW"].contains(&table)
+                    || table.starts_with("json_each ")
+            };
+            step.strip_prefix("SCAN ").is_some_and(|table| !no_table(table))
         };
         assert!(!steps.iter().any(of_a_table), "{sql}\n{steps:#?}");
     }
