@@ -175,6 +175,7 @@ impl TriggerWork {
             let Some(outcome) = fired.next().await else { break };
             match outcome? {
                 None => return Ok(None),
+                // By this instance, or by another one that reads the same page.
                 Some(ItemFired::Started) => dead_in_a_row = 0,
                 Some(ItemFired::Known) => {}
                 Some(ItemFired::Nothing(FireOutcome::Dead, _)) if is_planted(Bug::PoisonBlocks) => {
@@ -222,8 +223,8 @@ impl TriggerWork {
             return Ok(Some(ItemFired::Nothing(FireOutcome::Dead, Some(fault.clone()))));
         }
         Ok(Some(match self.firing.fire(row, &item.occurrence, None, None).await? {
-            FireResult::Started(_) => ItemFired::Started,
-            FireResult::Known(_) => ItemFired::Known,
+            FireResult::Started(_) | FireResult::Known(Some(_)) => ItemFired::Started,
+            FireResult::Known(None) => ItemFired::Known,
             FireResult::Filtered => ItemFired::Nothing(FireOutcome::Filtered, None),
             FireResult::Dead { reason } => ItemFired::Nothing(FireOutcome::Dead, Some(reason)),
             FireResult::Rejected { holding } => {

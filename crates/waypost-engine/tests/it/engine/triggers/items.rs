@@ -1,5 +1,7 @@
 //! Items of sources and of other executions.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use uuid::Uuid;
 use waypost_core::failure::{Failure, kind};
@@ -14,7 +16,8 @@ use waypost_ports::triggers::{DeadFiresRequest, FireOutcome, Settlement, Trigger
 
 use super::{each_second, fired, ok};
 use crate::support::lab::Lab;
-use crate::support::triggers::{TRIGGER, WORKFLOW};
+use crate::support::store::Call;
+use crate::support::triggers::{Instance, TRIGGER, WORKFLOW};
 use crate::support::world::START;
 
 #[tokio::test]
@@ -119,29 +122,56 @@ async fn poisoned_page_of_an_instance_that_died_does_not_break_the_poll() {
     let lab = Lab::new();
     lab.deploy(&json!({ "poll": {}, "if": "item.n > 0" }), "a");
     let instance = lab.instance();
-    let item =
-        |id: u64| if id % 2 == 0 { json!({ "id": id, "n": 1 }) } else { json!({ "id": id }) };
-    let row = lab.trigger();
-    for id in (0..60).step_by(2) {
-        let payload = Payload::item(&Json::from_value(&item(id)), &Json::null());
-        let started = Occurrence::new(&id.to_string(), payload);
-        let fired = instance.runner.firing.fire(&row, &started, None, None).await.unwrap();
-        assert_eq!(ok(&fired), "started");
-    }
-    let page = |ids: std::ops::Range<u64>| {
-        Ok(json!({ "items": ids.map(item).collect::<Vec<_>>(), "next": 1 }))
-    };
-    instance.source.pages.lock().push_back(page(0..60));
+    start_every_other(&lab, &instance).await;
+    instance.source.pages.lock().push_back(Ok(every_other_is_poisoned()));
     instance.run_due().await;
     assert_eq!(lab.trigger().state, TriggerState::Active);
     assert_eq!(lab.outcomes(), [(FireOutcome::Started, 30), (FireOutcome::Dead, 30)]);
     // Items of the page before are not between those that are new.
-    let mut again: Vec<Value> = (0..60).map(item).collect();
+    let mut page = every_other_is_poisoned();
+    let again = page["items"].as_array_mut().unwrap();
     again.extend((60..79).map(|id| json!({ "id": id })));
-    instance.source.pages.lock().push_back(Ok(json!({ "items": again, "next": 2 })));
+    instance.source.pages.lock().push_back(Ok(page));
     lab.clock.advance(Millis(60_000));
     instance.run_due().await;
     assert_eq!(lab.trigger().state, TriggerState::Broken, "one, and nineteen");
+}
+
+#[tokio::test]
+async fn poisoned_page_that_two_instances_fire_at_once_does_not_break_the_poll() {
+    let lab = Lab::new();
+    lab.deploy(&json!({ "poll": {}, "if": "item.n > 0" }), "a");
+    let (slow, other) = (Arc::new(lab.instance()), lab.instance());
+    slow.source.pages.lock().push_back(Ok(every_other_is_poisoned()));
+    let gate = lab.store.gate(Call::Append);
+    let runner = Arc::clone(&slow);
+    let firing = tokio::spawn(async move { runner.run_due().await });
+    gate.reached().await;
+    lab.store.heal();
+    start_every_other(&lab, &other).await;
+    gate.open();
+    firing.await.unwrap();
+    assert_eq!(lab.trigger().state, TriggerState::Active);
+    assert_eq!(lab.outcomes(), [(FireOutcome::Started, 30), (FireOutcome::Dead, 30)]);
+}
+
+/// A page of 60 items, of which those with an odd id can start nothing.
+fn every_other_is_poisoned() -> Value {
+    json!({ "items": (0..60).map(poisoned).collect::<Vec<_>>(), "next": 1 })
+}
+
+fn poisoned(id: u64) -> Value {
+    if id.is_multiple_of(2) { json!({ "id": id, "n": 1 }) } else { json!({ "id": id }) }
+}
+
+/// Starts the good ones of that page, as an instance does that does not get to its end.
+async fn start_every_other(lab: &Lab, instance: &Instance) {
+    for id in (0..60).step_by(2) {
+        let payload = Payload::item(&Json::from_value(&poisoned(id)), &Json::null());
+        let item = Occurrence::new(&id.to_string(), payload);
+        let fired = instance.runner.firing.fire(&lab.trigger(), &item, None, None).await.unwrap();
+        assert_eq!(ok(&fired), "started");
+    }
 }
 
 #[tokio::test]
