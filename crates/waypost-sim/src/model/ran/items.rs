@@ -20,10 +20,16 @@ pub struct ItemsRan {
 }
 
 impl ItemsRan {
-    /// An item.
+    /// An item. What is no list came from a blob, as the only one of its lines.
     pub fn item(&self, index: u64) -> Json {
-        let at = |list: &Json| list.get(usize::try_from(index).ok()?).cloned();
-        self.list.as_ref().map_or_else(|| index.into(), |list| at(list).unwrap_or_default())
+        match &self.list {
+            None => index.into(),
+            Some(Json::Array(list)) => {
+                let at = usize::try_from(index).ok();
+                at.and_then(|at| list.get(at)).cloned().unwrap_or_default()
+            }
+            Some(line) => line.clone(),
+        }
     }
 }
 
