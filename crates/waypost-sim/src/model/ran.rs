@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value as Json;
 use waypost_core::command::Tuning;
 use waypost_core::event::{CancelReason, EndCause, Event, FailureEnd, NodeEvent, RunEvent};
+use waypost_core::failure::kind;
 use waypost_core::id::ExecutionNo;
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Timestamp;
@@ -90,6 +91,8 @@ pub struct NodeRan {
     pub starts: u32,
     /// Attempts that were started and came to an end that counts.
     pub tries: u32,
+    /// Attempts that timed out.
+    pub timeouts: u32,
     /// Attempts that were lost or interrupted, and do not count.
     pub abandoned: u32,
     /// Why it was cancelled.
@@ -149,6 +152,7 @@ impl Default for NodeRan {
             settlements: 0,
             starts: 0,
             tries: 0,
+            timeouts: 0,
             abandoned: 0,
             cancelled: None,
             wait: None,
@@ -307,6 +311,7 @@ impl NodeRan {
                     _ if under_way => self.tries += 1,
                     _ => {}
                 }
+                self.timeouts += u32::from(*failure.kind == *kind::TIMEOUT);
                 self.failure = Some(failure.kind.to_string());
                 (self.failure_status, self.retryable) = (failure.status, failure.retryable);
                 match end {

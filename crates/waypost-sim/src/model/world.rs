@@ -33,6 +33,8 @@ pub struct World {
     pub shared: bool,
     /// Were there instances of an older version, which cannot read what a new one starts?
     pub mixed: bool,
+    /// Was the store away, perhaps for longer than an attempt may take? Its end is then stored after its timeout.
+    pub away: bool,
     /// Could things happen later than due by more than [`super::SLACK_MS`], so that limits struck
     /// that would not have? A crash, a pause, a queue for slots make things late.
     pub late: bool,

@@ -192,6 +192,7 @@ impl Simulation {
                     && (self.auditor.failed_over || inner.weather.has_struck(Fault::Killer)),
             shared: self.far.is_there(),
             mixed: inner.weather.has_struck(Fault::OldVersion),
+            away: inner.weather.has_struck(Fault::Outage),
             late: true,
             starts_lost: self.auditor.failed_over,
             // The first report of an attempt may wait until its usage can be read.

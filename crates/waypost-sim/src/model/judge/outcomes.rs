@@ -172,7 +172,8 @@ impl Judge<'_> {
             return Err(format!("its script is {script}"));
         };
         let may_fail = world.replies_lost || script.is_stormy();
-        let most = if may_fail { node.tries_max() } else { refusals + 1 };
+        let timeouts = if world.away { ran.timeouts } else { 0 };
+        let most = if may_fail { node.tries_max() } else { refusals + 1 + timeouts };
         expect(ran.tries <= most, "an earlier try would have completed it")?;
         if script != Script::Storm
             && !world.attempts_lost
@@ -184,7 +185,7 @@ impl Judge<'_> {
         }
         let again = ran.tries == 1
             || retries(node, Fault::Status(503))
-            || world.replies_lost && retries(node, Fault::Timeout);
+            || (world.replies_lost || timeouts > 0) && retries(node, Fault::Timeout);
         expect(again, "it is not tried again after a refusal")
     }
 
