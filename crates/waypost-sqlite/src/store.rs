@@ -90,7 +90,7 @@ pub(crate) struct Write<'a> {
     /// Is there a webhook endpoint? Asked once, since no other process can add one before the commit.
     pub(crate) has_endpoints: OnceCell<bool>,
     /// The triggers of the fires so far: one that is busy has many in one commit.
-    pub(crate) triggers: RefCell<HashMap<TriggerNo, StoredTrigger>>,
+    pub(crate) fired: RefCell<HashMap<TriggerNo, StoredTrigger>>,
 }
 
 impl SqliteStore {
@@ -249,11 +249,9 @@ fn transact<T>(
     let Writer { connection, instances, last_frames, time, .. } = writer;
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let latest = connection::first(&tx, queries::TIME_LATEST, [], |row| row.get(0))?;
-    let latest = latest.map_or(Timestamp(i64::MIN), Timestamp);
-    let now = time.now(clock, latest);
-    let instances = RefCell::new(instances);
-    let (has_endpoints, triggers) = (OnceCell::new(), RefCell::default());
-    let write = Write { tx, now, instances, last_frames, has_endpoints, triggers };
+    let now = time.now(clock, latest.map_or(Timestamp(i64::MIN), Timestamp));
+    let (instances, has_endpoints) = (RefCell::new(instances), OnceCell::new());
+    let write = Write { tx, now, instances, last_frames, has_endpoints, fired: RefCell::default() };
     let value = action(&write)?;
     write.tx.commit()?;
     Ok(value)

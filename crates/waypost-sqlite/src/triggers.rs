@@ -247,7 +247,7 @@ pub(crate) fn refusal(write: &Write<'_>, fire: &Fire) -> rusqlite::Result<Option
             None => Appended::ItemSettled(known.outcome),
         }));
     }
-    let mut triggers = write.triggers.borrow_mut();
+    let mut triggers = write.fired.borrow_mut();
     let stored = match triggers.entry(trigger) {
         Entry::Occupied(entry) => Some(&*entry.into_mut()),
         Entry::Vacant(entry) => load(&write.tx, trigger)?.map(|row| &*entry.insert(row)),
@@ -272,7 +272,7 @@ pub(crate) fn fire(write: &Write<'_>, fire: &Fire, execution: ExecutionNo) -> ru
     ];
     run(&write.tx, queries::FIRE_INSERT, row)?;
     windows::delete(write, trigger, fire.group.as_ref(), true)?;
-    let mut triggers = write.triggers.borrow_mut();
+    let mut triggers = write.fired.borrow_mut();
     let Some(stored) = triggers.get_mut(&trigger) else { return Ok(()) };
     let changed = stored.fire(fire, write.now);
     match fire.advance {

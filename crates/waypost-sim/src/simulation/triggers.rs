@@ -244,9 +244,10 @@ impl Simulation {
         let is_open = process.open;
         let Some(instance) = self.triggers.instances.get_mut(&life) else { return };
         instance.turn_at = None;
+        let most = 1 + self.triggers.random.index(4);
         let request = instance.book.claim(process.now().least).filter(|_| is_open);
         let Some(request) = request else { return self.turn_in(life, 200) };
-        let limit = request.limit.min(1 + self.triggers.random.index(4));
+        let limit = request.limit.min(most);
         if std::mem::replace(&mut instance.claiming, true) {
             return;
         }
