@@ -43,6 +43,7 @@ use std::sync::Arc;
 
 pub use budget::{MEMORY_BYTES_MAX, WORK_MAX};
 pub use contents::{Contents, FetchedContent, ITEMS_PAGE, Wanted};
+pub use filters::is_function;
 pub use parser::NESTING_MAX;
 pub use paths::{PathRef, Step};
 pub use references::{NodeRef, References, SecretRef};

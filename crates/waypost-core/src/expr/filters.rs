@@ -99,6 +99,11 @@ pub(super) fn find(name: &str) -> Option<&'static Filter> {
     FILTERS.iter().find(|filter| filter.names.contains(&name))
 }
 
+/// Is there a function of this name, `ago` included?
+pub fn is_function(name: &str) -> bool {
+    find_function(name, true).is_some()
+}
+
 /// A function; `ago` only where there is a time.
 pub(super) fn find_function(name: &str, timed: bool) -> Option<&'static Filter> {
     let mut functions = FUNCTIONS.iter().filter(|function| timed || function.names != AGO.names);

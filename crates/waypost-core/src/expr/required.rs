@@ -3,7 +3,7 @@
 
 use super::ast::{Comparison, ExprNode, Step};
 use super::eval::no_function;
-use super::filters::{find_function, text::span_of};
+use super::filters::{is_function, text::span_of};
 use super::value::Value;
 use super::{Expression, ExpressionFault};
 
@@ -31,7 +31,7 @@ impl Expression {
             };
             let place = self.references.names.get(&**name).cloned().unwrap_or_default();
             let fault = |message| ExpressionFault { message, range: place };
-            if find_function(name, true).is_none() {
+            if !is_function(name) {
                 return Err(fault(no_function(name, true)));
             }
             if let ("ago", Some(ExprNode::Const(Value::Text(span)))) =

@@ -47,7 +47,7 @@ pub(super) struct Streams {
     behind: Mutex<BTreeMap<TriggerNo, (u64, Instant)>>,
 }
 
-/// When a stream is due again, and who watches it until then.
+/// What follows from the work on a trigger: when it is due again, and who watches its source until then.
 #[derive(Default)]
 pub(super) struct StreamEnd {
     pub(super) due: Option<Timestamp>,

@@ -11,7 +11,7 @@
 //! cannot be computed, or is neither true nor false, is not on the list.
 
 use serde_json::{Value, json};
-use waypost_core::expr::{Expression, ExpressionFault, Scope};
+use waypost_core::expr::{Expression, ExpressionFault, Scope, is_function};
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
@@ -91,7 +91,7 @@ impl ListCondition {
         let expression = Expression::compile(source)?;
         for (name, range) in &expression.references().names {
             let is_known = CONDITION_FIELDS.iter().any(|field| field.name == name);
-            if !is_known && !FUNCTIONS.contains(&name.as_str()) {
+            if !is_known && !is_function(name) {
                 let known = CONDITION_FIELDS.iter().map(|field| field.name);
                 let known = known.collect::<Vec<_>>().join(", ");
                 let message = format!("there is no field `{name}`; there are {known}");
@@ -163,9 +163,6 @@ impl ListCondition {
         self.expression.references().mentions(name)
     }
 }
-
-/// The functions that expressions have.
-const FUNCTIONS: &[&str] = &["range", "ago"];
 
 fn of(value: &Value) -> Json {
     Json::from_value(value)

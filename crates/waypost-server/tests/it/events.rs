@@ -132,7 +132,7 @@ async fn throttle_starts_events_at_once_up_to_its_limit() {
     assert_eq!((&tried["outcome"], &tried["input"]), (&json!("start"), &json!({ "n": 5 })));
 }
 
-/// The publisher is told to publish again, and the event has reached the other triggers nevertheless.
+/// The answer asks the publisher to publish again, although the event has reached the other triggers.
 #[tokio::test]
 async fn full_throttle_keeps_an_event_from_no_other_trigger() {
     let house = House::empty(Config::default()).await;
